@@ -131,7 +131,7 @@ def test_what_cannot_be_copied_is_refused_in_a_sentence_and_the_target_is_made_a
     head = Head(SIZE, 4096, 128 * MIB, "ext4", "a test")
     wanted: Extents = [(512 * MIB, 600 * MIB)]
     refused = {
-        "has blocks of 65536 bytes and target .* of 4096": (head._replace(block_bytes=65536), wanted),
+        "has blocks of 65536 bytes, and target .* of 4096": (head._replace(block_bytes=65536), wanted),
         "it is larger than the target": (head._replace(device_bytes=2 * SIZE), wanted),
         "has nothing free that could be free": (head, [(0, 4096)]),
         r"[0-9.]+% of the free bytes lie where they should, and less than 90% is no replica": (head, [(0, 24 * MIB)]),

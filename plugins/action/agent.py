@@ -155,11 +155,11 @@ class ActionModule(ActionBase):
         }
 
         def host(name):
-            known = variables[name]
+            value = variables[name]
             return {
                 "name": name,
-                "python": known.get("ansible_python_interpreter", PYTHON),
-                "local": known.get("ansible_connection") == "local",
+                "python": value.get("ansible_python_interpreter", PYTHON),
+                "local": value.get("ansible_connection") == "local",
             }
 
         return {role: [host(name) for name in names] for role, names in roles.items()}
@@ -189,8 +189,8 @@ class ActionModule(ActionBase):
             with bounded(HEARD_BYTES):
                 return self._low_level_execute_command(line, in_data=stdin)
         except MemoryError:
-            said = f"more than {HEARD_BYTES >> 20} MiB of memory hold; the rest was not read"
-            return {"rc": REFUSED, "stdout": "", "stderr": said}
+            reason = f"more than {HEARD_BYTES >> 20} MiB of memory hold; the rest was not read"
+            return {"rc": REFUSED, "stdout": "", "stderr": reason}
 
     def _fetch(self, path, python):
         """The parts of a host's file."""
@@ -201,8 +201,8 @@ class ActionModule(ActionBase):
             words = [python, *ISOLATED, PART, path, str(offset), str(PART_BYTES)]
             ran = self._execute(f"exec {shlex.join(words)}", None)
             if ran["rc"] != 0:
-                said = ran["stderr"].strip().rpartition("\n")[2]
-                raise AnsibleActionFail(f"{path} could not be fetched: {message.printable(said)}")
+                last_line = ran["stderr"].strip().rpartition("\n")[2]
+                raise AnsibleActionFail(f"{path} could not be fetched: {message.printable(last_line)}")
             try:
                 part = base64.b64decode(ran["stdout"])
             except ValueError as error:
@@ -257,7 +257,7 @@ def answer_of(verb, ran):
         answer = message.read(ran["stdout"].strip().rpartition("\n")[2], ANSWER_BYTES)
         well = isinstance(answer, dict) and isinstance(answer.get("msg"), str)
         lines = answer.get("proof", []) if well else None
-        if not isinstance(lines, list) or not all(isinstance(one, str) for one in lines):
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             answer = None
     except message.Unacceptable:
         answer = None
@@ -270,9 +270,9 @@ def answer_of(verb, ran):
             "stderr": message.lines(ran["stderr"]),
         }
     failed = bool(answer.get("failed")) or ran["rc"] != 0
-    known = {key: answer[key] for key in (*GIVEN, HELD_BY) if key in answer}
-    known["msg"] = message.lines(answer["msg"])  # Ansible shows it as it is
-    return {**known, "changed": bool(answer.get("changed")), "failed": failed, "rc": ran["rc"]}
+    kept = {key: answer[key] for key in (*GIVEN, HELD_BY) if key in answer}
+    kept["msg"] = message.lines(answer["msg"])  # Ansible shows it as it is
+    return {**kept, "changed": bool(answer.get("changed")), "failed": failed, "rc": ran["rc"]}
 
 
 def usual_copy(target):

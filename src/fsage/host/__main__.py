@@ -61,7 +61,7 @@ def of_step(verb: str, given: dict[str, Any], request: Request, check: bool) -> 
         if (kind := given.get("kind") or None) not in (None, *structure.kinds()):
             raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
         return state.begin(kind, spec, request, check)
-    step = next((one for one in request["steps"] if one.to_json() == given.get("step")), None)
+    step = next((candidate for candidate in request["steps"] if candidate.to_json() == given.get("step")), None)
     if step is None:
         raise Refusal(f"{verb} is asked for with the step {shown(given.get('step'))}, which is none of the request's")
     if check:

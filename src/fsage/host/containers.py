@@ -56,10 +56,10 @@ def verify(claim: Claim) -> None:
     check(claim.get("containers"))
     now = digests(claim.get("containers"))
     for path in sorted(now.keys() | claim.get("images", {}).keys()):
-        before, found = claim["images"].get(path, "none"), now.get(path, "none")
-        if before != found:
+        before, digest = claim["images"].get(path, "none"), now.get(path, "none")
+        if before != digest:
             raise Refusal(
-                f"{path} on {os.uname().nodename} is another image (SHA-256 {found}) than when target "
+                f"{path} on {os.uname().nodename} is another image (SHA-256 {digest}) than when target "
                 f"{claim['target']} was claimed ({before}): put that one back, or release the target and claim it again"
             )
 

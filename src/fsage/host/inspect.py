@@ -50,8 +50,8 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[st
         reasons = "; ".join(dict.fromkeys(store.absent.values()))
         raise ValueError(f"{what}: nothing is known of how it lies: {reasons}")
     seconds = time.monotonic() - began
-    found = {"schema": SCHEMA, "what": printable(what), "seconds": seconds}
-    return {**found, "mounted": mounted, "stores": [store.summary(0)]}
+    layout = {"schema": SCHEMA, "what": printable(what), "seconds": seconds}
+    return {**layout, "mounted": mounted, "stores": [store.summary(0)]}
 
 
 def _store(what: str, files_at_most: int, counting: Counting) -> tuple[Store, Path | None]:
@@ -73,8 +73,8 @@ def _store(what: str, files_at_most: int, counting: Counting) -> tuple[Store, Pa
         if texts.is_packed(start) or b"\0" not in start:  # no text has one, a file system's image begins with many
             return texts.read(stream, counting), None
     place = os.path.realpath(what)
-    found = loops.identity(place)
-    if found and (attached := loops.devices_of({**found, "image": place})):
+    backing = loops.identity(place)
+    if backing and (attached := loops.devices_of({**backing, "image": place})):
         raise Failure(f"this image is attached to {attached[0]}, which may know it better: give that")
     return _of_unmounted(what, counting), None
 
@@ -96,10 +96,10 @@ def _of_device(device: str, counting: Counting) -> tuple[Store, Path | None]:
 def _of_unmounted(device: str, counting: Counting) -> Store:
     """An image or a device that is mounted nowhere; ext4 may be."""
     filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
-    if not (found := stores.like(filesystem)):
+    if not (system := stores.like(filesystem)):
         what = filesystem or "nothing that blkid knows"
         raise Failure(f"{what} is on it; {filesystems.titles()} can be read")
-    store = found.free_space_unmounted(device, counting)
+    store = system.free_space_unmounted(device, counting)
     store.absent["files"] = NO_FILES
     return store
 
@@ -147,8 +147,8 @@ def _add_totals(store: Store, directory: Path) -> None:
 
 def _add_files(store: Store, directory: Path, files_at_most: int) -> None:
     layouts, unmapped, last = FileLayouts(os.statvfs(directory).f_frsize), 0, ""
-    found = regular_files(directory)
-    for path in itertools.islice(found, files_at_most):
+    paths = regular_files(directory)
+    for path in itertools.islice(paths, files_at_most):
         try:
             layouts.add(fiemap.extents(path, synchronise=False))
         except OSError as error:
@@ -161,5 +161,5 @@ def _add_files(store: Store, directory: Path, files_at_most: int) -> None:
     store.source["files"] = "FIEMAP"
     if unmapped:
         store.source["files"] += f"; {unmapped} files could not be mapped, the last {last}"
-    if next(found, None):
+    if next(paths, None):
         store.source["files"] += f"; the first {files_at_most} files only (--files)"

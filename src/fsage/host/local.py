@@ -55,7 +55,7 @@ def capabilities() -> list[Able]:
     from fsage.host.device.capabilities import CAPABILITIES, obstacle
     from fsage.model.local import Able
 
-    return [Able(one.name, one.purpose, obstacle(one.name)) for one in CAPABILITIES.values()]
+    return [Able(name, capability.purpose, obstacle(name)) for name, capability in CAPABILITIES.items()]
 
 
 def why_no_loops() -> list[Obstacle]:

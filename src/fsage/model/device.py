@@ -97,18 +97,18 @@ class Seek(Model):
     @staticmethod
     def label(parameters: dict[str, Any]) -> str:
         """Rate and seek, and what else is planted."""
-        said = [f"{parameters['bytes_per_s'] / MIB:.0f} MiB/s"]
+        parts = [f"{parameters['bytes_per_s'] / MIB:.0f} MiB/s"]
         if (factor := parameters.get("outer_to_inner", 1)) != 1:
-            said.append(f"outer to inner tracks {factor:g}:1")
-        said.append(f"{parameters['seek_s'] * 1000:g} ms a seek")
+            parts.append(f"outer to inner tracks {factor:g}:1")
+        parts.append(f"{parameters['seek_s'] * 1000:g} ms a seek")
         if cov := parameters.get("noise_cov"):
-            said.append(f"noise of {100 * cov:g}%")
+            parts.append(f"noise of {100 * cov:g}%")
         if drift := parameters.get("drift_percent_per_hour"):
-            said.append(f"drift of {drift:+g}% an hour")
-        return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
+            parts.append(f"drift of {drift:+g}% an hour")
+        return f"modelled device (a disk that charges for seeks, {', '.join(parts)})"
 
 
-KINDS: dict[str, type[Model]] = {one.kind: one for one in (Model, Iocost, Seek)}
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Seek)}
 USUAL = Iocost.kind
 
 

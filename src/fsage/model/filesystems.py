@@ -82,14 +82,14 @@ def get(name: str | None) -> FileSystem | None:
 
 def named(name: str) -> FileSystem:
     """The file system of this name. Raises Refusal where there is none."""
-    if not (found := get(name)):
+    if not (system := get(name)):
         raise Refusal(f"no target can be {name!r:.100}: there are {', '.join(names())}")
-    return found
+    return system
 
 
 def like(name: str | None) -> FileSystem | None:
     """As which file system one of this name, the kernel's, is read; None where none can."""
-    return get(name) or next((found for found in map(named, names()) if name in found.like), None)
+    return get(name) or next((system for system in map(named, names()) if name in system.like), None)
 
 
 def titles() -> str:

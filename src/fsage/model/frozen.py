@@ -54,13 +54,13 @@ def decided(key: str) -> str:
 
 def flat(spec: Mapping[str, Any]) -> dict[str, object]:
     """A complete declaration, with `scale` and `lustre` as keys of the form scale.tasks."""
-    found = {}
+    settings = {}
     for key, value in spec.items():
         if key in ("scale", "lustre"):
-            found.update({f"{key}.{name}": one for name, one in (value or {}).items()})
+            settings.update({f"{key}.{name}": inner for name, inner in (value or {}).items()})
         else:
-            found[key] = value
-    return found
+            settings[key] = value
+    return settings
 
 
 def declared(spec: Mapping[str, object]) -> dict[str, object]:

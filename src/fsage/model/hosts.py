@@ -123,18 +123,18 @@ ALIKE = {
 
 def differences(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Where clients (name -> facts, or more) differ in what must be alike, a sentence each."""
-    said = []
+    sentences = []
     for key, what in ALIKE.items():
         by_value: dict[str, list[str]] = {}
-        for name, known in clients.items():
-            value = known.get(key)
+        for name, facts in clients.items():
+            value = facts.get(key)
             if key == "memory_bytes" and value:  # no two nodes have the same to the byte
                 value = round(value / 2**30)
             by_value.setdefault(str(value), []).append(name)
         if len(by_value) > 1:
             each = "; ".join(f"{', '.join(names)}: {value}" for value, names in sorted(by_value.items()))
-            said.append(f"clients differ in {what}: {each}")
-    return said
+            sentences.append(f"clients differ in {what}: {each}")
+    return sentences
 
 
 def skews(name: str, time_there: float, asked_at: float, heard_at: float) -> list[str]:

@@ -44,16 +44,16 @@ def check(value: object) -> None:
     level = [value]
     for _ in range(DEPTH):
         below: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                below += one.keys()
-                below += one.values()
-            elif isinstance(one, list):
-                below += one
-            elif isinstance(one, float) and not math.isfinite(one):
-                _no_number(str(one))
-            elif isinstance(one, str):
-                _text(one)
+        for block in level:
+            if isinstance(block, dict):
+                below += block.keys()
+                below += block.values()
+            elif isinstance(block, list):
+                below += block
+            elif isinstance(block, float) and not math.isfinite(block):
+                _no_number(str(block))
+            elif isinstance(block, str):
+                _text(block)
         if not below:
             return
         level = below
@@ -89,7 +89,9 @@ def printable(text: str, keep: str = "") -> str:
     That is what steers a terminal: control characters, those that change the direction of writing, and bytes that are
     no UTF-8.
     """
-    return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)
+    return "".join(
+        character if character.isprintable() or character in keep else ascii(character)[1:-1] for character in text
+    )
 
 
 def lines(text: str) -> str:

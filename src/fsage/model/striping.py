@@ -114,8 +114,11 @@ def on_lustre(segments: Sequence[Segment], realisation: str) -> tuple[list[Segme
     if realisation == PFL:
         end = segments[-1].end_bytes
         return [Segment(0, end, 1, end, 0)], ["shared"]
-    found = [Segment(one.start_bytes, one.end_bytes, 1, length_of(one), number) for number, one in enumerate(segments)]
-    return found, [f"{folder(number)}/shared" for number in range(len(segments))]
+    single = [
+        Segment(segment.start_bytes, segment.end_bytes, 1, length_of(segment), number)
+        for number, segment in enumerate(segments)
+    ]
+    return single, [f"{folder(number)}/shared" for number in range(len(segments))]
 
 
 def length_of(segment: Segment) -> int:
@@ -150,7 +153,7 @@ def scaled(layout: Layout, osts: int, most_bytes: int) -> list[Segment]:
 def counts(layout: Layout, osts: int) -> list[int]:
     """The stripe count of each segment of a layout on so many OSTs. Raises Refusal where two become the same."""
     factor = min(1.0, osts / layout.largest_count)
-    found: dict[int, int] = {}
+    count_of: dict[int, int] = {}
     for _, nominal, _ in layout.segments:
         count = max(1, round(nominal * factor))
         if count > osts:
@@ -158,14 +161,14 @@ def counts(layout: Layout, osts: int) -> list[int]:
                 f"pattern {layout.pattern}: {nominal} stripes become {count} by the factor of its set ({factor:g}), "
                 f"and there are {osts} OSTs"
             )
-        same = [other for other in found if other != nominal and found[other] == count]
+        same = [other for other in count_of if other != nominal and count_of[other] == count]
         if same:
             raise Refusal(
                 f"pattern {layout.pattern}: stripe counts {same[0]} and {nominal} both become {count} on {osts} OSTs "
                 f"(factor {factor:g}): a target with more stores tells them apart"
             )
-        found[nominal] = count
-    return [found[nominal] for _, nominal, _ in layout.segments]
+        count_of[nominal] = count
+    return [count_of[nominal] for _, nominal, _ in layout.segments]
 
 
 def volumes(layout: Layout, osts: int, count: int, volume_bytes: int) -> list[Volume]:
@@ -174,11 +177,11 @@ def volumes(layout: Layout, osts: int, count: int, volume_bytes: int) -> list[Vo
     A volume is of the segment in which, in nominal terms, it begins; a segment's volumes go round its OSTs, which are
     those of a striped file. Raises Refusal where stripe counts become the same, or a segment is left without a volume.
     """
-    found: list[Volume] = []
+    volumes: list[Volume] = []
     first = 0
     for number, (stripes, (end, _, _)) in enumerate(zip(counts(layout, osts), layout.segments)):
         stop = count if end is None else min(count, -(-end * count // layout.nominal_bytes))
-        begin = len(found)
+        begin = len(volumes)
         if stop <= begin:
             raise Refusal(
                 f"pattern {layout.pattern}: none of {count} volumes begins in its segment {number + 1}: more volumes "
@@ -186,9 +189,9 @@ def volumes(layout: Layout, osts: int, count: int, volume_bytes: int) -> list[Vo
             )
         for index in range(begin, stop):
             ost = (first + (index - begin) % stripes) % osts
-            found.append(Volume(index * volume_bytes, (index + 1) * volume_bytes, number, ost))
+            volumes.append(Volume(index * volume_bytes, (index + 1) * volume_bytes, number, ost))
         first += stripes
-    return found
+    return volumes
 
 
 def pieces(segments: Sequence[Segment], begin: int, end: int) -> Iterator[Piece]:

@@ -73,8 +73,8 @@ class Step(ABC):
 
     def to_json(self) -> dict[str, object]:
         """The step as it stands in a request, a token and a record."""
-        written = {one.name: to_json(getattr(self, one.name)) for one in fields(self)}
-        absent = {one.name for one in fields(self) if one.default is None and written[one.name] is None}
+        written = {field.name: to_json(getattr(self, field.name)) for field in fields(self)}
+        absent = {field.name for field in fields(self) if field.default is None and written[field.name] is None}
         return {"kind": self.kind, **{name: value for name, value in written.items() if name not in absent}}
 
     @classmethod
@@ -155,7 +155,7 @@ def read(value: Any, where: str = "step") -> Step:
     kind = value.get("kind") if isinstance(value, dict) else value
     if not isinstance(kind, str) or kind not in kinds():
         raise Unacceptable(f"{where}.kind is {shown(kind)}: one of {', '.join(kinds())} is wanted")
-    step = read_block(step_type(kind), {key: one for key, one in value.items() if key != "kind"}, where)
+    step = read_block(step_type(kind), {key: entry for key, entry in value.items() if key != "kind"}, where)
     if getattr(step, "seed", 0) is None:
         raise Unacceptable(f"{where}.seed is None: a whole number is wanted")
     return step

@@ -66,11 +66,11 @@ def parsed(written: str) -> Token | None:
     text, _, check = written.rstrip().rpartition("\n")
     if check != _checksum(text):
         return None
-    found = json.loads(text)
-    if not isinstance(found, dict) or found.pop("schema", None) != SCHEMA:
+    content = json.loads(text)
+    if not isinstance(content, dict) or content.pop("schema", None) != SCHEMA:
         return None
     with contextlib.suppress(Unacceptable):
-        return typed.read(Token, found)
+        return typed.read(Token, content)
     return None
 
 

@@ -76,7 +76,7 @@ def start(claim: Mapping[str, Any], tool: str, *folders: str) -> list[str]:
     return command(tool, claim.get("containers"), [*(store["mount"] for store in claim["stores"]), *folders])
 
 
-def version_in(tool: str, said: str) -> str | None:
+def version_in(tool: str, output: str) -> str | None:
     """The version in what a tool says of itself; None if it is not there.
 
     >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
@@ -85,5 +85,5 @@ def version_in(tool: str, said: str) -> str | None:
     '2.12.0+'
     """
     before = named(tool).before
-    match = re.search(rf"^{before}(\d+\.\d[\w.+-]*)" if before else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
+    match = re.search(rf"^{before}(\d+\.\d[\w.+-]*)" if before else r"(\d+\.\d[\w.+-]*)", output, re.MULTILINE)
     return match[1] if match else None

@@ -78,7 +78,7 @@ def check(tuning: Mapping[Any, object]) -> None:
 
 def invalid_because(name: object, value: object) -> str | None:
     """Why a tunable cannot be set; None when it can."""
-    every = [known for names in KNOWN.values() for known in names]
+    every = [known_name for names in KNOWN.values() for known_name in names]
     if name not in every:
         near = difflib.get_close_matches(str(name)[:64], every, n=1)
         return f"is no tunable that is known;{f' did you mean {near[0]!r}?' if near else ''} there are " + "; ".join(

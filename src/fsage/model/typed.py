@@ -51,8 +51,8 @@ Json = dict[str, Any]
 
 def read(kind: type[T], value: object, where: str = "") -> T:
     """`value`, out of JSON, as a `kind`. Raises Unacceptable: "{place} is {value}: {what} is wanted"."""
-    found: T = _read(kind, value, where)
-    return found
+    checked: T = _read(kind, value, where)
+    return checked
 
 
 def to_json(value: object) -> Any:
@@ -62,9 +62,9 @@ def to_json(value: object) -> Any:
             return value.to_json()
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {key: to_json(one) for key, one in value.items()}
+        return {key: to_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(one) for one in value]
+        return [to_json(entry) for entry in value]
     return value
 
 
@@ -108,15 +108,15 @@ def _read(kind: object, value: Any, where: str) -> Any:
         return value
     if origin is Annotated:
         plain, *checks = typing.get_args(kind)
-        found = _read(plain, value, where)
+        checked = _read(plain, value, where)
         for check in checks:
-            if isinstance(check, Check) and not check.good(found):
+            if isinstance(check, Check) and not check.good(checked):
                 raise _refusal(where, value, check.wanted)
-        return found
+        return checked
     if origin is Literal:
         choices = typing.get_args(kind)
-        if not any(value is one or (type(value) is type(one) and value == one) for one in choices):
-            raise _refusal(where, value, _or([str(one) for one in choices]))
+        if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
+            raise _refusal(where, value, _or([str(choice) for choice in choices]))
         return value
     if origin is Union:
         return _read_any(typing.get_args(kind), value, where)
@@ -125,7 +125,7 @@ def _read(kind: object, value: Any, where: str) -> Any:
     if origin is dict:
         of_key, of_value = typing.get_args(kind)
         _must(isinstance(value, dict), where, value, "a block of keys")
-        return {_read(of_key, key, where): _read(of_value, one, _below(where, key)) for key, one in value.items()}
+        return {_read(of_key, key, where): _read(of_value, entry, _below(where, key)) for key, entry in value.items()}
     if kind in PLAIN:
         good, wanted = PLAIN[kind]
         _must(good(value), where, value, wanted)
@@ -146,7 +146,7 @@ def _read_any(kinds: tuple[object, ...], value: object, where: str) -> object:
     if value is None and type(None) in kinds:
         return None
     why: Unacceptable | None = None
-    for kind in (one for one in kinds if one is not type(None)):
+    for kind in (choice for choice in kinds if choice is not type(None)):
         try:
             return _read(kind, value, where)
         except Unacceptable as error:
@@ -162,13 +162,13 @@ def _read_list(origin: Any, kinds: tuple[object, ...], value: Any, where: str) -
         _must(len(value) == len(kinds), where, value, f"a list of {len(kinds)}")
     else:
         kinds = (kinds[0],) * len(value)
-    return origin(_read(kinds[number], one, f"{where}[{number}]") for number, one in enumerate(value))
+    return origin(_read(kinds[number], entry, f"{where}[{number}]") for number, entry in enumerate(value))
 
 
 def read_block(kind: Any, value: Any, where: str) -> Any:
     """The same for the block of a dataclass or TypedDict itself, whatever it does to be read."""
     _must(isinstance(value, dict), where, value, "a block of keys")
-    known = hints(kind)
+    types = hints(kind)
     if dataclasses.is_dataclass(kind):
         fields = {field.name: field for field in dataclasses.fields(kind)}
         for key in value:
@@ -176,12 +176,12 @@ def read_block(kind: Any, value: Any, where: str) -> Any:
                 near = difflib.get_close_matches(str(key), fields, 1, 0)
                 raise Unacceptable(f"{_below(where, key)} is no key here; did you mean {near[0]!r}?")
         needed = [name for name, field in fields.items() if field.init and not _has_default(field)]
-        found = {key: _read(known[key], one, _below(where, key)) for key, one in value.items()}
+        checked = {key: _read(types[key], entry, _below(where, key)) for key, entry in value.items()}
         _no_lack(needed, value, where)
         made: Any = kind
-        return made(**found)
+        return made(**checked)
     _no_lack(sorted(kind.__required_keys__), value, where)
-    return {key: _read(known.get(key, object), one, _below(where, key)) for key, one in value.items()}
+    return {key: _read(types.get(key, object), entry, _below(where, key)) for key, entry in value.items()}
 
 
 def _no_lack(needed: list[str], value: Mapping[str, object], where: str) -> None:

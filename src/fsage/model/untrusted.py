@@ -62,16 +62,16 @@ def read_file(path: Path | str, most_bytes: int) -> bytes:
 def read_json(content: bytes | str) -> object:
     """The value of a JSON text. Raises NotTaken for what is not JSON, nested too deep, or has numbers that are none."""
     try:
-        found = json.loads(content, parse_constant=_no_number, parse_float=_finite)
+        values = json.loads(content, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
         raise NotTaken("its blocks are nested too deep") from None
     except NotTaken:
         raise
     except ValueError as error:
         raise NotTaken(f"it is not JSON ({error})") from None
-    if depth_of(found) > DEEPEST:
+    if depth_of(values) > DEEPEST:
         raise NotTaken(f"its blocks are nested more than {DEEPEST} deep")
-    return found
+    return values
 
 
 def _no_number(text: str) -> object:
@@ -90,12 +90,12 @@ def depth_of(value: object) -> int:
     level, depth = [value], 0
     while level and depth <= DEEPEST:
         inside = (
-            one
+            entry
             for block in level
             if isinstance(block, (dict, list))
-            for one in (block.values() if isinstance(block, dict) else block)
-            if isinstance(one, (dict, list))
+            for entry in (block.values() if isinstance(block, dict) else block)
+            if isinstance(entry, (dict, list))
         )
-        level = list({id(one): one for one in inside}.values())  # a block that stands in many places, once
+        level = list({id(block): block for block in inside}.values())  # a block that stands in many places, once
         depth += 1
     return depth

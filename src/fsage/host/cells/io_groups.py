@@ -46,7 +46,7 @@ def unavailable_because(target: Target, phases: Sequence[Phase]) -> str | None:
             return why
         if asked["cgroup"] == "v2" and (why := iocost.possible({}) if asked["cost"] else iocost.grantable({})):
             return f"no shares by weight in cgroup v2: {why}"
-        if any("query" in one for one in asked["groups"]) and (why := query.unavailable_because()):
+        if any("query" in group for group in asked["groups"]) and (why := query.unavailable_because()):
             return why
     return None
 
@@ -66,25 +66,25 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
             check_alive()
             for process in running:
                 if process.poll() is not None:
-                    said = process.communicate()[0].strip()[-SAID:]
-                    raise Failure(f"a reader ended with code {process.returncode} before all was counted: {said}")
+                    output = process.communicate()[0].strip()[-SAID:]
+                    raise Failure(f"a reader ended with code {process.returncode} before all was counted: {output}")
             if done():
                 return
             time.sleep(LOOK_EVERY_S)
 
     try:
         scheduler.put(target, asked["queue"])
-        places = [groups.make(target, asked, one) for one in asked["groups"]]
-        zero = _counted(target, places)
-        for one, group in zip(asked["groups"], places):
-            if "query" in one:
+        folders = [groups.make(target, asked, group) for group in asked["groups"]]
+        zero = _counted(target, folders)
+        for group, place in zip(asked["groups"], folders):
+            if "query" in group:
                 with library.in_memory(library.packed()) as code:
-                    asking = query.Asked(_start(target, query.argv(one["query"]), group, code))
+                    asking = query.Asked(_start(target, query.argv(group["query"]), place, code))
             else:
-                running.append(_start(target, one["argv"], group))
-        busy = [number for number, one in enumerate(asked["groups"]) if "argv" in one]
+                running.append(_start(target, group["argv"], place))
+        busy = [number for number, group in enumerate(asked["groups"]) if "argv" in group]
         late = time.monotonic() + BEGIN_PATIENCE_S
-        wait(lambda: _is_over(late) or _have_read(zero, _counted(target, places), busy))
+        wait(lambda: _is_over(late) or _have_read(zero, _counted(target, folders), busy))
         wait(lambda: asking is None or asking.ready())
         wait(partial(_is_over, time.monotonic() + asked["settle_s"]))
         spans, charged = 0, None
@@ -96,13 +96,13 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
                     "effect: something else uses the disk below. End that, or give a cost model of lower rates (cost_*)"
                 )
             spans += 1
-            first, start = _counted(target, places), time.monotonic()
+            first, start = _counted(target, folders), time.monotonic()
             if asking:
                 asking.go()
                 wait(partial(asking.ended, start + phase["timeout_s"]))
             else:
                 wait(partial(_is_over, start + asked["seconds"]))
-            last, shared_s = _counted(target, places), time.monotonic() - start
+            last, shared_s = _counted(target, folders), time.monotonic() - start
             wait(lambda: True)
             charged = _charged_s(first, last) / shared_s if asked["cost"] and busy else None
     finally:
@@ -114,8 +114,8 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
                     pipe.close()
         cleanup.put_back(target)
     read = [
-        {**one, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios}
-        for one, was, now in zip(asked["groups"], first, last)
+        {**group, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios}
+        for group, was, now in zip(asked["groups"], first, last)
     ]
     return {
         "rc": 0,
@@ -145,7 +145,7 @@ def _have_read(zero: Sequence[Counted], now: Sequence[Counted], busy: Sequence[i
 
 def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
     """Seconds of the device that IOCost charged to all groups together."""
-    return (sum(one.cost_us for one in last) - sum(one.cost_us for one in first)) / 1e6
+    return (sum(counted.cost_us for counted in last) - sum(counted.cost_us for counted in first)) / 1e6
 
 
 def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen[Any]:

@@ -44,12 +44,12 @@ def end(folders: Sequence[Path]) -> None:
 
 def _marked() -> list[int]:
     """Processes whose environment has our mark."""
-    wanted, found = os.fsencode("=".join(*marked().items())), []
+    wanted, pids = os.fsencode("=".join(*marked().items())), []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is somebody else's
             if wanted in (process / "environ").read_bytes().split(b"\0"):
-                found.append(int(process.name))
-    return found
+                pids.append(int(process.name))
+    return pids
 
 
 def _has_open(pid: int, folders: Sequence[Path]) -> bool:

@@ -39,8 +39,8 @@ def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, 
         if not check:
             whole = places.file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with open(whole, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
-                for one in waiting:
-                    tar.add(one, str(one.relative_to(box)))
+                for file in waiting:
+                    tar.add(file, str(file.relative_to(box)))
     return {
         "changed": bool(waiting),
         "msg": f"{len(waiting)} observations wait",

@@ -106,8 +106,8 @@ class Phases:
                     f"estimated to take {cell.get('estimate_s', 0.0):.1f} s, and a phase may take {TIMES_ESTIMATE} "
                     f"times that, at least {LEAST_LIMIT_S:.0f} s"
                 )
-            if code := next((one["rc"] for one in (result, *result.get("beside", ())) if one["rc"]), 0):
-                where = next((f" on {name}" for name, one in result.get("by_host", {}).items() if one["rc"]), "")
+            if code := next((command["rc"] for command in (result, *result.get("beside", ())) if command["rc"]), 0):
+                where = next((f" on {name}" for name, answer in result.get("by_host", {}).items() if answer["rc"]), "")
                 return taken, f"{phase['name']}: exit code {code}{where}"
             if not phase.get("reads"):
                 files = measured_files(self.target.mounts)
@@ -119,15 +119,15 @@ class Phases:
     def place(self, files: list[Path], result: PhaseResult, state: Token) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
-            found = self.target.placement(files, state.notes)
+            placement = self.target.placement(files, state.notes)
         except Failure as why:
             return str(why)
-        if found is None:
+        if placement is None:
             return None
-        result["placement"] = found
+        astray, result["placement"] = placement["astray"], placement
         if result["extents"]:  # of every OST on its own, and by what the whole file system has
             result["extents"] |= {"mean_position": None, "position_sd": None}
-        return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
+        return f"{len(astray)} files lie elsewhere: {astray[0]}" if astray else None
 
     def argv(self, phase: Phase) -> list[str]:
         """A phase's command; what it reads past the file system is the first store's device."""
@@ -140,8 +140,8 @@ class Phases:
         whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
         for _ in range(WARM_ATTEMPTS):
             if (cached := caches.cached_pages(paths)) >= whole:
-                said = {"method": "none: from memory", "metadata": WARM, "cached_names": len(paths)}
-                return {**said, "seconds": time.monotonic() - began, "cached_pages": cached}
+                warm = {"method": "none: from memory", "metadata": WARM, "cached_names": len(paths)}
+                return {**warm, "seconds": time.monotonic() - began, "cached_pages": cached}
             caches.bring_in(paths)
         raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
 
@@ -203,7 +203,7 @@ class Phases:
             )
         first["cpu_s"] = _used_by_children() - before
         if others:
-            return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
+            return {**first, "beside": others, "wall_s": max(command["wall_s"] for command in (first, *others))}
         del first["line_s"]  # nothing to compare them with
         return first
 

@@ -103,7 +103,7 @@ def ask(path: Path, seconds: float) -> list[dict[str, object]]:
     import sqlite3  # a Python may be built without; see unavailable_because
 
     answers: list[dict[str, Any]] = []
-    while sum(one["seconds"] for one in answers) < seconds:
+    while sum(answer["seconds"] for answer in answers) < seconds:
         caches.give_up(path)
         if cached := caches.cached_pages([path]):
             raise Failure(f"{cached} pages of {path} stayed in memory: the query would not read the device")

@@ -105,7 +105,7 @@ class Session:
         self.differs, looked_at = self.structure.differs(self.now)
         if now != self.now:
             self.differs = "its token is another one"
-        found: Check = {
+        checked: Check = {
             "state": self.now.state,
             "epoch": self.now.epoch,
             "status": now.status if now else None,
@@ -118,8 +118,8 @@ class Session:
             "seconds": time.monotonic() - began,
         }
         if looked_at == "sample":
-            found["unseen_share"] = self.structure.unseen_share
-        return found
+            checked["unseen_share"] = self.structure.unseen_share
+        return checked
 
     def cell(self, cell: Cell) -> str | None:
         """Measure one cell and keep its observation; why not, when the state is not as asked."""

@@ -92,9 +92,9 @@ class StructureCheck:
         """Whether nothing of what is looked at in place of all files is other than it was."""
         assert self.sample
         free = [self.target.free(mount) for mount in self.target.mounts]
-        osts = {name: used for one in free for name, used in (one.osts or {}).items()}
+        osts = {name: used for store in free for name, used in (store.osts or {}).items()}
         moved = osts and space.moved(now.osts or {}, osts, self.target.tolerance_bytes)
-        return not moved and [one.counted for one in free] == self.counted and not self.sample.differs()
+        return not moved and [store.counted for store in free] == self.counted and not self.sample.differs()
 
     def _unwatched(self, error: OSError) -> None:
         self.why_unwatched = f"fanotify: {error.strerror}"

@@ -20,13 +20,13 @@ UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
 
 def calibrated(target: Target, raw: dict[str, object], guess_mib_s: float) -> None:
     """Find what a task moves and how fast, and declare the target claimed; `raw`: of the device without all else."""
-    found = calibrate.amount(target, guess_mib_s)
-    found["calibration"] = {
+    amount = calibrate.amount(target, guess_mib_s)
+    amount["calibration"] = {
         **raw,
-        **found["calibration"],
-        "commands": raw["commands"] + found["calibration"]["commands"],
+        **amount["calibration"],
+        "commands": raw["commands"] + amount["calibration"]["commands"],
     }
-    target.claim.update(cast(Claim, found))
+    target.claim.update(cast(Claim, amount))
     target.remount()  # XFS frees deleted space in the background; an unmount waits for it
     target.claim["status"] = "claimed"
     target.save()

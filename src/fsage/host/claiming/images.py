@@ -44,39 +44,39 @@ def make(spec: Spec, request: Asker, check: bool, of_a_claim: OfAClaim) -> Resul
 
 
 def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
-    known = claims.images(declaration.home_of(spec))
+    noted = claims.images(declaration.home_of(spec))
     wanted = {"stores": spec["stores"], "size_gib": spec["size_gib"]}
-    if known and known["declared"] != wanted:
+    if noted and noted["declared"] != wanted:
         raise Refusal(
-            f"target {spec['name']} was created as {known['declared']}, and {wanted} is declared now; "
+            f"target {spec['name']} was created as {noted['declared']}, and {wanted} is declared now; "
             f"remove it first: {CLEAR}"
         )
-    if known and all(image["status"] == "written" for image in known["images"]):
-        for image in known["images"]:
+    if noted and all(image["status"] == "written" for image in noted["images"]):
+        for image in noted["images"]:
             loops.verify(whole(image))
         if claimed := claims.read(declaration.home_of(spec)):
-            return of_a_claim(spec, claimed, known, check)
-        if all(loops.device_of(whole(image)) for image in known["images"]):
+            return of_a_claim(spec, claimed, noted, check)
+        if all(loops.device_of(whole(image)) for image in noted["images"]):
             return {
                 "changed": False,
                 "msg": f"the images of {spec['name']} are in place",
-                "images": known["images"],
+                "images": noted["images"],
             }
-        devices = [] if check else [loops.attach(whole(image)) for image in known["images"]]
+        devices = [] if check else [loops.attach(whole(image)) for image in noted["images"]]
         return {
             "changed": True,
             "msg": f"attached {', '.join(devices) or 'the loop devices'} again",
-            "images": known["images"],
+            "images": noted["images"],
         }
-    place, each_bytes, why = _plan(spec, known)
+    place, each_bytes, why = _plan(spec, noted)
     total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
     if check:
         return {"changed": True, "msg": f"would write {total} ({why})", "image_dir": str(place)}
     there_before = place.exists()
     places.make(place)
-    if not known:
+    if not noted:
         here = claims.here()
-        known = {
+        noted = {
             "schema": 1,
             "target": spec["name"],
             **here,
@@ -91,8 +91,8 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
                 for store in range(spec["stores"])
             ],
         }
-        files.write_json(_journal(spec), known)
-    for image in known["images"]:
+        files.write_json(_journal(spec), noted)
+    for image in noted["images"]:
         if image["status"] == "written":
             loops.verify(whole(image))
             continue
@@ -100,21 +100,21 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         files.remove(image["image"])
         image.update(_write(image["image"], image["bytes"]))
         image["status"] = "written"
-        files.write_json(_journal(spec), known)
-    devices = [loops.attach(whole(image)) for image in known["images"]]
-    nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in known["images"]) else ""
+        files.write_json(_journal(spec), noted)
+    devices = [loops.attach(whole(image)) for image in noted["images"]]
+    nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in noted["images"]) else ""
     return {
         "changed": True,
         "msg": f"wrote {total}{nocow}: {why}",
-        "images": known["images"],
+        "images": noted["images"],
         "devices": devices,
     }
 
 
 def delete(spec: Spec, check: bool, released: Result) -> Result:
     """Delete the images of a target that was `released` just now."""
-    known = claims.images(declaration.home_of(spec))
-    if known is None:
+    noted = claims.images(declaration.home_of(spec))
+    if noted is None:
         return {
             "changed": released["changed"],
             "msg": f"{spec['name']} has no images here",
@@ -123,11 +123,11 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
     if check:
         return {
             "changed": True,
-            "msg": "would delete " + ", ".join(i["image"] for i in known["images"]),
+            "msg": "would delete " + ", ".join(i["image"] for i in noted["images"]),
             "proof": [],
         }
     proof, left = list(released["proof"]), []
-    for image in known["images"]:
+    for image in noted["images"]:
         path = image["image"]
         if not os.path.lexists(path):
             continue
@@ -137,19 +137,19 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
         files.remove(path)
         proof.append(f"{path} is gone")
     files.remove(_journal(spec))
-    if known.get("made_directory"):
+    if noted.get("made_directory"):
         with contextlib.suppress(OSError):  # something else is in it by now
-            os.rmdir(Path(known["images"][0]["image"]).parent)
+            os.rmdir(Path(noted["images"][0]["image"]).parent)
     msg = f"removed the images of {spec['name']}"
     if left:
         msg += f"; left {', '.join(left)}: another file than the one that was made here"
     return {"changed": True, "msg": msg, "proof": proof, "left": left}
 
 
-def _plan(spec: Spec, known: Images | None) -> tuple[Path, int, str]:
+def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
     """Where the images go, bytes of each, and why so many."""
-    if known:
-        first = known["images"][0]
+    if noted:
+        first = noted["images"][0]
         return Path(first["image"]).parent, first["bytes"], "as begun before"
     good, bad = space.places(spec["image_dir"])
     if not good:
@@ -208,14 +208,14 @@ def _journal(spec: Spec) -> Path:
     return declaration.home_of(spec) / "images.json"
 
 
-def known_images(spec: Spec, known: Claim | None) -> list[Made]:
+def known_images(spec: Spec, claim: Claim | None) -> list[Made]:
     """Every image of this target: those `create` noted, and those the claim names."""
     created = claims.images(declaration.home_of(spec))
     images = {image["image"]: image for image in (created["images"] if created else ())}
-    for store in known["stores"] if known else ():
+    for store in claim["stores"] if claim else ():
         if "image" in store:
-            found: Made = {**store["image_id"], "image": store["image"], "status": "written"}
-            images.setdefault(store["image"], found)
+            image: Made = {**store["image_id"], "image": store["image"], "status": "written"}
+            images.setdefault(store["image"], image)
     return list(images.values())
 
 
@@ -224,7 +224,7 @@ def whole(image: Made) -> Image:
     return {"image": image["image"], "dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
 
 
-def all_of(spec: Spec, known: Claim | None) -> list[Image]:
+def all_of(spec: Spec, claim: Claim | None) -> list[Image]:
     """Those of them that have an identity, and what the device model offers in their place."""
-    there = [whole(image) for image in known_images(spec, known) if "ino" in image]
-    return there + seek.disks(declaration.home_of(spec))
+    made = [whole(image) for image in known_images(spec, claim) if "ino" in image]
+    return made + seek.disks(declaration.home_of(spec))

@@ -42,8 +42,8 @@ def with_tool() -> list[str]:
 
 def tool_of(filesystem: str) -> Defragmenter:
     """What defragments files of this file system; Refusal where nothing does, or it is not installed."""
-    found = filesystems.get(filesystem)
-    if not found or not (tool := found.defragmenter):
+    system = filesystems.get(filesystem)
+    if not system or not (tool := system.defragmenter):
         raise Refusal(f"files of {filesystem} cannot be defragmented; those of {', '.join(with_tool())} can")
     if not shutil.which(tool.command[0]):
         raise Refusal(
@@ -54,8 +54,8 @@ def tool_of(filesystem: str) -> Defragmenter:
 
 def version_of(tool: Defragmenter) -> str:
     """What the tool says of its version."""
-    said = _call(tool.version_command, None).stdout
-    return said.strip().splitlines()[0] if said.strip() else "unknown"
+    output = _call(tool.version_command, None).stdout
+    return output.strip().splitlines()[0] if output.strip() else "unknown"
 
 
 def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: float) -> dict[str, object]:
@@ -70,18 +70,18 @@ def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: floa
     """
     tool, began = tool_of(filesystem), time.monotonic()
     paths = [where] if isinstance(where, Path) else list(where)
-    total, found = fragmentation.NONE, []
+    total, fragmented = fragmentation.NONE, []
     for path, pieces in _pieces(paths):
-        one = fragmentation.of_file(pieces)
-        total = total.plus(one)
-        if one.excess:
-            found.append((one, path))
-    found.sort(key=lambda file: (-file[0].excess, file[1]))
-    largest = largest_free_bytes(filesystem, paths[0]) if found else None
+        counted = fragmentation.of_file(pieces)
+        total = total.plus(counted)
+        if counted.excess:
+            fragmented.append((counted, path))
+    fragmented.sort(key=lambda file: (-file[0].excess, file[1]))
+    largest = largest_free_bytes(filesystem, paths[0]) if fragmented else None
     deadline = time.monotonic() + time_limit_s
-    files = [of_file(path, filesystem, deadline - time.monotonic(), largest) for _, path in found]
+    files = [of_file(path, filesystem, deadline - time.monotonic(), largest) for _, path in fragmented]
     after = total
-    for file, (was, _) in zip(files, found):
+    for file, (was, _) in zip(files, fragmented):
         after = after.plus(was, -1).plus(was._replace(extents=file["extents_after"]))
     return {
         "filesystem": filesystem,
@@ -125,7 +125,7 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
     except OSError as error:
         raise Failure(f"{path}: its extents cannot be told: {error.strerror}") from error
     was, now = fragmentation.of_file(before), fragmentation.of_file(after)
-    said = _words(done)
+    output = _words(done)
     return {
         "path": str(path),
         "bytes": was.bytes,
@@ -136,8 +136,8 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
         "command": command,
         "status": done.returncode if done else None,
         "seconds": seconds,
-        "said": said,
-        "left": _left(now, done, said, largest_free_bytes, time_limit_s),
+        "said": output,
+        "left": _left(now, done, output, largest_free_bytes, time_limit_s),
     }
 
 
@@ -154,8 +154,8 @@ def clear_temporaries(path: Path, filesystem: str, since_s: float) -> list[str]:
 
     That is an empty file of a certain name, made since `since_s` (seconds of Unix time). Returns what was removed.
     """
-    found, removed = filesystems.get(filesystem), []
-    for name in map(path.with_name, found.temporaries(path) if found else ()):
+    system, removed = filesystems.get(filesystem), []
+    for name in map(path.with_name, system.temporaries(path) if system else ()):
         with contextlib.suppress(FileNotFoundError):
             stat = os.lstat(name)
             if not stat.st_size and stat.st_ctime >= since_s - CLOCK_S:
@@ -199,16 +199,16 @@ def _call(argv: Sequence[str], time_limit_s: float | None) -> subprocess.Complet
             close_fds=False,
         )
         try:
-            said, _ = process.communicate(timeout=time_limit_s)
+            output, _ = process.communicate(timeout=time_limit_s)
         except BaseException as error:
             process.kill()
-            said, _ = process.communicate()
+            output, _ = process.communicate()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
     finally:
         os.close(ours)
         os.close(its)
-    return subprocess.CompletedProcess(argv, process.returncode, said)
+    return subprocess.CompletedProcess(argv, process.returncode, output)
 
 
 def _words(done: subprocess.CompletedProcess[str] | None) -> str:
@@ -220,7 +220,7 @@ def _words(done: subprocess.CompletedProcess[str] | None) -> str:
 def _left(
     now: Fragmentation,
     done: subprocess.CompletedProcess[str] | None,
-    said: str,
+    output: str,
     largest_free_bytes: int | None,
     time_limit_s: float,
 ) -> str | None:
@@ -234,4 +234,4 @@ def _left(
         return f"{still}: stopped after {time_limit_s:.1f} s, when the time was over"
     if largest_free_bytes is not None and largest_free_bytes < now.bytes:
         return f"{still}: of {now.bytes} bytes, and no free run was longer than {largest_free_bytes}"
-    return f"{still}; the tool ended with status {done.returncode} and said: {said or 'nothing'}"
+    return f"{still}; the tool ended with status {done.returncode} and said: {output or 'nothing'}"

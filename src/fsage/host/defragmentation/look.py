@@ -44,15 +44,15 @@ class Look:
         self.unmapped, self.unmapped_last = 0, ""
         seen: set[tuple[int, int]] = set()
         try:
-            found = itertools.chain.from_iterable(map(_files, paths))
-            for path in itertools.islice(found, files_at_most):
+            candidates = itertools.chain.from_iterable(map(_files, paths))
+            for path in itertools.islice(candidates, files_at_most):
                 self._add(path, seen)
-            self.truncated = next(found, None) is not None
+            self.truncated = next(candidates, None) is not None
         except OSError as error:
             raise ValueError(f"{error.filename}: {error.strerror}") from error
         if self.unmapped and not self.all.files:
             raise ValueError(f"no file's extents can be told (FIEMAP); the last: {self.unmapped_last}")
-        self.in_pieces.sort(key=lambda one: (-one.file.excess, one.path))
+        self.in_pieces.sort(key=lambda seen: (-seen.file.excess, seen.path))
 
     def _add(self, path: Path, seen: set[tuple[int, int]]) -> None:
         try:
@@ -64,13 +64,13 @@ class Look:
         except OSError as error:
             self.unmapped, self.unmapped_last = self.unmapped + 1, f"{path}: {error.strerror}"
             return
-        one = fragmentation.of_file(extents)
-        self.all = self.all.plus(one)
-        power = one.extents.bit_length() - 1
-        self.classes[power] = self.classes.get(power, fragmentation.NONE).plus(one)
+        file = fragmentation.of_file(extents)
+        self.all = self.all.plus(file)
+        power = file.extents.bit_length() - 1
+        self.classes[power] = self.classes.get(power, fragmentation.NONE).plus(file)
         self.longest.add(path, extents)
-        if one.excess:
-            self.in_pieces.append(Found(one, path))
+        if file.excess:
+            self.in_pieces.append(Found(file, path))
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -133,24 +133,24 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[st
     None, and device_absent has the reason. Not seen: unmapped (files, last), truncated (there are more files).
     commands: for each file system of the worst filesystem, files, gain_s_at_most, command (a line for a shell), risk.
     """
-    known = device if isinstance(device, Device) else None
+    cost_model = device if isinstance(device, Device) else None
     in_order = look.in_pieces
-    if known:
-        in_order = sorted(in_order, key=lambda one: (-ORDERS[order](one.file, known), one.path))
+    if cost_model:
+        in_order = sorted(in_order, key=lambda seen: (-ORDERS[order](seen.file, cost_model), seen.path))
     in_order = in_order[:worst]
     return {
         "schema": SCHEMA,
         "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "all": {**look.all.summary(), **_gain(look.all, known)},
+        "all": {**look.all.summary(), **_gain(look.all, cost_model)},
         "histogram": [
             {"from_extents": 1 << power if power >= 0 else 0, **of._asdict()}
             for power, of in sorted(look.classes.items())
         ],
         "files_in_pieces": len(look.in_pieces),
-        "worst": [{"path": str(one.path), **one.file.summary(), **_gain(one.file, known)} for one in in_order],
-        "commands": _commands(in_order, known),
-        "device": {**vars(known), "statement": STATEMENT} if known else None,
-        "device_absent": None if known else device,
+        "worst": [{"path": str(seen.path), **seen.file.summary(), **_gain(seen.file, cost_model)} for seen in in_order],
+        "commands": _commands(in_order, cost_model),
+        "device": {**vars(cost_model), "statement": STATEMENT} if cost_model else None,
+        "device_absent": None if cost_model else device,
         "unmapped": {"files": look.unmapped, "last": look.unmapped_last},
         "truncated": look.truncated,
     }
@@ -159,18 +159,18 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[st
 def _commands(files: Sequence[Found], device: Device | None) -> list[dict[str, object]]:
     """What defragments these files: for each mount the command of its file system, where that has one."""
     by_mount: dict[Mount, list[Found]] = {}
-    for one in files:
-        by_mount.setdefault(mount_of(one.path), []).append(one)
+    for seen in files:
+        by_mount.setdefault(mount_of(seen.path), []).append(seen)
     commands = []
-    for mount, there in by_mount.items():
+    for mount, seen_there in by_mount.items():
         filesystem = filesystems.get(mount.type)
         if filesystem and filesystem.defragmenter:
-            words = [*filesystem.defragmenter.command, *(str(one.path.absolute()) for one in there)]
-            of_all = functools.reduce(Fragmentation.plus, (one.file for one in there))
+            words = [*filesystem.defragmenter.command, *(str(seen.path.absolute()) for seen in seen_there)]
+            of_all = functools.reduce(Fragmentation.plus, (seen.file for seen in seen_there))
             commands.append(
                 {
                     "filesystem": mount.type,
-                    "files": len(there),
+                    "files": len(seen_there),
                     "gain_s_at_most": device.gain_s(of_all) if device else None,
                     "command": " ".join(map(for_shell, words)),
                     "risk": filesystem.risk(mount.point),

@@ -44,13 +44,13 @@ def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_
         before = fiemap.extents(path)
         descriptor = os.open(path, os.O_RDWR)
         try:
-            for one in ranges:
-                if not _within(before, one).excess:
+            for part in ranges:
+                if not _within(before, part).excess:
                     continue
                 if time.monotonic() - began > time_limit_s:
-                    left.append(f"{path}: from byte {one[0]} on not begun, the time was over")
+                    left.append(f"{path}: from byte {part[0]} on not begun, the time was over")
                     break
-                why = _move(mover, path, descriptor, one, _within(before, one).extents)
+                why = _move(mover, path, descriptor, part, _within(before, part).extents)
                 if why:
                     left.append(f"{path}: {why}")
                 else:
@@ -76,14 +76,14 @@ def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_
         "ranges": len(ranges),
         "ranges_moved": moved,
         "range_bytes": sum(end - begin for begin, end in ranges),
-        "ranges_before": sum(_within(before, one).extents for one in ranges),
-        "ranges_after": sum(_within(after, one).extents for one in ranges),
+        "ranges_before": sum(_within(before, part).extents for part in ranges),
+        "ranges_after": sum(_within(after, part).extents for part in ranges),
     }
 
 
-def _within(extents: Sequence[Extent], one: Range) -> Fragmentation:
+def _within(extents: Sequence[Extent], part: Range) -> Fragmentation:
     """The fragmentation of a range of a file."""
-    begin, end = one
+    begin, end = part
     inside = []
     for extent in extents:
         first, last = max(extent.logical, begin), min(extent.logical + extent.length, end)
@@ -93,19 +93,19 @@ def _within(extents: Sequence[Extent], one: Range) -> Fragmentation:
     return fragmentation.of_file(inside)
 
 
-def _move(mover: Mover, path: Path, descriptor: int, one: Range, extents: int) -> str | None:
+def _move(mover: Mover, path: Path, descriptor: int, part: Range, extents: int) -> str | None:
     """Move one range; why it was not, where free space has nothing better. Raises OSError."""
     if not mover.donor:
-        mover.move(descriptor, -1, one)
+        mover.move(descriptor, -1, part)
         return None
-    begin = one[0]
-    length = -(-(one[1] - begin) // BLOCK_BYTES) * BLOCK_BYTES
+    begin = part[0]
+    length = -(-(part[1] - begin) // BLOCK_BYTES) * BLOCK_BYTES
     donor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o600)
     try:
         os.posix_fallocate(donor, begin, length)
         offered = fragmentation.of_file(fiemap.extents(f"/proc/self/fd/{donor}")).extents
         if offered >= extents:
-            return f"bytes {begin} to {one[1]} stay in {extents} extents: free space would give {offered}"
+            return f"bytes {begin} to {part[1]} stay in {extents} extents: free space would give {offered}"
         mover.move(descriptor, donor, (begin, begin + length))
     finally:
         os.close(donor)
@@ -113,11 +113,11 @@ def _move(mover: Mover, path: Path, descriptor: int, one: Range, extents: int) -
 
 
 def _mover_of(filesystem: str) -> Mover:
-    found = filesystems.get(filesystem)
-    if not found or not found.mover:
+    system = filesystems.get(filesystem)
+    if not system or not system.mover:
         able = ", ".join(name for name in model.names() if filesystems.named(name).mover)
         raise Refusal(f"{filesystem} has no call that moves a range of a file; {able} have")
-    return found.mover
+    return system.mover
 
 
 def _lacking(mover: Mover) -> str:

@@ -38,10 +38,10 @@ def v1() -> Path | None:
 
 def hierarchy(version: str) -> Path:
     """The root of the block I/O controller's groups in cgroup `v1` or `v2`. Raises Failure."""
-    found = v1() if version == "v1" else root()
-    if found is None:
+    hierarchy = v1() if version == "v1" else root()
+    if hierarchy is None:
         raise Failure(f"the root of cgroup {version} cannot be reached here, or has no block I/O controller any more")
-    return found
+    return hierarchy
 
 
 def path_of(name: str, version: str = "v2") -> Path:
@@ -51,8 +51,8 @@ def path_of(name: str, version: str = "v2") -> Path:
 
 def names() -> list[str]:
     """The groups of cgroup v2 of fsage's targets that exist on this machine."""
-    there = root()
-    return sorted(group.name for group in there.glob(PREFIX + "*") if group.is_dir()) if there else []
+    top = root()
+    return sorted(group.name for group in top.glob(PREFIX + "*") if group.is_dir()) if top else []
 
 
 def unavailable_because() -> str | None:
@@ -85,7 +85,7 @@ def join(group: str) -> None:
 
 def group_of(pid: int, like: Path) -> Path:
     """The group of a process in the hierarchy to which another group belongs. Raises Failure."""
-    top = next((one for one in (root(), v1()) if one is not None and one in like.parents), None)
+    top = next((hierarchy for hierarchy in (root(), v1()) if hierarchy is not None and hierarchy in like.parents), None)
     for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if top is not None and (not controllers if top == root() else "blkio" in controllers.split(",")):

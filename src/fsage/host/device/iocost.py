@@ -79,14 +79,14 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> 
     if not _in_place(name, devices, model):
         if why := possible(model):
             raise Refusal(f"no device model on {os.uname().nodename}: {why}")
-        mine = journal.path_of(home)
-        for entry in journal.entries(mine):  # of a loop device that the target has no more
+        noted = journal.path_of(home)
+        for entry in journal.entries(noted):  # of a loop device that the target has no more
             if entry["kind"] == "cost" and entry["device"] not in map(number_of, devices):
                 cost_off(entry["device"])
-                journal.strike(mine, entry)
-        journal.note(mine, {"kind": "group", "path": str(cgroups.path_of(name))})
+                journal.strike(noted, entry)
+        journal.note(noted, {"kind": "group", "path": str(cgroups.path_of(name))})
         for device in devices:
-            journal.note(mine, {"kind": "cost", "device": number_of(device)})
+            journal.note(noted, {"kind": "cost", "device": number_of(device)})
         lay(name, devices, model)
         if not _in_place(name, devices, model):
             raise Failure(f"the device model does not read back: asked {_lines(model)}, found {_read_back(devices)}")
@@ -137,7 +137,7 @@ def _in_place(name: str, devices: list[str], model: dict[str, object]) -> bool:
         return True
     wanted = {file: _pairs(line.split()) for file, line in _lines(model).items()}
     return all(
-        wanted[file].items() <= read.items() for found in _read_back(devices).values() for file, read in found.items()
+        wanted[file].items() <= read.items() for values in _read_back(devices).values() for file, read in values.items()
     )
 
 
@@ -157,16 +157,16 @@ def _lines(model: dict[str, object]) -> dict[str, str]:
 def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
     """Device -> file -> key -> value, as the kernel has them."""
     root = cgroups.root()
-    found: dict[str, dict[str, dict[str, str]]] = {}
+    settings: dict[str, dict[str, dict[str, str]]] = {}
     for device in devices:
         number = number_of(device)
-        found[device] = {file: {} for file in ("io.cost.model", "io.cost.qos")}
-        for file, read in found[device].items():
+        settings[device] = {file: {} for file in ("io.cost.model", "io.cost.qos")}
+        for file, read in settings[device].items():
             with contextlib.suppress(FileNotFoundError):
                 for line in ((root or Path()) / file).read_text(encoding="ascii").splitlines():
                     if line.split()[0] == number:
                         read.update(_pairs(line.split()[1:]))
-    return found
+    return settings
 
 
 def _provide_io(allow_moving: list[str]) -> Path:

@@ -35,9 +35,9 @@ class _LoopInfo(ctypes.Structure):
 def verify(image: Image) -> None:
     """`Refusal` unless the image file is the very file that `create` wrote."""
     expected = {key: image[key] for key in ("dev", "ino", "bytes")}
-    found = identity(image["image"])
-    if found != expected:
-        was = "is missing" if found is None else f"is another file now ({found}, not {expected})"
+    now = identity(image["image"])
+    if now != expected:
+        was = "is missing" if now is None else f"is another file now ({now}, not {expected})"
         raise Refusal(f"{image['image']} {was}; nothing was touched. To clear the target: {CLEAR}")
 
 
@@ -52,29 +52,29 @@ def identity(path: str) -> ImageId | None:
 
 def devices_of(image: Image) -> list[str]:
     """The loop devices on this image, by device and inode as the kernel tells them (a path may lie)."""
-    found = []
+    devices = []
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         device = f"/dev/{backing.parts[3]}"
         info = loop_info(device)
         if info is not None and (info.device, info.inode) == (image["dev"], image["ino"]):
-            found.append(device)
-    return found
+            devices.append(device)
+    return devices
 
 
 def device_of(image: Image) -> str | None:
     """The loop device on this image, verified to serve direct I/O; None when it has none."""
-    found = devices_of(image)
-    if len(found) > 1:
-        raise Refusal(f"{image['image']} has several loop devices: {', '.join(found)}; detach them (losetup -d)")
-    if not found:
+    devices = devices_of(image)
+    if len(devices) > 1:
+        raise Refusal(f"{image['image']} has several loop devices: {', '.join(devices)}; detach them (losetup -d)")
+    if not devices:
         return None
-    info = loop_info(found[0])
+    info = loop_info(devices[0])
     if info is None or info.offset or info.sizelimit or not info.flags & LO_FLAGS_DIRECT_IO:
         raise Refusal(
-            f"{found[0]} on {image['image']} was not attached by fsage (offset, limit or no direct I/O); "
-            f"detach it: losetup -d {found[0]}"
+            f"{devices[0]} on {image['image']} was not attached by fsage (offset, limit or no direct I/O); "
+            f"detach it: losetup -d {devices[0]}"
         )
-    return found[0]
+    return devices[0]
 
 
 def loop_info(device: str) -> _LoopInfo | None:
@@ -115,14 +115,14 @@ def attach(image: Image) -> str:
 
 def _opened(image: Image) -> int:
     """The very file that is meant, open for reading and writing; whatever else has its name is not even opened."""
-    there = os.open(image["image"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    image_descriptor = os.open(image["image"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = os.fstat(there)
-        if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) != (image["dev"], image["ino"]):
+        status = os.fstat(image_descriptor)
+        if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != (image["dev"], image["ino"]):
             raise Refusal(f"{image['image']} became another file just now; nothing was touched")
-        return os.open(f"/proc/self/fd/{there}", os.O_RDWR | os.O_CLOEXEC)
+        return os.open(f"/proc/self/fd/{image_descriptor}", os.O_RDWR | os.O_CLOEXEC)
     finally:
-        os.close(there)
+        os.close(image_descriptor)
 
 
 def _attach_any(image: int, name: str) -> str:

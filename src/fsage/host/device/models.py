@@ -13,7 +13,7 @@ from fsage.host.device.seek import Seek
 if TYPE_CHECKING:
     from fsage.model.claim import Claim
 
-KINDS: dict[str, type[Model]] = {one.kind: one for one in (Model, Iocost, Seek)}
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Seek)}
 
 
 def claimed(home: Path, name: str, claim: Claim) -> Model:

@@ -29,28 +29,28 @@ def tune(
         return {"asked": value, "unsupported": why}, False, f"unsupported, {why}"
     held = [_value(knob) for knob in knobs]
     changed = False
-    for knob, one in zip(knobs, held):
-        if one != str(value) and not check:
+    for knob, was_set in zip(knobs, held):
+        if was_set != str(value) and not check:
             set_knob(knob, value)
             changed = True
     now = [_value(knob) for knob in knobs]
-    if not check and any(one != str(value) for one in now):
+    if not check and any(text != str(value) for text in now):
         raise Failure(f"{knobs[0]}: asked {value}, reads back {now}")
     was = ", ".join(sorted(set(held)))
-    said = f"{was} (unchanged)" if was == str(value) else f"{was} -> {value}"
-    return {"asked": value, "before": before or held, "now": now}, changed, said
+    sentence = f"{was} (unchanged)" if was == str(value) else f"{was} -> {value}"
+    return {"asked": value, "before": before or held, "now": now}, changed, sentence
 
 
 def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) -> list[str]:
     """Give every queue the value that it had before; a sentence for each that changes."""
-    said = []
+    sentences = []
     for queue, value in zip(queues, before):
         knob = _knob(queue, name)
         if (held := _value(knob)) != value:
-            said.append(f"{knob}: {held} -> {value}")
+            sentences.append(f"{knob}: {held} -> {value}")
             if not check:
                 set_knob(knob, value)
-    return said
+    return sentences
 
 
 def _knob(queue: Path, name: str) -> Path:

@@ -45,31 +45,31 @@ class Seek(Model, facts.Seek):
     def disk(self, store: ClaimedStore) -> Image:
         """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""
         image, point = super().disk(store), point_of(store)
-        pid, there = server_of(image["image"]), _mount(point)
+        pid, mount = server_of(image["image"]), _mount(point)
         if pid is None:
-            if there is not None:
-                _clear(_offered(there, image["bytes"]))
+            if mount is not None:
+                _clear(_offered(mount, image["bytes"]))
                 mounting.unmount(point)
             loops.detach(image)
             self._start(image["image"], point)
-            there = _mount(point)
-        elif there is None or (_served_by(there), _parameters(pid)) != (pid, self._asked(image["image"], point)):
+            mount = _mount(point)
+        elif mount is None or (_served_by(mount), _parameters(pid)) != (pid, self._asked(image["image"], point)):
             raise Refusal(
                 f"process {pid} ({' '.join(_command(pid))}) holds {image['image']}, but is not the disk that the claim "
                 f"of {self.name} names at {point}; nothing was touched. End it, or clear the target: {loops.CLEAR}"
             )
-        if there is None:
+        if mount is None:
             raise Failure(f"the disk on {image['image']} ended well, but nothing is mounted at {point}")
-        return _offered(there, image["bytes"])
+        return _offered(mount, image["bytes"])
 
     def put(self, devices: list[str]) -> dict[str, object]:
         """What the disk under each device charges, read back from the process that serves it."""
         read_back = {device: read(device) for device in devices}
         asked = self._costs()
-        for device, found in read_back.items():
-            if found != asked:
+        for device, costs in read_back.items():
+            if costs != asked:
                 raise Failure(
-                    f"{device} is on a disk that charges {found}, not {asked} as claimed; give the same command again, "
+                    f"{device} is on a disk that charges {costs}, not {asked} as claimed; give the same command again, "
                     "which starts the disk anew when it has ended"
                 )
         return {**self.claimed, "read_back": read_back}
@@ -99,15 +99,15 @@ def disks(home: Path) -> list[Image]:
     """The files that the disks of this target offer now, dead ones too, as far as its journal names them."""
     noted = [entry for entry in journal.entries(journal.path_of(home)) if entry["kind"] == "seekdisk"]
     mounts = [_mount(Path(entry["point"])) for entry in noted]
-    return [_offered(there, 0) for there in mounts if there is not None]
+    return [_offered(mount, 0) for mount in mounts if mount is not None]
 
 
 def read(device: str) -> dict[str, float] | None:
     """What is charged for I/O on a loop device (`seekdisk.Costs`), of the living disk that it is on; else None."""
     info = loops.loop_info(device)
-    for there in mounting.mounts():
-        if info is not None and there.source.startswith(seekdisk.SOURCE) and _device(there) == info.device:
-            pid = _served_by(there)
+    for mount in mounting.mounts():
+        if info is not None and mount.source.startswith(seekdisk.SOURCE) and _device(mount) == info.device:
+            pid = _served_by(mount)
             words = _parameters(pid)
             if words and server_of(words[0]) == pid:
                 return dict(json.loads(words[2]))
@@ -130,23 +130,23 @@ def server_of(image: str) -> int | None:
 
 def _mount(point: Path) -> mounting.Mount | None:
     """The disk mounted at `point`, living or dead; `Refusal` where something else is."""
-    there = mounting.mounted_at(point)
-    if there is not None and not there.source.startswith(seekdisk.SOURCE):
-        raise Refusal(f"{point}: {there.source} ({there.type}) is mounted there, which is not fsage's; unmount it")
-    return there
+    mount = mounting.mounted_at(point)
+    if mount is not None and not mount.source.startswith(seekdisk.SOURCE):
+        raise Refusal(f"{point}: {mount.source} ({mount.type}) is mounted there, which is not fsage's; unmount it")
+    return mount
 
 
-def _offered(there: mounting.Mount, size_bytes: int) -> Image:
-    path = f"{there.point}/{seekdisk.NAME.decode()}"
-    return {"image": path, "dev": _device(there), "ino": seekdisk.DISK, "bytes": size_bytes}
+def _offered(mount: mounting.Mount, size_bytes: int) -> Image:
+    path = f"{mount.point}/{seekdisk.NAME.decode()}"
+    return {"image": path, "dev": _device(mount), "ino": seekdisk.DISK, "bytes": size_bytes}
 
 
-def _device(there: mounting.Mount) -> int:
-    return os.makedev(*map(int, there.device.split(":")))
+def _device(mount: mounting.Mount) -> int:
+    return os.makedev(*map(int, mount.device.split(":")))
 
 
-def _served_by(there: mounting.Mount) -> int:
-    return int(there.source[len(seekdisk.SOURCE) :])
+def _served_by(mount: mounting.Mount) -> int:
+    return int(mount.source[len(seekdisk.SOURCE) :])
 
 
 def _command(pid: int) -> list[str]:
@@ -172,8 +172,8 @@ def _clear(disk: Image) -> None:
 def _end(entry: journal.Entry) -> str:
     """Unmount a disk, upon which its process ends; wait for that."""
     image, point, deadline = entry["image"], Path(entry["point"]), time.monotonic() + END_PATIENCE_S
-    while (there := _mount(point)) or server_of(image) is not None:  # killed while it was being started, it mounts yet
-        if there is not None:
+    while (mount := _mount(point)) or server_of(image) is not None:  # killed while it was being started, it mounts yet
+        if mount is not None:
             mounting.unmount(point)
         if time.monotonic() > deadline:
             pid = server_of(image)

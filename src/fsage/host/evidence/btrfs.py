@@ -70,8 +70,8 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
         os.close(fd)
     free = counting.free_space(device_bytes, sector_bytes)
     free.add(_usable(sorted(extents)))
-    found = {"device_bytes": device_bytes, "block_bytes": sector_bytes, **free.summary(), "groups": groups.summary()}
-    return Store("btrfs", {"free": "btrfs' extent tree and chunk tree, of data and of what no chunk has"}, found)
+    values = {"device_bytes": device_bytes, "block_bytes": sector_bytes, **free.summary(), "groups": groups.summary()}
+    return Store("btrfs", {"free": "btrfs' extent tree and chunk tree, of data and of what no chunk has"}, values)
 
 
 def data_ranges(mount: Path) -> list[tuple[int, int, int]]:

@@ -55,13 +55,13 @@ def of_device(device: str, counting: Counting = ONCE) -> Store:
 
 def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Store:
     """The store that dumpe2fs tells of, here or on another host; `command`: how sentences call it. Raises Failure."""
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=errors,
                 env={**os.environ, "LC_ALL": "C"},
             )
         except FileNotFoundError as error:
@@ -78,8 +78,8 @@ def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Stor
                 process.kill()
                 raise
         if process.returncode:
-            said.seek(0)
-            words = said.read().decode(errors="replace").splitlines()[1:]  # without the version
+            errors.seek(0)
+            words = errors.read().decode(errors="replace").splitlines()[1:]  # without the version
             raise Failure(
                 f"`{command}` ended with status {process.returncode}: {'; '.join(words) or 'it said nothing'}"
             )

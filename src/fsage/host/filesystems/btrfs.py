@@ -28,9 +28,9 @@ class DefragmentRange(Mover):
     name = "BTRFS_IOC_DEFRAG_RANGE"
     donor = False
 
-    def move(self, descriptor: int, donor: int, one: Range) -> None:
+    def move(self, descriptor: int, donor: int, part: Range) -> None:
         """As Mover.move."""
-        begin, end = one
+        begin, end = part
         asked = DEFRAG.pack(begin, end - begin, START_IO, LONGEST_BYTES, 0, 0, 0, 0, 0)
         fcntl.ioctl(descriptor, BTRFS_IOC_DEFRAG_RANGE, asked)
 
@@ -47,9 +47,9 @@ class Btrfs(FileSystem, facts.Btrfs):
         """As FileSystem.make_command. -f passes over our own last file system; a mounted device is still refused."""
         return ["mkfs.btrfs", "-q", "-K", "-f", "-U", fs_uuid]
 
-    def is_on(self, device: str, there: Mount, point: Path) -> bool:
+    def is_on(self, device: str, mount: Mount, point: Path) -> bool:
         """By its source: its device numbers are its own."""
-        return os.path.realpath(there.source) == os.path.realpath(device)
+        return os.path.realpath(mount.source) == os.path.realpath(device)
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
         """As FileSystem.free_space."""

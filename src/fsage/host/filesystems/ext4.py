@@ -31,9 +31,9 @@ class MoveExtents(Mover):
 
     name = "EXT4_IOC_MOVE_EXT"
 
-    def move(self, descriptor: int, donor: int, one: Range) -> None:
+    def move(self, descriptor: int, donor: int, part: Range) -> None:
         """As Mover.move."""
-        begin, end = one[0] // BLOCK_BYTES, one[1] // BLOCK_BYTES
+        begin, end = part[0] // BLOCK_BYTES, part[1] // BLOCK_BYTES
         while begin < end:
             given = bytearray(MOVE.pack(0, donor, begin, begin, end - begin, 0))
             fcntl.ioctl(descriptor, EXT4_IOC_MOVE_EXT, given)

@@ -48,9 +48,9 @@ class ExchangeRange(Mover):
     name = "XFS_IOC_EXCHANGE_RANGE"
     wants = "it wants Linux 6.10 and a file system made with exchange-range (mkfs.xfs -i exchange=1, xfsprogs 6.10)"
 
-    def move(self, descriptor: int, donor: int, one: Range) -> None:
+    def move(self, descriptor: int, donor: int, part: Range) -> None:
         """As Mover.move."""
-        begin, end = one
+        begin, end = part
         size = os.fstat(descriptor).st_size
         for offset in range(begin, end, COPY_BYTES):
             data = os.pread(descriptor, min(COPY_BYTES, end - offset), offset)
@@ -88,8 +88,8 @@ class ExtentSize(Preallocation):
             raise Failure(f"{directory}: an extent size hint of {size_bytes} was refused ({error.strerror})") from error
         finally:
             os.close(descriptor)
-        if (found := self.size_at(directory)) != size_bytes:
-            raise Failure(f"{directory}: asked for an extent size hint of {size_bytes} bytes, reads back {found}")
+        if (hint := self.size_at(directory)) != size_bytes:
+            raise Failure(f"{directory}: asked for an extent size hint of {size_bytes} bytes, reads back {hint}")
 
     def directories(self, mount: Path) -> list[Path]:
         """Where files are made: the root of a store and what is below, but not fsage's own notes, which are small."""
@@ -106,8 +106,10 @@ class ExtentSize(Preallocation):
     def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
         """As Preallocation.in_place."""
         hints = {self.size_at(directory) for mount in mounts for directory in self.directories(mount)}
-        found = [[one for one in line.split(",") if one.startswith("allocsize=")] for line in options]
-        return hints == {size_bytes} and all(one == ([self.option(size_bytes)] if size_bytes else []) for one in found)
+        sizes = [[option for option in line.split(",") if option.startswith("allocsize=")] for line in options]
+        return hints == {size_bytes} and all(
+            listed == ([self.option(size_bytes)] if size_bytes else []) for listed in sizes
+        )
 
 
 class Xfs(FileSystem, facts.Xfs):
@@ -131,10 +133,10 @@ class Xfs(FileSystem, facts.Xfs):
 
     def why_more_than_itself(self, superblock: str) -> str | None:
         """As FileSystem.why_more_than_itself (xfs_db(8)); XFS keeps no mount options."""
-        found = dict(re.findall(r"^(logstart|rblocks) = (\d+)$", superblock, re.MULTILINE))
-        if found.get("logstart", "0") == "0":
+        fields = dict(re.findall(r"^(logstart|rblocks) = (\d+)$", superblock, re.MULTILINE))
+        if fields.get("logstart", "0") == "0":
             return "an external log (logstart is 0), which is on another device"
-        return None if found.get("rblocks") == "0" else "a real-time section (rblocks), which is on another device"
+        return None if fields.get("rblocks") == "0" else "a real-time section (rblocks), which is on another device"
 
     def settle(self, mount: Path) -> None:
         """Have it free what it keeps beyond the ends of files, and wait until it has freed what was deleted.

@@ -56,9 +56,9 @@ class Directory(Target, facts.Directory):
     @classmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
         """As Target.create."""
-        known = files.read_json(declaration.home_of(spec) / "claim.json")
-        frozen.refuse(known or {}, spec)
-        if known is None:
+        claim = files.read_json(declaration.home_of(spec) / "claim.json")
+        frozen.refuse(claim or {}, spec)
+        if claim is None:
             calibrate.room(spec, cls.offer(spec).capacity_bytes)  # too little is refused before anything is made
         return directories.create(spec, check)
 
@@ -118,20 +118,20 @@ class Directory(Target, facts.Directory):
         """Note on the target that it is claimed."""
 
     @classmethod
-    def take_back(cls, spec: Spec, known: Claim | None) -> list[str]:
+    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         """As Target.take_back."""
-        if not known:
+        if not claim:
             return []
-        place = Path(known["stores"][0]["directory"])
+        place = Path(claim["stores"][0]["directory"])
         if not place.is_dir():
             return [f"{place} is gone"]
         if not directories.anything_ours(place):
             return [f"nothing of fsage's is in {place}"]
         try:
-            directories.verify(place, known, cls.identity)
+            directories.verify(place, claim, cls.identity)
         except Refusal as why:
             return [f"left {place} as it is: {why}"]
-        if os.geteuid() == 0 and known.get("uid"):  # run_as
+        if os.geteuid() == 0 and claim.get("uid"):  # run_as
             directories.take(place / "measured")
         others = directories.clear(place, keep_mark=False, threads=cls.threads)
         return [f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")]

@@ -68,18 +68,18 @@ class Loop(Target, facts.Loop):
         return images.make(spec, request, check, cls._attach_again)
 
     @classmethod
-    def _attach_again(cls, spec: Spec, claimed: Claim, known: Images, check: bool) -> Result:
+    def _attach_again(cls, spec: Spec, claimed: Claim, noted: Images, check: bool) -> Result:
         """The images of a claimed target, attached again if need be as its device model has it."""
         target = cls(spec, claimed)
         frozen.refuse(target.claim, spec)
-        disks = [*map(images.whole, known["images"]), *seek.disks(target.home)]
+        disks = [*map(images.whole, noted["images"]), *seek.disks(target.home)]
         attached = sum(len(loops.devices_of(disk)) for disk in disks)
         if target.claim["status"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
-            return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}
+            return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": noted["images"]}
         if not check:
             target.attach()
         msg = "; ".join(target.notes) or f"would attach the images of {spec['name']} again"
-        return {"changed": True, "msg": msg, "images": known["images"]}
+        return {"changed": True, "msg": msg, "images": noted["images"]}
 
     @classmethod
     def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
@@ -168,19 +168,19 @@ class Loop(Target, facts.Loop):
         return attached or bool(journal.entries(journal.path_of(home))) or left_over()
 
     @classmethod
-    def take_back(cls, spec: Spec, known: Claim | None) -> list[str]:
+    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         """As Target.take_back."""
-        proof, all_images = list[str](), images.all_of(spec, known)
+        proof, all_images = list[str](), images.all_of(spec, claim)
         for image in all_images:
             for device in loops.devices_of(image):
                 mounting.unmount_all(device)
         for image in all_images:
             for device in loops.devices_of(image):
-                _wipe(device, known)
+                _wipe(device, claim)
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
         proof += undo(declaration.home_of(spec))  # after the loop devices, which hold on to the control group
-        for store in known["stores"] if known else ():
+        for store in claim["stores"] if claim else ():
             if mounting.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")
             proof.append(f"nothing is mounted at {store['mount']}")
@@ -324,13 +324,13 @@ class Loop(Target, facts.Loop):
         unfinished = False
         for store, device, _ in self.stores():
             current, following = store["uuids"][0], store["uuids"][1:]
-            found = mounting.uuid_on(device)
-            if following and found in (*following, None):
+            mounted_uuid = mounting.uuid_on(device)
+            if following and mounted_uuid in (*following, None):
                 unfinished = True
-            elif found != current:
+            elif mounted_uuid != current:
                 journalled = f" (nor the journalled next one, {following[0]})" if following else ""
                 raise Refusal(
-                    f"{device} ({store['image']}) has a file system with UUID {found or 'none'}, not the "
+                    f"{device} ({store['image']}) has a file system with UUID {mounted_uuid or 'none'}, not the "
                     f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
                 )
         if unfinished:
@@ -369,9 +369,9 @@ class Loop(Target, facts.Loop):
         return [(store, self.devices[i], self.mounts[i]) for i, store in enumerate(self.claim["stores"])]
 
 
-def _wipe(device: str, known: Claim | None) -> None:
+def _wipe(device: str, claim: Claim | None) -> None:
     """Take the file system that fsage made, with everything in it, off the device."""
-    if known and mounting.uuid_on(device) in {one for store in known["stores"] for one in store["uuids"]}:
+    if claim and mounting.uuid_on(device) in {uuid for store in claim["stores"] for uuid in store["uuids"]}:
         mounting.refuse_if_in_use(device)
         mounting.wipe(device)
 

@@ -64,8 +64,8 @@ class Lustre(Directory, facts.Lustre):
     @classmethod
     def offer(cls, spec: Spec) -> Offer:
         """As Directory.offer."""
-        found = lustre.inspect(spec)
-        return Offer(found.capacity_bytes, found.mount, found.alone, found.noted)
+        client = lustre.inspect(spec)
+        return Offer(client.capacity_bytes, client.mount, client.alone, client.noted)
 
     @staticmethod
     def identity(place: Path) -> dict[str, object]:
@@ -88,13 +88,13 @@ class Lustre(Directory, facts.Lustre):
         return lustre.claim_of(spec)
 
     @classmethod
-    def take_back(cls, spec: Spec, known: Claim | None) -> list[str]:
+    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         """As Target.take_back."""
-        proof = super().take_back(spec, known)
-        if known and spec["lustre"]:
+        proof = super().take_back(spec, claim)
+        if claim and spec["lustre"]:
             home = Path(spec["home"]) / spec["name"]
             proof += tunables.put_back(spec["lustre"]["fsname"], home / "tunables.json")
-            proof += lustre.unmark(spec, known)
+            proof += lustre.unmark(spec, claim)
         return proof
 
     def mount_options(self) -> list[str]:
@@ -125,8 +125,8 @@ class Lustre(Directory, facts.Lustre):
 
     def free(self, mount: Path) -> Free:
         """As Target.free: without what servers keep for themselves, which the capacity of a claim leaves out too."""
-        found = space.osts(mount)
-        return Free(sum(ost.available_bytes for ost in found), None, space.used(found))
+        osts = space.osts(mount)
+        return Free(sum(ost.available_bytes for ost in osts), None, space.used(osts))
 
     @property
     def tolerance_bytes(self) -> int:

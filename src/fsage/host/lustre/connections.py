@@ -32,9 +32,9 @@ def await_servers(fsname: str) -> None:
 def silent(fsname: str) -> dict[str, str]:
     """The servers that do not answer, with the state of the connection to each."""
     asked = f"osc.{fsname}-OST*.ost_server_uuid", f"mdc.{fsname}-MDT*.mds_server_uuid"
-    said = [value.split() for value in params.get(*asked).values()]
+    answers = [value.split() for value in params.get(*asked).values()]
     return {
         words[0].removesuffix("_UUID"): words[1]
-        for words in said
+        for words in answers
         if len(words) > 1 and words[1] not in ANSWERS and LEFT_OUT not in words
     }

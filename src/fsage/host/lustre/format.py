@@ -34,39 +34,39 @@ LUSTRE_PATIENCE_S = 600
 
 def parse(text: str) -> dict[str, str]:
     """Target, Index, Lustre FS, Mount type, mount options, Parameters, as `tunefs.lustre --dryrun` first has them."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for key, value in TUNEFS.findall(text):
-        found.setdefault(key, value)
-    return found
+        fields.setdefault(key, value)
+    return fields
 
 
 def inspect(device: str) -> dict[str, str]:
     """What is on a device. `Refusal` if it holds no Lustre target: then nobody knows whose it is."""
     try:
-        found = parse(run(["tunefs.lustre", "--dryrun", device]).stdout)
+        fields = parse(run(["tunefs.lustre", "--dryrun", device]).stdout)
     except Failure as why:
         raise Refusal(f"{device}: {why}; nothing was formatted") from why
-    if not {"Target", "Index", "Lustre FS"} <= set(found):
+    if not {"Target", "Index", "Lustre FS"} <= set(fields):
         raise Refusal(f"{device} holds no Lustre target that `tunefs.lustre --dryrun` knows; nothing was formatted")
-    return found
+    return fields
 
 
 def geometry(device: str) -> dict[str, str]:
     """What mke2fs made of an OST, by the words of `dumpe2fs -h`. `Refusal` for what cannot be made again."""
     try:
-        said = dict(DUMPE2FS.findall(run(["dumpe2fs", "-h", device]).stdout))
+        output = dict(DUMPE2FS.findall(run(["dumpe2fs", "-h", device]).stdout))
     except Failure as why:
         raise Refusal(f"{device}: {why}; nothing was formatted") from why
-    journal = said.get("Total journal blocks") or said.get("Journal length")
-    if journal is None or not {"Block size", "Block count", "Reserved block count", *AGAIN} <= set(said):
+    journal = output.get("Total journal blocks") or output.get("Journal length")
+    if journal is None or not {"Block size", "Block count", "Reserved block count", *AGAIN} <= set(output):
         inside = "a journal on another device, or none" if journal is None else "another layout"
         raise Refusal(f"{device} has {inside}, which would not be made again: format it by hand; nothing was formatted")
-    found = {key: said[key] for key in AGAIN}
-    found["Journal, MiB"] = str(int(journal) * int(said["Block size"]) // MIB)
-    found["Reserved, percent"] = f"{100 * int(said['Reserved block count']) / int(said['Block count']):.4g}"
-    found["Features"] = " ".join(sorted(set(said["Filesystem features"].split()) - OF_NO_MKFS))
+    geometry_now = {key: output[key] for key in AGAIN}
+    geometry_now["Journal, MiB"] = str(int(journal) * int(output["Block size"]) // MIB)
+    geometry_now["Reserved, percent"] = f"{100 * int(output['Reserved block count']) / int(output['Block count']):.4g}"
+    geometry_now["Features"] = " ".join(sorted(set(output["Filesystem features"].split()) - OF_NO_MKFS))
     raid = {"RAID stride": "stride", "RAID stripe width": "stripe_width"}
-    return {**found, **{option: said[key] for key, option in raid.items() if key in said}}
+    return {**geometry_now, **{option: output[key] for key, option in raid.items() if key in output}}
 
 
 def mkfs_options(made: dict[str, str]) -> str:
@@ -102,46 +102,46 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
         declaration.path("format_osts_devices", path)
     plan = []
     for ost in asked:
-        found = inspect(ost["device"])
+        fields = inspect(ost["device"])
         number = rf"{re.escape(lustre['fsname'])}[-:]OST[0-9a-f]{{4}}"  # a colon before it was ever mounted
-        if found["Lustre FS"] != lustre["fsname"] or not re.fullmatch(number, found["Target"]):
+        if fields["Lustre FS"] != lustre["fsname"] or not re.fullmatch(number, fields["Target"]):
             raise Refusal(
-                f"{ost['device']} holds {found['Target']} of {found['Lustre FS']}, no OST of {lustre['fsname']}; "
+                f"{ost['device']} holds {fields['Target']} of {fields['Lustre FS']}, no OST of {lustre['fsname']}; "
                 "nothing was formatted"
             )
-        if found.get("Mount type") != "ldiskfs":
-            raise Refusal(f"{ost['device']} is of {found.get('Mount type')}: only ldiskfs is formatted; nothing was")
-        plan.append((ost, found, geometry(ost["device"])))
-    said = ", ".join(f"{found['Target']} on {ost['device']} ({mkfs_options(made)})" for ost, found, made in plan)
+        if fields.get("Mount type") != "ldiskfs":
+            raise Refusal(f"{ost['device']} is of {fields.get('Mount type')}: only ldiskfs is formatted; nothing was")
+        plan.append((ost, fields, geometry(ost["device"])))
+    described = ", ".join(f"{fields['Target']} on {ost['device']} ({mkfs_options(made)})" for ost, fields, made in plan)
     if check:
-        return {"changed": True, "msg": f"would format {said}"}
-    for ost, found, made in plan:
-        _format(ost["device"], Path(ost["mount"]), found, made, lustre)
-    return {"changed": True, "msg": f"formatted {said}"}
+        return {"changed": True, "msg": f"would format {described}"}
+    for ost, fields, made in plan:
+        _format(ost["device"], Path(ost["mount"]), fields, made, lustre)
+    return {"changed": True, "msg": f"formatted {described}"}
 
 
-def _format(device: str, point: Path, found: dict[str, str], made: dict[str, str], lustre: LustreSpec) -> None:
+def _format(device: str, point: Path, fields: dict[str, str], made: dict[str, str], lustre: LustreSpec) -> None:
     if mounting.mounted_at(point):
         run(["umount", str(point)], timeout=LUSTRE_PATIENCE_S)
-    parameters = found.get("Parameters", "").split()
-    nodes = [f"--{one}" for one in parameters if one.startswith("mgsnode=")]
+    parameters = fields.get("Parameters", "").split()
+    nodes = [f"--{parameter}" for parameter in parameters if parameter.startswith("mgsnode=")]
     nodes = nodes or [f"--mgsnode={node}" for node in lustre["mgs"].split(":")]
-    kept = [f"--param={one}" for one in parameters if not one.startswith("mgsnode=")]
+    kept = [f"--param={parameter}" for parameter in parameters if not parameter.startswith("mgsnode=")]
     kept += [f"--mkfsoptions={mkfs_options(made)}"]
-    if options := found.get("Persistent mount opts"):
+    if options := fields.get("Persistent mount opts"):
         kept.append(f"--mountfsoptions={options}")
     # --replace: the MGS knows this number already, and would refuse a new OST that claims it.
     head = ["mkfs.lustre", "--reformat", "--replace", "--ost", f"--fsname={lustre['fsname']}"]
-    run([*head, f"--index={found['Index']}", *nodes, *kept, device], timeout=LUSTRE_PATIENCE_S)
+    run([*head, f"--index={fields['Index']}", *nodes, *kept, device], timeout=LUSTRE_PATIENCE_S)
     now = inspect(device)
-    if (now["Index"], now["Lustre FS"]) != (found["Index"], lustre["fsname"]):
-        raise Failure(f"{device} was formatted as {now['Target']}, number {now['Index']}, not as {found['Target']}")
+    if (now["Index"], now["Lustre FS"]) != (fields["Index"], lustre["fsname"]):
+        raise Failure(f"{device} was formatted as {now['Target']}, number {now['Index']}, not as {fields['Target']}")
     others = {**geometry(device), **{key: now.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
-    before = {**made, **{key: found.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
+    before = {**made, **{key: fields.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
     run(["mount", "-t", "lustre", device, str(point)], timeout=LUSTRE_PATIENCE_S)
     if lost := [
         f"{key} was {before[key]}, and is {others.get(key)}" for key in before if others.get(key) != before[key]
     ]:
         raise Failure(
-            f"{device} ({found['Target']}) is formatted and mounted, and other than before: {'; '.join(lost)}"
+            f"{device} ({fields['Target']}) is formatted and mounted, and other than before: {'; '.join(lost)}"
         )

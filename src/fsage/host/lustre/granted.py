@@ -48,7 +48,7 @@ def check_locks(connections: object) -> list[str]:
     """Those that may be named. Raises Refusal."""
     if not isinstance(connections, list) or not 0 < len(connections) <= MOST:
         raise Refusal(f"{shown(connections)} is no list of connections")
-    if wrong := [one for one in connections if not isinstance(one, str) or not LOCKS.fullmatch(one)]:
+    if wrong := [name for name in connections if not isinstance(name, str) or not LOCKS.fullmatch(name)]:
         raise Refusal(f"{shown(wrong[0])} is no connection of a Lustre client")
     return connections
 

@@ -78,27 +78,27 @@ class Osts(Limits):
 
     def _outstanding(self) -> dict[int, int]:
         """By OST, bytes that files were promised and have not yet."""
-        found: dict[int, int] = {}
+        bytes_by_ost: dict[int, int] = {}
         for path, (size, before) in self.promised.items():
             if (lacking := size - (_held(path) - before)) <= 0:
                 continue
             on = self._on(path)
             each = lacking if len(on) == 1 else -(-lacking // len(on)) + self.stripe_bytes
             for index in on:
-                found[index] = found.get(index, 0) + each
-        return found
+                bytes_by_ost[index] = bytes_by_ost.get(index, 0) + each
+        return bytes_by_ost
 
     def _on(self, path: Path) -> list[int]:
         """The OSTs on which a file lies, which is made if it is not there; files of a directory may lie on all."""
         if path.is_dir():
             return list(self.known)
         path.touch()
-        return [index for one in stripes.components_of(path) for index in one.osts]
+        return [index for component in stripes.components_of(path) for index in component.osts]
 
     def most(self, path: Path, left_bytes: int) -> int:
         """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""
         self.inspect()
-        on = {index for one in stripes.components_of(path) for index in one.osts}
+        on = {index for component in stripes.components_of(path) for index in component.osts}
         each = min(map(self.left_on, on)) - (self.stripe_bytes if len(on) > 1 else 0)
         return min(left_bytes, len(on) * max(0, each))
 

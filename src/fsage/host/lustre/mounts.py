@@ -32,16 +32,16 @@ def parse(text: str) -> list[ClientMount]:
     >>> parse('{"filesystems": [{"target": "/l", "source": "1.2.3.4@tcp:/a/b", "fstype": "lustre", "options": "rw"}]}')
     [ClientMount(point=PosixPath('/l'), mgs='1.2.3.4@tcp', fsname='a', root='/b', options='rw')]
     """
-    found = []
+    mounts = []
     try:
         for mount in json.loads(text)["filesystems"] if text.strip() else ():
             mgs, colon, path = mount["source"].partition(":/")
             if mount["fstype"] == "lustre" and colon:
                 fsname, _, root = path.partition("/")
-                found.append(ClientMount(Path(mount["target"]), mgs, fsname, f"/{root}", mount["options"]))
+                mounts.append(ClientMount(Path(mount["target"]), mgs, fsname, f"/{root}", mount["options"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Failure(f"`findmnt --json` said {text[:80]!r}: no list of mounts ({error!r})") from error
-    return found
+    return mounts
 
 
 def of_clients() -> list[ClientMount]:
@@ -53,14 +53,14 @@ def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:
     """The mount of the declared file system that holds `directory`; `Refusal` names what is mounted instead."""
     mounts = of_clients()
     wanted = f"{lustre['mgs']}:/{lustre['fsname']}"
-    there = ", ".join(f"{mount.mgs}:/{mount.fsname}{mount.root.rstrip('/')} at {mount.point}" for mount in mounts)
+    mounted = ", ".join(f"{mount.mgs}:/{mount.fsname}{mount.root.rstrip('/')} at {mount.point}" for mount in mounts)
     fitting = [mount for mount in mounts if mount.point in directory.parents]
     if not fitting:
         raise Refusal(
             f"fsage_target.directory is {directory}, and no Lustre client mount of {os.uname().nodename} is above it; "
-            f"mounted are {there or 'none'}; declare a directory below a mount of {wanted}"
+            f"mounted are {mounted or 'none'}; declare a directory below a mount of {wanted}"
         )
-    mount = max(fitting, key=lambda one: len(one.point.parts))
+    mount = max(fitting, key=lambda mount: len(mount.point.parts))
     if (mount.mgs, mount.fsname, mount.root) != (lustre["mgs"], lustre["fsname"], "/"):
         raise Refusal(
             f"{directory} on {os.uname().nodename} is on {mount.mgs}:/{mount.fsname}{mount.root.rstrip('/')}, "

@@ -31,12 +31,12 @@ def inspect(declared: Mapping[str, object], request: Request, check: bool) -> di
     if not (lustre := spec["lustre"]):
         return {"changed": False, "msg": f"target {spec['name']} has no OSTs", "osts": []}
     fsname = lustre["fsname"]
-    found = params.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")
+    values = params.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")
     seen = []
-    for name, fstype in sorted(found.items()):
+    for name, fstype in sorted(values.items()):
         osd, ost, parameter = name.split(".")
         if parameter == "fstype":
-            store = _of(fstype, found.get(f"{osd}.{ost}.mntdev"))
+            store = _of(fstype, values.get(f"{osd}.{ost}.mntdev"))
             seen.append({**store.summary(_number(ost)), "ost": ost, "host": os.uname().nodename})
     return {"changed": False, "msg": f"{len(seen)} OSTs of {fsname}", "osts": seen}
 
@@ -48,16 +48,16 @@ def every(target: Target, seen: list[dict[str, object]]) -> list[dict[str, Any]]
     """
     fsname = lustre_of(target.spec)["fsname"]
     stores = {}
-    for one in seen:
-        ost = one.get("ost") if isinstance(one, dict) else None
-        if not is_one(fsname, ost) or one.get("store") != _number(str(ost)):
+    for store in seen:
+        ost = store.get("ost") if isinstance(store, dict) else None
+        if not is_one(fsname, ost) or store.get("store") != _number(str(ost)):
             raise Refusal(f"a server answered for {shown(ost)}, which is no OST of {fsname}, or not with its number")
-        stores[str(ost)] = one
+        stores[str(ost)] = store
     for ost in target.claim["lustre"]["osts"]:
         if ost not in stores:
             nothing = Store("lustre", {}, {}, {**without(OF_DEVICE, NOT_SEEN), "files": NO_FILES})
             stores[ost] = {**nothing.summary(_number(ost)), "ost": ost, "host": None}
-    return sorted(stores.values(), key=lambda one: one["store"])
+    return sorted(stores.values(), key=lambda store: store["store"])
 
 
 def is_one(fsname: str, name: object) -> bool:

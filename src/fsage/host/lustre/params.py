@@ -21,14 +21,14 @@ def parse(text: str) -> dict[str, str]:
     >>> parse("osc.a-OST0000-osc-ff.max_dirty_mb=742\\n")
     {'osc.a-OST0000-osc-ff.max_dirty_mb': '742'}
     """
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
         if match := LINE.fullmatch(line):
-            lines = found[match[1]] = [match[2]] if match[2] else []
+            lines = values[match[1]] = [match[2]] if match[2] else []
         else:
             lines.append(line)
-    return {name: "\n".join(value).strip() for name, value in found.items()}
+    return {name: "\n".join(value).strip() for name, value in values.items()}
 
 
 def get(*patterns: str) -> dict[str, str]:
@@ -50,6 +50,6 @@ def version() -> str:
     return run(["lctl", "get_param", "-n", "version"]).stdout.strip()
 
 
-def names(found: Sequence[str]) -> str:
+def names(listed: Sequence[str]) -> str:
     """A few of them, for a message."""
-    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")

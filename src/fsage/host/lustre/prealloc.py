@@ -58,8 +58,8 @@ class Ost(NamedTuple):
         for key, value in values.items():
             file = (self._pointer_file() if key == "mb_last_group" else None) or self.place / key
             write(file, str(value) or OFF)
-            if (found := self.now()[key]) != value:
-                raise Failure(f"{file}: asked {value!r}, reads back {found!r}")
+            if (read_back := self.now()[key]) != value:
+                raise Failure(f"{file}: asked {value!r}, reads back {read_back!r}")
 
     def _pointer_file(self) -> Path | None:
         files = [self.place / name for name in ("mb_last_group", "mb_last_groups")]
@@ -98,27 +98,27 @@ def served(fsname: str, wanted: list[str], proc: Path) -> list[Ost]:
     `Refusal`: one wanted is not among them, or what the kernel shows of it does not fit.
     """
     host = os.uname().nodename
-    found = params.get(f"osd-ldiskfs.{fsname}-OST*.mntdev")
-    devices = {name.split(".")[1]: device for name, device in sorted(found.items())}
-    for one in wanted:
-        if devices and one not in devices and one not in devices.values():
-            there = ", ".join(f"{ost} on {device}" for ost, device in devices.items())
-            raise Refusal(f"tune_prealloc_osts names {one}, which is no OST of {fsname} on {host} ({there})")
-    mine = {ost: device for ost, device in devices.items() if not wanted or ost in wanted or device in wanted}
-    return [_ost(ost, device, proc) for ost, device in mine.items()]
+    devices_by_ost = params.get(f"osd-ldiskfs.{fsname}-OST*.mntdev")
+    devices = {name.split(".")[1]: device for name, device in sorted(devices_by_ost.items())}
+    for name in wanted:
+        if devices and name not in devices and name not in devices.values():
+            served_here = ", ".join(f"{ost} on {device}" for ost, device in devices.items())
+            raise Refusal(f"tune_prealloc_osts names {name}, which is no OST of {fsname} on {host} ({served_here})")
+    chosen = {ost: device for ost, device in devices.items() if not wanted or ost in wanted or device in wanted}
+    return [_ost(ost, device, proc) for ost, device in chosen.items()]
 
 
 def tables_of(spec: Spec) -> dict[str, str]:
     """The table of each ldiskfs OST of a target that this host serves; "absent" where ldiskfs does not show it."""
     proc = Path((files.read_json(home_of(spec) / "prealloc.json") or {}).get("proc") or PROC)
-    found = {}
+    tables = {}
     for name, device in params.get(f"osd-ldiskfs.{lustre_of(spec)['fsname']}-OST*.mntdev").items():
         try:
             text = (proc / Path(os.path.realpath(device)).name / "prealloc_table").read_text("ascii", "replace")
         except OSError:
             text = "absent"
-        found[name.split(".")[1]] = text.strip()
-    return found
+        tables[name.split(".")[1]] = text.strip()
+    return tables
 
 
 def refuse_unfit(ost: Ost, table: tuple[int, ...] | None, group: int | None) -> None:
@@ -140,13 +140,13 @@ def wanted(osts: list[Ost], requested: Requested) -> dict[str, Values]:
     table = table_of(requested)
     for ost in osts:
         refuse_unfit(ost, table, requested.group)
-    found: dict[str, Values] = {}
+    values: dict[str, Values] = {}
     for ost in osts:
-        mine: Values = {} if table is None else {"prealloc_table": table_words(table)}
+        own: Values = {} if table is None else {"prealloc_table": table_words(table)}
         if requested.group is not None and ost.has_pointer:
-            mine["mb_last_group"] = requested.group
-        found[ost.name] = mine
-    return found
+            own["mb_last_group"] = requested.group
+        values[ost.name] = own
+    return values
 
 
 def restorable(now: Values, keys: Iterable[str]) -> Values:
@@ -174,9 +174,9 @@ def put(osts: list[Ost], values: dict[str, Values]) -> bool:
 def _ost(name: str, device: str, proc: Path) -> Ost:
     place = proc / Path(os.path.realpath(device)).name
     if not (place / "prealloc_table").exists():
-        there = ", ".join(sorted(path.parent.name for path in proc.glob("*/prealloc_table"))) or "none"
+        listed = ", ".join(sorted(path.parent.name for path in proc.glob("*/prealloc_table"))) or "none"
         raise Refusal(
-            f"{name} is on {device}, and {place}/prealloc_table does not exist (there are: {there}); "
+            f"{name} is on {device}, and {place}/prealloc_table does not exist (there are: {listed}); "
             "tune_prealloc_proc names the directory"
         )
     text = run(["dumpe2fs", "-h", device]).stdout
@@ -236,9 +236,9 @@ def table_of(requested: Requested) -> tuple[int, ...] | None:
     """The table for ldiskfs; None when only the pointer is asked for. `Refusal` for a size that has none."""
     if requested.size_bytes is None or requested.size_bytes in TABLES:
         return TABLES[requested.size_bytes] if requested.size_bytes else requested.table
-    known = ", ".join(f"{size_words(size)}: {table_words(table)}" for size, table in TABLES.items())
+    tables = ", ".join(f"{size_words(size)}: {table_words(table)}" for size, table in TABLES.items())
     raise Refusal(
-        f"tune_prealloc_size is {size_words(requested.size_bytes)}, for which no table is known ({known}); give "
+        f"tune_prealloc_size is {size_words(requested.size_bytes)}, for which no table is known ({tables}); give "
         "tune_prealloc_table"
     )
 
@@ -266,7 +266,7 @@ def _size(value: object) -> int:
 
 def _table(value: object) -> tuple[int, ...]:
     listed = value if isinstance(value, list) else [value]
-    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in listed)
+    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in listed)
     text = " ".join(map(str, listed)) if whole else value
     if not isinstance(text, str) or not TABLE_TEXT.fullmatch(text):
         raise Refusal(
@@ -297,18 +297,18 @@ SHOWN = 3
 
 def unavailable_because(servers: Servers, noted: Mapping[str, Any] | None) -> str | None:
     """Why the servers do not have what was `noted` when they were tuned; None when they have, or nothing was set."""
-    wanted = {ost: one[TABLE] for ost, one in ((noted or {}).get("now") or {}).items() if TABLE in one}
+    wanted = {ost: entry[TABLE] for ost, entry in ((noted or {}).get("now") or {}).items() if TABLE in entry}
     if not wanted:
         return None
-    there: dict[str, str] = {}
+    tables: dict[str, str] = {}
     for answer in servers.ask_servers(do="prealloc").values():
-        there.update(answer["tables"])
-    other = [ost for ost, table in sorted(wanted.items()) if there.get(ost) != table]
+        tables.update(answer["tables"])
+    other = [ost for ost, table in sorted(wanted.items()) if tables.get(ost) != table]
     if not other:
         return None
-    said = "; ".join(f"{ost} has {TABLE} {there.get(ost)!r}" for ost in other[:SHOWN])
+    described = "; ".join(f"{ost} has {TABLE} {tables.get(ost)!r}" for ost in other[:SHOWN])
     more = f"; {len(other) - SHOWN} more have others" if len(other) > SHOWN else ""
     return (
-        f"{said}{more}, and tune_prealloc.yml had set {wanted[other[0]]!r}: an OST loses its table when it is mounted "
-        "anew. tune_prealloc.yml without a size sets again what was asked for last"
+        f"{described}{more}, and tune_prealloc.yml had set {wanted[other[0]]!r}: an OST loses its table when it is "
+        "mounted anew. tune_prealloc.yml without a size sets the last requested value again"
     )

@@ -43,9 +43,9 @@ def unavailable_because(hosts: Servers, phases: Sequence[Phase]) -> str | None:
     served = hosts.ask_servers(do="server_cache")
     if not served:
         return f"{front}the inventory's group `servers` names no host"
-    if ldiskfs := [ost for one in served.values() for ost in one["ldiskfs"]]:
+    if ldiskfs := [ost for server in served.values() for ost in server["ldiskfs"]]:
         return f"{front}{params.names(ldiskfs)} is on ldiskfs, and {PROPERTY} is a property of ZFS"
-    if not any(one["zfs"] for one in served.values()):
+    if not any(server["zfs"] for server in served.values()):
         return f"{front}none of {params.names(list(served))} serves an OST on ZFS"
     return None
 
@@ -63,7 +63,7 @@ def held(hosts: Servers, phases: Sequence[Phase]) -> Iterator[dict[str, dict[str
         yield {}
         return
     try:
-        yield {name: one["now"] for name, one in hosts.ask_servers(do="server_cache", setting=setting).items()}
+        yield {name: answer["now"] for name, answer in hosts.ask_servers(do="server_cache", setting=setting).items()}
     finally:
         hosts.ask_servers(do="server_cache", setting=SERVERS_KEPT)
 
@@ -111,8 +111,10 @@ def server_cache_back(declared: Mapping[str, object], request: Request, check: b
     spec = complete(declared)
     noted = files.read_json(_note_of(spec)) or {}
     if check or not noted:
-        said = f"would put {PROPERTY} of {', '.join(noted)} back" if noted else "no cache of a server to put back here"
-        return {"changed": bool(noted), "msg": said, "proof": []}
+        sentence = (
+            f"would put {PROPERTY} of {', '.join(noted)} back" if noted else "no cache of a server to put back here"
+        )
+        return {"changed": bool(noted), "msg": sentence, "proof": []}
     proof = put_back(spec)
     return {"changed": True, "msg": "; ".join(proof), "proof": proof}
 
@@ -122,8 +124,8 @@ def _note_of(spec: Spec) -> Path:
 
 
 def _read(dataset: str) -> dict[str, str]:
-    said = run(["zfs", "get", "-H", "-o", "value,source", PROPERTY, dataset]).stdout
-    value, _, source = said.strip().partition("\t")
+    output = run(["zfs", "get", "-H", "-o", "value,source", PROPERTY, dataset]).stdout
+    value, _, source = output.strip().partition("\t")
     return {"value": value, "source": source}
 
 

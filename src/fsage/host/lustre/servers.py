@@ -41,8 +41,10 @@ def stats(lustre: LustreSpec) -> Counted:
     fsname = lustre["fsname"]
     asked = _asked("lustre-counters", fsname, f"lctl get_param 'osd-*.{fsname}-OST*.brw_stats'")
     with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
-        said = pool.map(lambda host: _said(host, [*KEPT, host, asked]), lustre["oss"])
-    return {name.split(".")[1]: parse_stats(text) for one in said for name, text in params.parse(one).items()}
+        texts = pool.map(lambda host: _said(host, [*KEPT, host, asked]), lustre["oss"])
+    return {
+        name.split(".")[1]: parse_stats(counters) for text in texts for name, counters in params.parse(text).items()
+    }
 
 
 def sync(fsname: str, hosts: Sequence[Mapping[str, object]]) -> int | None:
@@ -53,7 +55,7 @@ def sync(fsname: str, hosts: Sequence[Mapping[str, object]]) -> int | None:
     if not hosts:
         return None
     with ThreadPoolExecutor(len(hosts)) as pool:
-        counts = [count for one in pool.map(lambda host: _sync(fsname, host), hosts) for count in one]
+        counts = [count for counted in pool.map(lambda host: _sync(fsname, host), hosts) for count in counted]
     return sum(counts) if counts else None
 
 
@@ -65,10 +67,10 @@ def _sync(fsname: str, host: dict[str, Any]) -> list[int]:
         f"lctl set_param -n 'osd-*.{fsname}-*.force_sync=1' && "
         f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true",
     )
-    said = _said(host["name"], ["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked])
-    if not all(re.fullmatch(r"\d{1,19}", word) for word in said.split()):
-        raise Failure(f"{host['name']}: destroys_in_flight is {shown(said.strip())}, and numbers are wanted")
-    return [int(word) for word in said.split()]
+    text = _said(host["name"], ["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked])
+    if not all(re.fullmatch(r"\d{1,19}", word) for word in text.split()):
+        raise Failure(f"{host['name']}: destroys_in_flight is {shown(text.strip())}, and numbers are wanted")
+    return [int(word) for word in text.split()]
 
 
 def _asked(verb: str, fsname: str, as_root: str) -> str:
@@ -111,10 +113,10 @@ def reach(lustre: LustreSpec, osts: Iterable[Ost]) -> None:
     if not lustre["oss"]:
         return
     try:
-        there = stats(lustre)
+        counters = stats(lustre)
     except Failure as why:
         raise Refusal(f"fsage_target.lustre.oss: {why}; nothing was touched") from why
-    if missing := [ost.name for ost in osts if ost.name not in there]:
+    if missing := [ost.name for ost in osts if ost.name not in counters]:
         raise Refusal(
             f"fsage_target.lustre.oss names {', '.join(lustre['oss'])}, and none of them serves {params.names(missing)}"
         )

@@ -65,7 +65,7 @@ def osts(mount: Path) -> list[Ost]:
         raise Failure(f"{why}: an OST or MDT does not answer; `lfs check servers` names it") from why
 
 
-def fullness(found: list[Ost]) -> dict[str, dict[str, float]]:
+def fullness(osts: list[Ost]) -> dict[str, dict[str, float]]:
     """Bytes and fullness by OST, for an observation; full is what clients cannot write any more."""
     return {
         ost.name: {
@@ -74,13 +74,13 @@ def fullness(found: list[Ost]) -> dict[str, dict[str, float]]:
             "available_bytes": ost.available_bytes,
             "fullness_percent": 100 * (1 - ost.available_bytes / ost.total_bytes),
         }
-        for ost in found
+        for ost in osts
     }
 
 
-def used(found: Sequence[Ost]) -> dict[str, int]:
+def used(osts: Sequence[Ost]) -> dict[str, int]:
     """Used bytes by OST."""
-    return {ost.name: ost.used_bytes for ost in found}
+    return {ost.name: ost.used_bytes for ost in osts}
 
 
 def moved(then: Mapping[str, int], now: Mapping[str, int], tolerance_bytes: int) -> list[str]:
@@ -101,10 +101,10 @@ def in_all(total_bytes: int, tolerance_bytes: int) -> Wrong:
     """What is wrong when all OSTs together do not hold `total_bytes`; `tolerance_bytes` of each OST are others'."""
 
     def wrong(now: Sequence[Ost]) -> list[str]:
-        there = sum(ost.used_bytes for ost in now)
-        if abs(there - total_bytes) <= len(now) * (OWN_BYTES + tolerance_bytes):
+        used_bytes = sum(ost.used_bytes for ost in now)
+        if abs(used_bytes - total_bytes) <= len(now) * (OWN_BYTES + tolerance_bytes):
             return []
-        return [f"the OSTs hold {there / MIB:.1f} MiB, and {total_bytes / MIB:.1f} MiB are accounted for"]
+        return [f"the OSTs hold {used_bytes / MIB:.1f} MiB, and {total_bytes / MIB:.1f} MiB are accounted for"]
 
     return wrong
 

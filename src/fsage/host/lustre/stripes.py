@@ -42,7 +42,7 @@ class Component(NamedTuple):
 def parse(text: str) -> list[Component]:
     """The components that `lfs getstripe -y` shows of a file, or with `-d` of a directory. Raises Failure."""
     try:
-        components = [Component(**{**one, "osts": tuple(one["osts"])}) for one in _found(text)]
+        components = [Component(**{**block, "osts": tuple(block["osts"])}) for block in _found(text)]
     except (TypeError, ValueError):
         components = []
     if not components:
@@ -52,21 +52,21 @@ def parse(text: str) -> list[Component]:
 
 def _found(text: str) -> list[dict[str, Any]]:
     """What of each component is in the text. Raises ValueError."""
-    found: list[dict[str, Any]] = []
+    components: list[dict[str, Any]] = []
     start = 0
     for match in PAIR.finditer(text):
         key, value = match[1], match[2]
         if key == "lcme_extent.e_start":
             start = int(value)
         elif key == "stripe_count":
-            found.append({"start_bytes": start, "stripe_count": int(value), "osts": []})
-        elif found and key == "stripe_size":
-            found[-1]["stripe_size_bytes"] = int(value)
-        elif found and key == "stripe_offset":
-            found[-1]["first"] = int(value)
-        elif found and key == "l_ost_idx":
-            found[-1]["osts"].append(int(value))
-    return found
+            components.append({"start_bytes": start, "stripe_count": int(value), "osts": []})
+        elif components and key == "stripe_size":
+            components[-1]["stripe_size_bytes"] = int(value)
+        elif components and key == "stripe_offset":
+            components[-1]["first"] = int(value)
+        elif components and key == "l_ost_idx":
+            components[-1]["osts"].append(int(value))
+    return components
 
 
 def components_of(path: Path, *options: str) -> list[Component]:
@@ -79,10 +79,13 @@ def set_on(directory: Path, declared: Striping) -> None:
     count, size_mib, first = declared["stripe_count"], declared["stripe_size_mib"], declared["first_ost"]
     run(["lfs", "setstripe", "-c", str(count), "-S", f"{size_mib}M", "-i", str(first), str(directory)])
     now = components_of(directory, "-d")
-    if [one[1:4] for one in now] != [(count, size_mib * MIB, first)]:
+    if [component[1:4] for component in now] != [(count, size_mib * MIB, first)]:
         raise Failure(
             f"{directory}: asked for {count} stripes of {size_mib} MiB from OST {first} on, `lfs getstripe -d` shows "
-            + "; ".join(f"{one.stripe_count} of {one.stripe_size_bytes} bytes from {one.first} on" for one in now)
+            + "; ".join(
+                f"{component.stripe_count} of {component.stripe_size_bytes} bytes from {component.first} on"
+                for component in now
+            )
         )
 
 
@@ -92,11 +95,11 @@ def compose(directory: Path, segments: Sequence[Segment]) -> None:
     Raises Failure. A layout without a last component to the end would have no place for what is written past it.
     """
     words = []
-    for number, one in enumerate(segments, 1):
-        end = "-1" if number == len(segments) else f"{one.end_bytes // MIB}M"
-        words += ["-E", end, "-c", str(one.stripes), "-S", f"{one.stripe_bytes // MIB}M"]
+    for number, segment in enumerate(segments, 1):
+        end = "-1" if number == len(segments) else f"{segment.end_bytes // MIB}M"
+        words += ["-E", end, "-c", str(segment.stripes), "-S", f"{segment.stripe_bytes // MIB}M"]
     run(["lfs", "setstripe", *words, str(directory)])
-    now = [one[:3] for one in components_of(directory, "-d")]
+    now = [component[:3] for component in components_of(directory, "-d")]
     if now != _asked(segments):
         raise Failure(
             f"{directory}: asked for components (start, stripes, bytes of a stripe) {_asked(segments)}, "
@@ -107,14 +110,16 @@ def compose(directory: Path, segments: Sequence[Segment]) -> None:
 def cut(directory: Path, segments: Sequence[Segment]) -> list[Path]:
     """Make a directory for each segment, striped as it, and read that back; where they are. Raises Failure."""
     places = [directory / striping.folder(number) for number in range(len(segments))]
-    for place, one in zip(places, segments):
+    for place, segment in zip(places, segments):
         place.mkdir(exist_ok=True)
-        set_on(place, {"stripe_count": one.stripes, "stripe_size_mib": one.stripe_bytes // MIB, "first_ost": ANY})
+        set_on(
+            place, {"stripe_count": segment.stripes, "stripe_size_mib": segment.stripe_bytes // MIB, "first_ost": ANY}
+        )
     return places
 
 
 def _asked(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
-    return [(one.start_bytes, one.stripes, one.stripe_bytes) for one in segments]
+    return [(segment.start_bytes, segment.stripes, segment.stripe_bytes) for segment in segments]
 
 
 def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Sequence[Segment] = ()) -> dict[str, Any]:
@@ -129,17 +134,22 @@ def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Seq
     paths = every[:: -(-len(every) // FILES_AT_MOST) or 1]
     with ThreadPoolExecutor(THREADS) as pool:
         for path, components in zip(paths, pool.map(components_of, paths)):
-            there = [index for component in components for index in component.osts]
-            stripes.update(there)
+            osts_of_file = [index for component in components for index in component.osts]
+            stripes.update(osts_of_file)
             if segments:
-                found = [(one.start_bytes, len(set(one.osts)), one.stripe_size_bytes) for one in components]
-                if found != _asked(segments):
+                parts = [
+                    (component.start_bytes, len(set(component.osts)), component.stripe_size_bytes)
+                    for component in components
+                ]
+                if parts != _asked(segments):
                     asked = f"asked were {_asked(segments)}"
-                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {found}, {asked}")
-            elif len(components) > 1 or len(set(there)) != wanted:
-                astray.append(f"{path} has {len(set(there))} stripes on OSTs {there}, asked were {wanted}")
-            elif declared["first_ost"] not in (ANY, there[0]):
-                astray.append(f"{path} begins on OST {there[0]}, asked was {declared['first_ost']}")
+                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {parts}, {asked}")
+            elif len(components) > 1 or len(set(osts_of_file)) != wanted:
+                astray.append(
+                    f"{path} has {len(set(osts_of_file))} stripes on OSTs {osts_of_file}, asked were {wanted}"
+                )
+            elif declared["first_ost"] not in (ANY, osts_of_file[0]):
+                astray.append(f"{path} begins on OST {osts_of_file[0]}, asked was {declared['first_ost']}")
             elif components[0].stripe_size_bytes != declared["stripe_size_mib"] * MIB:
                 astray.append(f"{path} has stripes of {components[0].stripe_size_bytes} bytes")
     return {
@@ -161,16 +171,16 @@ def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) 
     if not _in_folders(notes):
         return placement(target, written, segments)
     measured = target.mounts[0] / "measured"
-    found, stripes_on, astray, left = 0, Counter[str](), list[str](), set(written)
+    looked_at, stripes_on, astray, left = 0, Counter[str](), list[str](), set(written)
     for number, segment in enumerate(segments):
-        mine = [path for path in written if measured / striping.folder(number) in path.parents]
-        one = placement(target, mine, [segment._replace(start_bytes=0)])
-        found += one["looked_at"]
-        stripes_on.update(one["stripes"])
-        astray += one["astray"]
-        left -= set(mine)
+        own = [path for path in written if measured / striping.folder(number) in path.parents]
+        placed = placement(target, own, [segment._replace(start_bytes=0)])
+        looked_at += placed["looked_at"]
+        stripes_on.update(placed["stripes"])
+        astray += placed["astray"]
+        left -= set(own)
     astray += [f"{path} is in no segment's directory" for path in sorted(left)]
-    return {"files": len(written), "looked_at": found, "stripes": dict(stripes_on), "astray": astray}
+    return {"files": len(written), "looked_at": looked_at, "stripes": dict(stripes_on), "astray": astray}
 
 
 def make_folders(target: Target, notes: Mapping[str, Notes]) -> None:
@@ -185,8 +195,8 @@ def _in_folders(notes: Mapping[str, Notes]) -> bool:
 
 def verify_fillers(target: Target) -> None:
     """`Failure` where files of the structure, a sample of them, lie on other OSTs than declared."""
-    there = [Path(entry.path) for entry in fillers(target.mounts[0])]
-    if astray := placement(target, there)["astray"]:
+    paths = [Path(entry.path) for entry in fillers(target.mounts[0])]
+    if astray := placement(target, paths)["astray"]:
         raise Failure(
             f"the files are not where they were asked to be: {len(astray)} of a sample lie elsewhere: {astray[0]}"
         )

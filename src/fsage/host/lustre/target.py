@@ -90,9 +90,9 @@ def mount_of(spec: Spec) -> mounts.ClientMount:
     Raises Failure where one of its servers does not answer.
     """
     lustre = lustre_of(spec)
-    found = mounts.client_mount(lustre, Path(spec["directory"]))
+    mount = mounts.client_mount(lustre, Path(spec["directory"]))
     connections.await_servers(lustre["fsname"])
-    return found
+    return mount
 
 
 def laid_ost(lustre: LustreSpec) -> str | None:
@@ -128,9 +128,9 @@ def mark_anew(mount: Path, claim: Claim) -> None:
 def unmark(spec: Spec, claim: Claim) -> list[str]:
     """Take our mark, and only ours, off the file system."""
     mount = mount_of(spec).point
-    found = files.read_json(mount / MARK)
-    if found and found["id"] != claim["id"]:
-        return [f"left {mount / MARK}: it is of target {found['target']}"]
+    mark = files.read_json(mount / MARK)
+    if mark and mark["id"] != claim["id"]:
+        return [f"left {mount / MARK}: it is of target {mark['target']}"]
     for name in (MARK, f"{MARK}.{claim['id']}"):  # the latter is left when a claim was killed while it wrote
         files.remove(mount / name)
     return [f"{mount / MARK} is gone"]
@@ -138,8 +138,8 @@ def unmark(spec: Spec, claim: Claim) -> list[str]:
 
 def claim_of(spec: Spec) -> Claim | None:
     """The claim as the file system has it: for the clients on which `claim` was not run."""
-    found: Claim | None = files.read_json(mount_of(spec).point / MARK)
-    return found if found and found["target"] == spec["name"] else None
+    mark: Claim | None = files.read_json(mount_of(spec).point / MARK)
+    return mark if mark and mark["target"] == spec["name"] else None
 
 
 def verify(spec: Spec, claim: Claim) -> None:
@@ -152,10 +152,10 @@ def verify(spec: Spec, claim: Claim) -> None:
                 f"target {spec['name']} was claimed with lustre.{key} {claimed[key]}, and {value} is declared now; "
                 "release it and claim it again"
             )
-    found = files.read_json(mount / MARK)
-    if not found or found["id"] != claim["id"]:
+    mark = files.read_json(mount / MARK)
+    if not mark or mark["id"] != claim["id"]:
         raise Refusal(
-            f"{mount / MARK} names {'target ' + found['target'] if found else 'no target'}, not claim {claim['id']}: "
+            f"{mount / MARK} names {'target ' + mark['target'] if mark else 'no target'}, not claim {claim['id']}: "
             "nothing was touched"
         )
     directories.verify(Path(spec["directory"]), claim, identity)
@@ -176,14 +176,14 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) 
     within what others may change.
     """
     ours = sum(_held_bytes(place / name) for name in TREES)
-    there = sum(space.used(space.osts(place)).values())
+    used_bytes = sum(space.used(space.osts(place)).values())
     directories.clear(place, keep_mark=True, threads=THREADS)
     left = [name for name in TREES if os.path.lexists(place / name)]
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
     tolerance = lustre_of(spec)["tolerance_mib"] * MIB
     # What was deleted before, and was still there, may come free as well: only more than that is wrong.
-    most = there - ours + (space.OWN_BYTES + tolerance) * len(claim["lustre"]["osts"])
+    most = used_bytes - ours + (space.OWN_BYTES + tolerance) * len(claim["lustre"]["osts"])
 
     def wrong(osts: Sequence[Ost]) -> list[str]:
         if alone:
@@ -203,15 +203,15 @@ def _held_bytes(tree: Path) -> int:
 
 
 def _above_claim(osts: Sequence[Ost], claim: Claim) -> list[str]:
-    said = []
+    sentences = []
     for ost in osts:
         then = claim["lustre"]["osts"][ost.name]["used_bytes"]
         if ost.used_bytes > then + max(SLACK_BYTES, SLACK_SHARE * ost.total_bytes):
-            said.append(
+            sentences.append(
                 f"{ost.name} holds {ost.used_bytes / MIB:.0f} MiB after all of fsage's was deleted, and held "
                 f"{then / MIB:.0f} MiB when it was claimed"
             )
-    return said
+    return sentences
 
 
 def _declared(lustre: LustreSpec) -> dict[str, object]:
@@ -239,9 +239,9 @@ def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
 
 def refuse_second(mount: Path) -> None:
     """`Refusal` where a target has claimed the file system mounted at `mount`."""
-    if found := files.read_json(mount / MARK):
+    if mark := files.read_json(mount / MARK):
         raise Refusal(
-            f"target {found['target']} has claimed {mount} (from {found['host']}, {found['created']}), and two targets "
+            f"target {mark['target']} has claimed {mount} (from {mark['host']}, {mark['created']}), and two targets "
             f"on one file system would change each other's state: release that one first. If it is lost for good, "
             f"delete {mount / MARK}"
         )

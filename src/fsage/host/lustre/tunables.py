@@ -18,9 +18,9 @@ Values = dict[str, str]  # by the parameter's full name
 
 def now(fsname: str, name: str) -> Values:
     """What the clients' connections of one file system hold; empty where Lustre has no tunable of that name."""
-    found = params.get(f"osc.{fsname}-OST*.{name}", f"llite.{fsname}-*.{name}")
-    mine = re.compile(rf"(?:osc\.{fsname}-OST|llite\.{fsname}-[0-9a-f]+\.)")  # `a-*` is of the file system a-b as well
-    return {full: value for full, value in found.items() if mine.match(full)}
+    values = params.get(f"osc.{fsname}-OST*.{name}", f"llite.{fsname}-*.{name}")
+    ours = re.compile(rf"(?:osc\.{fsname}-OST|llite\.{fsname}-[0-9a-f]+\.)")  # `a-*` is of the file system a-b as well
+    return {full: value for full, value in values.items() if ours.match(full)}
 
 
 def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> None:
@@ -50,26 +50,26 @@ def tune(fsname: str, wanted: Mapping[str, object], noted: dict[str, Any], check
     Returns whether anything changed (or would), and a sentence for each. In alphabetical order, by which
     max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
     """
-    changed, said = False, []
+    changed, sentences = False, []
     for name, value in sorted(wanted.items()):
         if name in OF_LUSTRE and (isinstance(value, bool) or not isinstance(value, int)):
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
-        found = now(fsname, name) if name in OF_LUSTRE else {}
-        if not found:
+        values = now(fsname, name) if name in OF_LUSTRE else {}
+        if not values:
             entry: dict[str, object] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
-            said.append(f"{name}: unsupported, {entry['unsupported']}")
+            sentences.append(f"{name}: unsupported, {entry['unsupported']}")
         else:
-            other = {full: str(value) for full, holds in found.items() if holds != str(value)}
-            said.append(f"{name}: {words(found, other) if other else f'{value} (unchanged)'}")
+            other = {full: str(value) for full, holds in values.items() if holds != str(value)}
+            sentences.append(f"{name}: {words(values, other) if other else f'{value} (unchanged)'}")
             if other and not check:
-                put(fsname, name, other, found)
+                put(fsname, name, other, values)
                 changed = True
-            before = {**found, **noted.get(name, {}).get("before", {})}
-            entry = {"asked": value, "before": before, "now": found if check else now(fsname, name)}
+            before = {**values, **noted.get(name, {}).get("before", {})}
+            entry = {"asked": value, "before": before, "now": values if check else now(fsname, name)}
         if noted.get(name) != entry:
             noted[name] = entry
             changed = True
-    return changed, said
+    return changed, sentences
 
 
 def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
@@ -80,23 +80,25 @@ def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
     """
     proof, noted = [], files.read_json(path) or {}
     for name, entry in sorted(noted.items()):
-        found = now(fsname, name) if name in OF_LUSTRE and "before" in entry else {}
-        other = {full: entry["before"][full] for full in found if entry["before"].get(full, found[full]) != found[full]}
+        values = now(fsname, name) if name in OF_LUSTRE and "before" in entry else {}
+        other = {
+            full: entry["before"][full] for full in values if entry["before"].get(full, values[full]) != values[full]
+        }
         if other:
-            proof.append(f"{name}: {words(found, other)}")
+            proof.append(f"{name}: {words(values, other)}")
             if not check:
-                put(fsname, name, other, found)
+                put(fsname, name, other, values)
     if not check:
         kept = {name: entry for name, entry in noted.items() if name == prealloc.NOTE}
         files.write_json(path, kept) if kept else files.remove(path)
     return proof
 
 
-def words(found: Values, wanted: Mapping[str, str]) -> str:
+def words(values: Values, wanted: Mapping[str, str]) -> str:
     """What changes: '8 -> 256 at 6 connections'.
 
     >>> words({"osc.a": "8", "osc.b": "8", "osc.c": "4"}, {"osc.a": "2", "osc.b": "2"})
     '8 -> 2 at 2 connections'
     """
-    steps = Counter(f"{found[full]} -> {value}" for full, value in wanted.items())
+    steps = Counter(f"{values[full]} -> {value}" for full, value in wanted.items())
     return ", ".join(f"{step} at {count} connections" for step, count in steps.items())

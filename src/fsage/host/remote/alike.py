@@ -34,10 +34,10 @@ def facts(spec: Spec) -> Facts:
 
 def network_mbit_s(interfaces: Path = Path("/sys/class/net")) -> list[int]:
     """Speeds of the network devices that are up (sysfs-class-net: -1, or no answer, where it is not known)."""
-    found = []
+    speeds = []
     for speed in interfaces.glob("*/speed"):
         try:
-            found.append(int(speed.read_text()) if (speed.parent / "device").exists() else -1)
+            speeds.append(int(speed.read_text()) if (speed.parent / "device").exists() else -1)
         except OSError:  # it is down
             continue
-    return sorted(value for value in found if value > 0)
+    return sorted(value for value in speeds if value > 0)

@@ -26,12 +26,12 @@ def probe(declared: Mapping[str, object], request: Mapping[str, Any], check: boo
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(declared)
     missing = containers.missing(spec["containers"])
-    found = versions(spec["containers"])
-    if not found["fio"] and not missing:
+    tools = versions(spec["containers"])
+    if not tools["fio"] and not missing:
         missing.append("fio: nothing can be measured without it; install the package fio")
     if run_as.unavailable_because(spec):
         missing.append(f"user {spec['run_as']}: fsage_target.run_as names him, and the agent must be root or he")
-    if spec["launcher"] == "srun" and not found["srun"]:
+    if spec["launcher"] == "srun" and not tools["srun"]:
         missing.append(NO_SRUN)
     lacking = kinds.named(spec["kind"]).lacking(spec)
     missing += lacking.missing
@@ -41,7 +41,7 @@ def probe(declared: Mapping[str, object], request: Mapping[str, Any], check: boo
         "able": not missing,
         "missing": missing,
         **alike.facts(spec),
-        "tools": found,
+        "tools": tools,
         "io_controller": {"usable": model is None, "unavailable_because": model},
         "places": [
             {"directory": place, "free_gib": round(free / GIB, 1)} for place, free in lacking.room_bytes.items()

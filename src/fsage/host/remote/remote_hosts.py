@@ -113,13 +113,13 @@ class Host:
 
     def clock(self) -> dict[str, float]:
         """How far its clock is ahead of ours, and by how much that may be wrong: half of the shortest round trip."""
-        found = []
+        rounds = []
         for _ in range(CLOCK_ROUNDS):
             asked_at = time.time()
             self.tell({"do": "clock"})
-            there, heard_at = answers_of([self])[self.name]["time"], time.time()
-            found.append(((heard_at - asked_at) / 2, there - (asked_at + heard_at) / 2))
-        error_s, ahead_s = min(found)
+            their_time, heard_at = answers_of([self])[self.name]["time"], time.time()
+            rounds.append(((heard_at - asked_at) / 2, their_time - (asked_at + heard_at) / 2))
+        error_s, ahead_s = min(rounds)
         return {"clock_ahead_s": ahead_s, "clock_error_s": error_s}
 
     def why(self) -> str:
@@ -224,7 +224,7 @@ class Hosts:
             for host in self.servers
             if not answers[host.name]["root"]
         ]
-        wrong += [said for name, one in answers.items() for said in skews(name, one["time"], asked_at, heard_at)]
+        wrong += [skew for name, answer in answers.items() for skew in skews(name, answer["time"], asked_at, heard_at)]
         if wrong := wrong + differences(self.seen):
             self.close()
             raise Refusal(f"{'; '.join(wrong)}; nothing was touched")
@@ -254,9 +254,10 @@ class Hosts:
         for host in self.clients:
             host.tell({"do": "drop", "of_state": list(map(str, of_state))})
         here = drop_of(target, of_state)
-        there: Mapping[str, Any] = answers_of(self.clients)
-        every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
-        return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
+        dropped: Mapping[str, Any] = answers_of(self.clients)
+        every = {**dropped, **self._all(self.servers, lambda _: {"do": "drop"})}
+        together = caches.together([here, *dropped.values()])
+        return {**here, **together, "seconds": time.monotonic() - began, "hosts": every}
 
     def read_eviction_file(self, target: Target) -> None:
         """Read the cache-eviction file on every client."""
@@ -306,10 +307,10 @@ class Hosts:
         for name, answer in answers_of(clients, timeout_s + PATIENCE_S, check_alive).items():
             by_host[name] = {**answer, **clocks[name]}
         return {
-            "rc": next((one["rc"] for one in by_host.values() if one["rc"]), 0),
+            "rc": next((result["rc"] for result in by_host.values() if result["rc"]), 0),
             "stdout": "",
             "stderr": "",
-            "wall_s": max(one["wall_s"] for one in by_host.values()),
+            "wall_s": max(result["wall_s"] for result in by_host.values()),
             "prepare_s": prepare_s,
             "told": told,
             "by_host": by_host,

@@ -68,9 +68,9 @@ class SynchronisedCommand:
         while self._unread():
             if self.command.process.poll() is not None or time.monotonic() > deadline:
                 stop(self.command.process)
-                said = self.command.process.communicate()[1].decode(errors="replace").strip()
+                error_output = self.command.process.communicate()[1].decode(errors="replace").strip()
                 self.end()
-                raise Failure(f"`{' '.join(argv)}` reads no job on {here}: {said or 'it said nothing'}")
+                raise Failure(f"`{' '.join(argv)}` reads no job on {here}: {error_output or 'it said nothing'}")
             time.sleep(LOOK_EVERY_S)
 
     def run(
@@ -100,10 +100,10 @@ class SynchronisedCommand:
         del result["line_s"]
         return {**result, "timed_out": late}
 
-    def tell(self, said: bytes) -> None:
+    def tell(self, content: bytes) -> None:
         """Have it read that."""
         with contextlib.suppress(BrokenPipeError):  # its code tells why
-            self.input.write(said)
+            self.input.write(content)
 
     def end(self) -> None:
         """Stop it, with its children."""

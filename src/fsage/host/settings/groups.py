@@ -35,20 +35,20 @@ def v1_unavailable_because() -> str | None:
     return None
 
 
-def make(target: Target, asked: IoGroups, one: Group) -> Path:
+def make(target: Target, asked: IoGroups, reader: Group) -> Path:
     """A reader's control group with its weight, made if it is not there; the cost model in place, or off.
 
-    `asked`: the phase's `shares`, `one` of its groups. Raises Refusal, Failure.
+    `asked`: the phase's `io_groups`; `reader`: an entry of its `groups`. Raises Refusal, Failure.
     """
-    name, version = f"{target.name}.{one['name']}", asked["cgroup"]
-    group = cgroups.path_of(name, version)
+    name, version = f"{target.name}.{reader['name']}", asked["cgroup"]
+    folder = cgroups.path_of(name, version)
     if version == "v2":
         cost = asked["cost"]
         iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
     else:
-        journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(group)})
-    cgroups.weigh(name, version, one["weight"])
-    return group
+        journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(folder)})
+    cgroups.weigh(name, version, reader["weight"])
+    return folder
 
 
 def counted(target: Target, group: Path) -> Counted:
@@ -57,12 +57,12 @@ def counted(target: Target, group: Path) -> Counted:
     read_bytes = ios = cost_us = 0
     try:
         if not (group / "io.stat").exists() and (group / f"{cgroups.v1_prefix(group)}io_serviced").exists():
-            found = []
+            left = []
             for name in ("io_service_bytes", "io_serviced"):
                 text = (group / f"{cgroups.v1_prefix(group)}{name}").read_text(encoding="ascii")
                 lines = [line.split() for line in text.splitlines()]
-                found.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
-            return Counted(found[0], found[1], 0)
+                left.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
+            return Counted(left[0], left[1], 0)
         for line in (group / "io.stat").read_text(encoding="ascii").splitlines():
             number, *pairs = line.split()
             if number in numbers:

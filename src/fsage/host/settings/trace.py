@@ -95,9 +95,9 @@ def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
     for left in [entry for entry in journal.entries(noted) if entry["kind"] == "trace"]:
         end(left)
         journal.strike(noted, left)
-    there = [mount.point for mount in mounting.mounts() if _stays(mount)]
-    mounted = None if there else str(PLACE / target.name)
-    root = Path(there[0] if there else str(mounted))
+    mount_points = [mount.point for mount in mounting.mounts() if _stays(mount)]
+    mounted = None if mount_points else str(PLACE / target.name)
+    root = Path(mount_points[0] if mount_points else str(mounted))
     entry = {"kind": "trace", "instance": str(root / "instances" / f"fsage-{target.name}"), "mounted": mounted}
     journal.note(noted, entry)
     instance = Path(entry["instance"] or "")
@@ -132,20 +132,20 @@ def _blktrace(target: Target, device: str, trace: Trace) -> Iterator[None]:
     folder = target.home / "blktrace"
     places.make(folder)
     try:
-        with open(folder / "said", "w+b") as said:
+        with open(folder / "said", "w+b") as output:
             process = subprocess.Popen(
                 ["blktrace", "-d", device, "-a", "issue", "-D", str(folder), "-o", "trace"],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 preexec_fn=_interrupted_with_parent,
             )
             began = time.monotonic()
             time.sleep(0.5)  # it says nothing when it is ready
             if process.poll() is not None:
-                said.seek(0)
+                output.seek(0)
                 raise Failure(
-                    " ".join(said.read().decode(errors="replace").split()) or f"ended with {process.returncode}"
+                    " ".join(output.read().decode(errors="replace").split()) or f"ended with {process.returncode}"
                 )
             waited = time.monotonic() - began
             try:
@@ -153,8 +153,8 @@ def _blktrace(target: Target, device: str, trace: Trace) -> Iterator[None]:
             finally:
                 process.send_signal(signal.SIGINT)
                 process.wait(BLKTRACE_PATIENCE_S)
-            said.seek(0)
-            lost = sum(map(int, re.findall(r"(\d+) dropped", said.read().decode(errors="replace"))))
+            output.seek(0)
+            lost = sum(map(int, re.findall(r"(\d+) dropped", output.read().decode(errors="replace"))))
         parse = ["blkparse", "-q", "-D", str(folder), "-i", "trace", "-a", "issue", "-f", BLKPARSE]
         text = subprocess.run(parse, capture_output=True, text=True, check=False, errors="replace").stdout
         requests = [(round(seconds - waited, 6), *rest) for seconds, *rest in requests_of_blkparse(text.splitlines())]

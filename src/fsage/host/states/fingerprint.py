@@ -105,13 +105,13 @@ def layout_of(files: list[Path], mounts: list[Path]) -> Extents | None:
     except OSError:
         return None
     mean = weighted / total if total else None
-    found: Any = {
+    measured: Any = {
         **layouts.summary(),
         "mean_position": mean,
         "position_sd": None if mean is None else math.sqrt(max(0.0, squares / total - mean**2)),
         "digest": whole.hexdigest(),
     }
-    lie: Extents = found
+    lie: Extents = measured
     return lie
 
 

@@ -24,10 +24,10 @@ def layout(target: Target, osts: Sequence[dict[str, object]] = ()) -> dict[str, 
     for number, mount in enumerate(target.mounts):
         store = target.free_space(number)
         try:
-            found = FileLayouts(os.statvfs(mount).f_frsize)
+            layouts = FileLayouts(os.statvfs(mount).f_frsize)
             for entry in fillers(mount):
-                found.add(fiemap.extents(entry.path))
-            store.found["files"] = {"filler": found.summary()}
+                layouts.add(fiemap.extents(entry.path))
+            store.found["files"] = {"filler": layouts.summary()}
             store.source["files"] = "FIEMAP"
         except OSError as error:
             store.absent["files"] = target.why_no_extents(error)

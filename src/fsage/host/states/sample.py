@@ -36,19 +36,19 @@ class Sample:
         self._folders: list[tuple[str, Seen]] = []
         self._next = 0
 
-    def add(self, path: str, found: Seen) -> None:
+    def add(self, path: str, state: Seen) -> None:
         """Tell of one more file: it is kept with the same chance as every other (Vitter 1985, algorithm R)."""
         self.files += 1
         if len(self._kept) < SIZE * LOOKS:
-            self._kept.append((path, found))
+            self._kept.append((path, state))
         elif (place := self._draw.randrange(self.files)) < SIZE * LOOKS:
-            self._kept[place] = (path, found)
+            self._kept[place] = (path, state)
 
     def freeze(self, mounts: Iterable[Path]) -> None:
         """Note the directories, when all files were told of; no file is taken from now on."""
         self._draw.shuffle(self._kept)
         tops = [mount / "filler" for mount in mounts if (mount / "filler").is_dir()]
-        folders = [*tops, *(Path(one.path) for top in tops for one in os.scandir(top) if one.is_dir())]
+        folders = [*tops, *(Path(entry.path) for top in tops for entry in os.scandir(top) if entry.is_dir())]
         self._folders = [(str(folder), seen(os.stat(folder))) for folder in folders]
 
     @property

@@ -105,8 +105,8 @@ def remove_measured(target: Target, now: Token | None = None) -> None:
         with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
             places.empty(measured, path)
         target.give(path)
-    known = now.osts if now else None
-    settle(target, nothing if known is None else space.as_left(known, target.tolerance_bytes))
+    osts = now.osts if now else None
+    settle(target, nothing if osts is None else space.as_left(osts, target.tolerance_bytes))
 
 
 def settle(target: Target, wrong: Wrong = nothing) -> None:
@@ -331,7 +331,7 @@ def evidence(spec: Mapping[str, object], request: Request, check: bool) -> Resul
             at = why or (now.state if now else "")
             raise Refusal(f"target {target.name} is not in state {request['state']!r}: {at}")
         settle(target)
-        found: StateEvidence = {
+        state: StateEvidence = {
             **layout_record(target, now),
             "layout": typed.read(StoresLayout, layout(target, target.osts(request.get("osts", [])))),
             "token": {"instance": now.instance, "claim": now.claim},
@@ -339,7 +339,7 @@ def evidence(spec: Mapping[str, object], request: Request, check: bool) -> Resul
             "state": request["state"],
         }
         answer: Result = {"changed": False, "msg": f"target {target.name} is at {now.state!r}"}
-        return {**answer, "evidence": {**typed.to_json(found), **target.fullness(), "token": now.to_json()}}
+        return {**answer, "evidence": {**typed.to_json(state), **target.fullness(), "token": now.to_json()}}
 
 
 def layout_record(target: Target, now: Token) -> Layout:

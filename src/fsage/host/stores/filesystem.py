@@ -34,7 +34,7 @@ class Mover(ABC):
     """What the call needs, where it is not to be had."""
 
     @abstractmethod
-    def move(self, descriptor: int, donor: int, one: Range) -> None:
+    def move(self, descriptor: int, donor: int, part: Range) -> None:
         """Move a range of an open file; `donor` is -1 where none is taken. Raises OSError."""
 
 
@@ -104,7 +104,7 @@ class FileSystem(facts.FileSystem, ABC):
         """What is to be done when it was mounted."""
         return
 
-    def is_on(self, device: str, there: Mount, point: Path) -> bool:
+    def is_on(self, device: str, mount: Mount, point: Path) -> bool:
         """Whether the mount at `point` is of this block device, as the kernel has it."""
         return os.stat(point).st_dev == os.stat(device).st_rdev
 

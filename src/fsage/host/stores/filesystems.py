@@ -29,20 +29,20 @@ PACKAGE = "fsage.host.filesystems"
 
 def get(name: str | None) -> FileSystem | None:
     """The file system of this name; None where a target can be none such."""
-    found = model.get(name)
-    return named(found.name) if found else None
+    facts = model.get(name)
+    return named(facts.name) if facts else None
 
 
 def named(name: str) -> FileSystem:
     """The file system of this name. Raises Refusal where there is none."""
-    found: FileSystem = plugins.module(PACKAGE, "host", model.named(name).name).FILESYSTEM
-    return found
+    system: FileSystem = plugins.module(PACKAGE, "host", model.named(name).name).FILESYSTEM
+    return system
 
 
 def like(name: str | None) -> FileSystem | None:
     """As which file system one of this name, the kernel's, is read; None where none can."""
-    found = model.like(name)
-    return named(found.name) if found else None
+    facts = model.like(name)
+    return named(facts.name) if facts else None
 
 
 def is_known_here(name: str) -> bool:
@@ -60,10 +60,10 @@ def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
     if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
         wipe(device)
     run([*command, device])
-    found = uuid_on(device)
-    if found != fs_uuid:
+    uuid = uuid_on(device)
+    if uuid != fs_uuid:
         raise Failure(
-            f"{command[0]} on {device} ended well, but the UUID found there is {found or 'none'}, not {fs_uuid}"
+            f"{command[0]} on {device} ended well, but the UUID found there is {uuid or 'none'}, not {fs_uuid}"
         )
 
 
@@ -105,17 +105,17 @@ def remount(filesystem: str, device: str, point: Path, more: str = "", watch: Fi
 
 def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
     """`Refusal` unless, as the kernel has it, `device` with `fs_uuid` is mounted at `point`."""
-    there = mounting.mounted_at(point)
-    if there is None:
+    mount = mounting.mounted_at(point)
+    if mount is None:
         raise Refusal(f"{point}: nothing is mounted there; {device} (UUID {fs_uuid}) was expected")
-    if there.type != filesystem or not named(filesystem).is_on(device, there, point):
+    if mount.type != filesystem or not named(filesystem).is_on(device, mount, point):
         raise Refusal(
-            f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID {fs_uuid})"
+            f"{point}: {mount.source} ({mount.type}) is mounted there, not {device} ({filesystem}, UUID {fs_uuid})"
         )
-    found = mounting.uuid_mounted(point) or uuid_on(device)
-    if found != fs_uuid:
+    uuid = mounting.uuid_mounted(point) or uuid_on(device)
+    if uuid != fs_uuid:
         raise Refusal(
-            f"{point}: the UUID of the file system mounted there is {found}, not {fs_uuid}: it is not the "
+            f"{point}: the UUID of the file system mounted there is {uuid}, not {fs_uuid}: it is not the "
             "one that was made here"
         )
 

@@ -16,10 +16,10 @@ def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONC
 
     Nothing is synchronised: what the kernel has not placed yet counts as free.
     """
-    found = filesystems.like(filesystem)
+    system = filesystems.like(filesystem)
     try:
-        if found:
-            return found.free_space(device, mount, counting)
+        if system:
+            return system.free_space(device, mount, counting)
         reason = f"of {filesystem} no free space is read; only of {model.titles()}"
     except ValueError as error:  # an extent that lies in another, or before it
         reason = f"it was written to while it was read, and what was read cannot be ({error}); ask again"

@@ -91,13 +91,13 @@ def _copy(image: Path, digest: str, to: Path) -> None:
         raise Failure(
             f"the metadata image {image} cannot be read on {os.uname().nodename}: {error.strerror}"
         ) from error
-    with open(source, "rb") as there, open(places.file(to, os.O_WRONLY | os.O_CREAT), "wb") as here:
+    with open(source, "rb") as original, open(places.file(to, os.O_WRONLY | os.O_CREAT), "wb") as copy:
         about, seen = os.fstat(source), hashlib.sha256()
         if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
             raise Failure(f"{image} is no metadata image: a file of at most {MOST_BYTES >> 30} GiB is wanted")
-        while block := there.read(COPY_BYTES):
+        while block := original.read(COPY_BYTES):
             seen.update(block)
-            here.write(block)
+            copy.write(block)
         if seen.hexdigest() != digest:
             raise Failure(f"the metadata image {image} is another one than the request names; give the command again")
 

@@ -35,8 +35,8 @@ class Work:
 
 def work(step: Step, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Do one shard of a step. Raises Failure."""
-    found: Work = _module(step).work(step, target, done, shard, check_lease)
-    return found
+    done_now: Work = _module(step).work(step, target, done, shard, check_lease)
+    return done_now
 
 
 def _module(step: Step) -> ModuleType:

@@ -58,6 +58,6 @@ def read(target: Target) -> None:
 
     No file that is measured is touched: of these nothing comes into memory, and none is looked for there.
     """
-    if not (found := paths_of(target.mounts)):
+    if not (paths := paths_of(target.mounts)):
         raise Failure(f"the state has no cache-eviction file below {target.mounts[0]}/filler to be read")
-    caches.bring_in(found)
+    caches.bring_in(paths)

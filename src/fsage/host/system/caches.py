@@ -126,31 +126,31 @@ def left_of(files: list[Path]) -> Left:
 
 def together(hosts: Sequence[Left]) -> Left:
     """What `left_of` said on several hosts, as one: the worst of it."""
-    names = [one["cached_names"] for one in hosts]
+    names = [host["cached_names"] for host in hosts]
     counted = [count for count in names if count is not None]
     return {
-        "cached_pages": sum(one["cached_pages"] for one in hosts),
+        "cached_pages": sum(host["cached_pages"] for host in hosts),
         "cached_names": sum(counted) if len(counted) == len(names) else None,
-        "metadata": min((one["metadata"] for one in hosts), key=(WARM, KEPT, UNASKED, COLD).index),
+        "metadata": min((host["metadata"] for host in hosts), key=(WARM, KEPT, UNASKED, COLD).index),
     }
 
 
 def known(files: list[Path]) -> list[Path] | None:
     """Those whose names the kernel has in memory; it reads nothing for the answer. None where it cannot be asked."""
     how = _How(os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, RESOLVE_CACHED)
-    found = []
+    names = []
     for path in files:
         descriptor = libc.library.syscall(
             SYS_OPENAT2, AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
         )
         if descriptor >= 0:
             os.close(descriptor)
-            found.append(path)
+            names.append(path)
         elif (code := ctypes.get_errno()) in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
             return None
         elif code not in (errno.EAGAIN, errno.ENOENT):
             raise OSError(code, os.strerror(code), str(path))
-    return found
+    return names
 
 
 def drop_device(device: str) -> None:

@@ -74,20 +74,20 @@ def run(
                 running.append(Command([*front, *argv], began, how))
         except OSError as error:
             why = str(error)
-            for one in running:
-                stop(one.process)
+            for command in running:
+                stop(command.process)
         late = wait(running, check_alive, began + timeout_s)
     except BaseException:  # Ctrl-C too: nobody else knows the commands' sessions
-        for one in running:
-            stop(one.process)
+        for command in running:
+            stop(command.process)
         raise
     note = f"\nfsage: stopped, for another command did not start: {why}" if why else ""
     if late:
         note += too_late(began)
     unstarted = {"rc": 127, "stdout": "", "stderr": why, "wall_s": 0.0, "line_s": []}
-    results = [one.result(note) for one in running]
+    results = [command.result(note) for command in running]
     results += [dict(unstarted) for _ in commands[len(running) :]]
-    return [{"argv": list(argv), "timed_out": late, **one} for argv, one in zip(commands, results)]
+    return [{"argv": list(argv), "timed_out": late, **result} for argv, result in zip(commands, results)]
 
 
 def too_late(began: float) -> str:
@@ -107,30 +107,30 @@ def wait(
     """
     looked, late = 0.0, False
     with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:
-        for one in running:
-            assert one.process.stdout and one.process.stderr
-            for pipe, of_stdout in ((one.process.stdout, True), (one.process.stderr, False)):
-                heard.register(pipe, selectors.EVENT_READ, partial(_chunk_of, pipe, one, of_stdout))
-            if (descriptor := _end_of(one.process)) is not None:
+        for command in running:
+            assert command.process.stdout and command.process.stderr
+            for pipe, of_stdout in ((command.process.stdout, True), (command.process.stderr, False)):
+                heard.register(pipe, selectors.EVENT_READ, partial(_chunk_of, pipe, command, of_stdout))
+            if (descriptor := _end_of(command.process)) is not None:
                 ends.callback(os.close, descriptor)
                 heard.register(descriptor, selectors.EVENT_READ, lambda: False)
         for source, hear in also.items():
             heard.register(source, selectors.EVENT_READ, hear)
-        while len(heard.get_map()) > len(also) or any(one.process.poll() is None for one in running):
+        while len(heard.get_map()) > len(also) or any(command.process.poll() is None for command in running):
             if heard.get_map():
                 for key, _ in heard.select(LOOK_EVERY_S):
                     if not key.data():
                         heard.unregister(key.fileobj)
             else:  # their pipes have ended, and this kernel tells of no process that it ends
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    next(one for one in running if one.process.poll() is None).process.wait(LOOK_EVERY_S)
+                    next(command for command in running if command.process.poll() is None).process.wait(LOOK_EVERY_S)
             if (now := time.monotonic()) - looked > LOOK_EVERY_S:
                 looked = now
                 check_alive()
                 if now > end and not late:
                     late = True
-                    for one in running:
-                        stop(one.process)
+                    for command in running:
+                        stop(command.process)
     return late
 
 
@@ -144,8 +144,8 @@ def _end_of(process: subprocess.Popen[Any]) -> int | None:
         return None
 
 
-def _chunk_of(pipe: IO[bytes], one: Command, of_stdout: bool) -> bool:
+def _chunk_of(pipe: IO[bytes], command: Command, of_stdout: bool) -> bool:
     """Hear what one of them said; whether it may say more."""
     chunk = os.read(pipe.fileno(), CHUNK_BYTES)
-    one.hear(chunk, of_stdout)
+    command.hear(chunk, of_stdout)
     return bool(chunk)

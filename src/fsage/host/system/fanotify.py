@@ -129,12 +129,12 @@ def _harmless(mask: int, information: bytes) -> bool:
 
 
 def _types(information: bytes) -> list[int]:
-    found, offset = list[int](), 0
+    pids, offset = list[int](), 0
     while offset < len(information):
         kind, _, length = INFO_HEADER.unpack_from(information, offset)
-        found.append(kind)
+        pids.append(kind)
         offset += length
-    return found
+    return pids
 
 
 def _writes(device: str) -> str | None:

@@ -119,10 +119,10 @@ def regular_files(directory: Path) -> Iterator[Path]:
 
     def same(path: str, is_kind: Callable[[int], bool]) -> bool:
         try:
-            found = os.lstat(path)
+            stat = os.lstat(path)
         except OSError:  # it has gone
             return False
-        return found.st_dev == device and is_kind(found.st_mode)
+        return stat.st_dev == device and is_kind(stat.st_mode)
 
     for folder, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if same(os.path.join(folder, name), stat.S_ISDIR)]

@@ -32,9 +32,9 @@ def entries(path: Path) -> list[Entry]:
 
 def note(path: Path, entry: Entry) -> None:
     """Note a change that is about to be made; one that is noted already is not noted twice."""
-    known = entries(path)
-    if entry not in known:
-        files.write_json(path, {"boot_id": files.boot_id(), "entries": [*known, entry]})
+    noted = entries(path)
+    if entry not in noted:
+        files.write_json(path, {"boot_id": files.boot_id(), "entries": [*noted, entry]})
 
 
 def strike(path: Path, entry: Entry) -> None:

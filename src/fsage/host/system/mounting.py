@@ -44,14 +44,14 @@ class Mount(NamedTuple):
 
 def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
     """What is mounted in this mount namespace, or in the one whose mountinfo is given, oldest first."""
-    found = []
+    mounts_now = []
     for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         left, _, right = line.partition(" - ")
         _, _, device, root, point, options, *propagation = left.split(" ")
         kind, source, super_options = right.split(" ")[:3]
         place = (device, plain(root), plain(point), kind, plain(source))
-        found.append(Mount(*place, options, super_options, " ".join(propagation)))
-    return found
+        mounts_now.append(Mount(*place, options, super_options, " ".join(propagation)))
+    return mounts_now
 
 
 def mounted_at(point: Path | str) -> Mount | None:
@@ -178,10 +178,10 @@ def exclusive(device: str) -> bool:
 
 def _namespaces(device: str) -> str:
     """Who has `device` mounted in another mount namespace, as words."""
-    mine, holders = os.readlink("/proc/self/ns/mnt"), []
+    own_namespace, holders = os.readlink("/proc/self/ns/mnt"), []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(process / "ns/mnt") != mine and any(
+            if os.readlink(process / "ns/mnt") != own_namespace and any(
                 m.device == device for m in mounts(str(process / "mountinfo"))
             ):
                 holders.append(f"{process.name} ({(process / 'comm').read_text().strip()})")

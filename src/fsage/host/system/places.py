@@ -83,12 +83,12 @@ def inside(above: int, name: str, path: Path | str, make: int | None = None) -> 
 
     No link is followed, whoever made it: fsage makes none.
     """
-    descriptor, found = _next(above, name, Path(path), make)
+    descriptor, status = _next(above, name, Path(path), make)
     try:
-        if not stat.S_ISDIR(found.st_mode):
-            what = KINDS.get(stat.S_IFMT(found.st_mode), "a file")
+        if not stat.S_ISDIR(status.st_mode):
+            what = KINDS.get(stat.S_IFMT(status.st_mode), "a file")
             raise Refusal(f"{path} is {what}, where fsage makes a directory; nothing below it was touched. Remove it")
-        _judge(found, Path(path), Path(path), sticky=False)
+        _judge(status, Path(path), Path(path), sticky=False)
         reading = _reopen(descriptor)
     finally:
         os.close(descriptor)
@@ -189,12 +189,12 @@ def _walk(path: Path, make: int | None, sticky: bool) -> int:
         _judge(os.fstat(here), at, path, sticky=bool(rest) or sticky)
         while rest:
             name = rest.pop()
-            there = at / name
-            inner, found = _next(here, name, there, make)
-            if stat.S_ISLNK(found.st_mode):
+            below = at / name
+            inner, status = _next(here, name, below, make)
+            if stat.S_ISLNK(status.st_mode):
                 leads_to = os.readlink("", dir_fd=inner)
                 os.close(inner)
-                _judge_link(found, os.fstat(here), there, path)
+                _judge_link(status, os.fstat(here), below, path)
                 links += 1
                 if links > LINKS_AT_MOST:
                     raise Refusal(f"{path}: more than {LINKS_AT_MOST} symbolic links are on the way to it")
@@ -203,11 +203,11 @@ def _walk(path: Path, make: int | None, sticky: bool) -> int:
                 here, at = os.open("/", PASSING), Path("/")
                 continue
             os.close(here)
-            here, at = inner, there
-            if not stat.S_ISDIR(found.st_mode):
-                what = KINDS.get(stat.S_IFMT(found.st_mode), "a file")
+            here, at = inner, below
+            if not stat.S_ISDIR(status.st_mode):
+                what = KINDS.get(stat.S_IFMT(status.st_mode), "a file")
                 raise Refusal(f"{path}: {at} is {what}, where a directory is wanted; nothing was touched")
-            _judge(found, at, path, sticky=bool(rest) or sticky)
+            _judge(status, at, path, sticky=bool(rest) or sticky)
         return _reopen(here)
     finally:
         os.close(here)
@@ -233,10 +233,10 @@ def _reopen(descriptor: int) -> int:
     return os.open(".", FOLDER, dir_fd=descriptor)
 
 
-def _judge(found: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
-    mode, wrong = stat.S_IMODE(found.st_mode), []
-    if found.st_uid not in (0, os.geteuid()):
-        wrong.append(f"belongs to {who(found.st_uid)}")
+def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
+    mode, wrong = stat.S_IMODE(status.st_mode), []
+    if status.st_uid not in (0, os.geteuid()):
+        wrong.append(f"belongs to {who(status.st_uid)}")
     if mode & OTHERS_WRITE and not (sticky and mode & stat.S_ISVTX):
         wrong.append("can be written to by others")
     if wrong:
@@ -263,21 +263,21 @@ def _judge_link(link: os.stat_result, above: os.stat_result, at: Path, path: Pat
         )
 
 
-def _judge_file(found: os.stat_result, path: Path, flags: int) -> None:
-    mode, mine = stat.S_IMODE(found.st_mode), found.st_uid in (0, os.geteuid())
-    if not stat.S_ISREG(found.st_mode):
-        what = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+def _judge_file(status: os.stat_result, path: Path, flags: int) -> None:
+    mode, ours = stat.S_IMODE(status.st_mode), status.st_uid in (0, os.geteuid())
+    if not stat.S_ISREG(status.st_mode):
+        what = KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise Refusal(
-            f"{path} is {what} of {who(found.st_uid)}, where fsage keeps a file; nothing was touched. Remove it"
+            f"{path} is {what} of {who(status.st_uid)}, where fsage keeps a file; nothing was touched. Remove it"
         )
-    if not mine or mode & OTHERS_WRITE:
+    if not ours or mode & OTHERS_WRITE:
         raise Refusal(
-            f"{path} belongs to {who(found.st_uid)} (mode {mode:04o}), so that others could have written it; it is not "
-            f"believed, and nothing was touched. Remove it, or, if you know it to be right, "
+            f"{path} belongs to {who(status.st_uid)} (mode {mode:04o}), so that others could have written it; it is "
+            f"not believed, and nothing was touched. Remove it, or, if you know it to be right, "
             f"`chown {who(os.geteuid()).split()[0]} {path}` and `chmod 600 {path}`"
         )
-    if found.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
-        raise Refusal(f"{path} has {found.st_nlink} names (hard links), and fsage makes one; nothing was touched")
+    if status.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
+        raise Refusal(f"{path} has {status.st_nlink} names (hard links), and fsage makes one; nothing was touched")
 
 
 def _empty(above: int, path: Path, device: int, depth: int, each: Callable[..., Any]) -> None:

@@ -51,8 +51,8 @@ def privileged(verb: str) -> Callable[[Function], Function]:
 
 def texts() -> dict[str, bytes]:
     """The modules of CODE, by their paths in the package fsage."""
-    found = {f"{name}.py": pkgutil.get_data("fsage", f"{name}.py") for name in CODE}
-    return {path: text for path, text in found.items() if text is not None}
+    sources = {f"{name}.py": pkgutil.get_data("fsage", f"{name}.py") for name in CODE}
+    return {path: text for path, text in sources.items() if text is not None}
 
 
 @functools.cache
@@ -107,10 +107,10 @@ def unavailable_because() -> str | None:
     if not HELPER.exists():  # not asked: sudo would report it
         return _unheard("it is not installed")
     try:
-        found = ask("hello", {})
+        answer = ask("hello", {})
     except (Refusal, Failure) as why:
         return str(why)
-    if found != version():
+    if answer != version():
         raise Refusal(
             f"{HELPER} on {os.uname().nodename} belongs to another version of fsage; nothing was touched. The "
             f"administrator installs the present one: {INSTALL}"
@@ -118,8 +118,8 @@ def unavailable_because() -> str | None:
     return None
 
 
-def _unheard(said: str) -> str:
-    host, why = os.uname().nodename, said.strip().rpartition("\n")[2] or "it said nothing"
+def _unheard(output: str) -> str:
+    host, why = os.uname().nodename, output.strip().rpartition("\n")[2] or "it said nothing"
     return (
         f"user {os.geteuid()} of {host} may not call {HELPER}: {why}; nothing was touched. `fsage site --sudoers` "
         "prints the rules that suffice and how the administrator installs them"

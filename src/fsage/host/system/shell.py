@@ -45,8 +45,8 @@ def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subproce
     except subprocess.TimeoutExpired as error:
         raise Silent(f"`{command}` did not end within {error.timeout} s") from error
     if done.returncode not in ok:
-        said = (done.stderr or done.stdout).strip() or "(it said nothing)"
-        raise Failure(f"`{command}` ended with status {done.returncode}: {said}")
+        output = (done.stderr or done.stdout).strip() or "(it said nothing)"
+        raise Failure(f"`{command}` ended with status {done.returncode}: {output}")
     return done
 
 

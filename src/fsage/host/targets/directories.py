@@ -84,16 +84,16 @@ def verify(place: Path, claim: Claim, identify: Callable[[Path], dict[str, Any]]
     """`Refusal` unless `place` is the very directory that was claimed, and nobody else can write to it."""
     store = claim["stores"][0]
     try:
-        found = identify(place)
+        identity_now = identify(place)
     except FileNotFoundError:
         raise Refusal(
             f"{place} is missing; nothing was touched. Release target {claim['target']} and claim it again"
         ) from None
     places.check(place)
-    if found != store["directory_id"]:
+    if identity_now != store["directory_id"]:
         raise Refusal(
-            f"{place} is another directory than the one that was claimed ({found}, not {store['directory_id']}); "
-            "nothing was touched"
+            f"{place} is another directory than the one that was claimed ({identity_now}, not "
+            f"{store['directory_id']}); nothing was touched"
         )
     mark = files.read_json(place / ".fsage/claim.json")
     if not mark or mark.get("id") != claim["id"]:

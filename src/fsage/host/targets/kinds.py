@@ -67,11 +67,11 @@ class Kind(model.Kind):
 
     @classmethod
     @abstractmethod
-    def take_back(cls, spec: Spec, known: Claim | None) -> list[str]:
+    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         """Remove what is fsage's from the target; a sentence for each thing that is proved to be gone."""
 
 
 def named(name: Any) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
-    found: type[Kind] = plugins.module(PACKAGE, "host", model.named(name).kind).TARGET
-    return found
+    kind: type[Kind] = plugins.module(PACKAGE, "host", model.named(name).kind).TARGET
+    return kind

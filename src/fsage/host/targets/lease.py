@@ -81,8 +81,8 @@ def refuse_if_held(home: Path, request: Asker) -> None:
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
     """
-    current, mine = read_json(home / NOTE), request.get("holder")
-    if current is None or (mine and current["run"] == mine["run"]):
+    current, holder = read_json(home / NOTE), request.get("holder")
+    if current is None or (holder and current["run"] == holder["run"]):
         return
     if current["run"] not in request.get("gone", ()) and alive(current):
         raise Held(
@@ -96,20 +96,20 @@ def take(home: Path, request: Asker) -> dict[str, Any] | None:
     """Note the request's run as the holder; return what was noted. Raises Refusal naming another living run."""
     with _changing(home) as path:
         refuse_if_held(home, request)
-        mine = request.get("holder")
-        if not mine:
+        holder = request.get("holder")
+        if not holder:
             return None
-        taken = {**mine, "renewed": time.time(), "taken": str(uuid.uuid4())}
+        taken = {**holder, "renewed": time.time(), "taken": str(uuid.uuid4())}
         write_json(path, taken)
         return taken
 
 
 def drop(home: Path, request: Asker) -> bool:
     """Give the lease back when the request's run holds it."""
-    mine = request.get("holder")
+    holder = request.get("holder")
     with _changing(home) as path:
         current = read_json(path)
-        if mine and current and current["run"] == mine["run"]:
+        if holder and current and current["run"] == holder["run"]:
             remove(path)
             return True
         return False
@@ -117,8 +117,8 @@ def drop(home: Path, request: Asker) -> bool:
 
 def lost(home: Path, request: Asker) -> bool:
     """Whether the request's run no longer holds the lease."""
-    mine = request.get("holder")
-    return mine is not None and (read_json(home / NOTE) or {}).get("run") != mine["run"]
+    holder = request.get("holder")
+    return holder is not None and (read_json(home / NOTE) or {}).get("run") != holder["run"]
 
 
 @contextlib.contextmanager

@@ -15,12 +15,12 @@ def user(spec: Spec) -> pwd.struct_passwd | None:
     if name is None:
         return None
     try:
-        found = pwd.getpwnam(name)
+        account = pwd.getpwnam(name)
     except KeyError:
         raise Refusal(f"fsage_target.run_as is {name!r}, whom {host} does not know; nothing was touched") from None
-    if os.geteuid() not in (0, found.pw_uid):
+    if os.geteuid() not in (0, account.pw_uid):
         raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot become him")
-    return found if os.geteuid() == 0 else None
+    return account if os.geteuid() == 0 else None
 
 
 def unavailable_because(spec: Spec) -> str | None:
@@ -34,5 +34,5 @@ def unavailable_because(spec: Spec) -> str | None:
 
 def uid(spec: Spec) -> int:
     """His number. Raises Refusal."""
-    found = user(spec)
-    return found.pw_uid if found else os.geteuid()
+    account = user(spec)
+    return account.pw_uid if account else os.geteuid()

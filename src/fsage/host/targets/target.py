@@ -209,8 +209,8 @@ class Target(Kind):
         """Set tunables and note them in `noted`; whether something changed, and a sentence for each."""
         changed, proof = False, []
         for name, value in sorted(wanted.items()):
-            entry, now, said = queue.tune(self.queues(), name, value, noted.get(name, {}).get("before"), check)
-            proof.append(f"{name}: {said}")
+            entry, now, sentence = queue.tune(self.queues(), name, value, noted.get(name, {}).get("before"), check)
+            proof.append(f"{name}: {sentence}")
             changed = changed or now or noted.get(name) != entry
             noted[name] = entry
         return changed, proof
@@ -245,8 +245,8 @@ class Target(Kind):
         """Name target and store on the store itself; a stamp of another claim is refused."""
         path = self.mounts[index] / ".fsage/claim.json"
         mark = {"target": self.name, "id": self.claim["id"], "store": index}
-        found = files.read_json(path)
-        if found is None:
+        mark_now = files.read_json(path)
+        if mark_now is None:
             files.write_json(path, mark)
-        elif found != mark:
-            raise Refusal(f"{path} names {found}, not {mark}: somebody else's file system; nothing was touched")
+        elif mark_now != mark:
+            raise Refusal(f"{path} names {mark_now}, not {mark}: somebody else's file system; nothing was touched")

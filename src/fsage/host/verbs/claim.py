@@ -49,18 +49,18 @@ def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractCo
 
 def _claim(spec: Spec, request: Request, check: bool) -> Result:
     home = declaration.home_of(spec)
-    known = claims.read(home)
-    if known and known["status"] == "claimed":
+    noted = claims.read(home)
+    if noted and noted["status"] == "claimed":
         if check:
-            frozen.refuse(known, spec)
-            return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
+            frozen.refuse(noted, spec)
+            return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": noted}
         target = open_target(spec)
         return {
             "changed": bool(target.notes),
             "msg": "; ".join(target.notes) or f"target {spec['name']} is claimed and intact",
             "claim": target.claim,
         }
-    if known and not check:  # interrupted halfway, either way: begin with a clean slate
+    if noted and not check:  # interrupted halfway, either way: begin with a clean slate
         give_back(spec, check)
     containers.check(spec["containers"])
     if spec["amount_mib"] is None and not spec["containers"] and not shutil.which("fio"):
@@ -75,9 +75,9 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
 def give_back(spec: Spec, check: bool) -> Result:
     """Release a target that is held already."""
     home = declaration.home_of(spec)
-    known = claims.read(home)
-    kind = kinds.named(known["kind"] if known else spec["kind"])
-    begun = bool(known) or kind.begun(spec)
+    noted = claims.read(home)
+    kind = kinds.named(noted["kind"] if noted else spec["kind"])
+    begun = bool(noted) or kind.begun(spec)
     if check or not begun:
         return {
             "changed": begun,
@@ -85,13 +85,13 @@ def give_back(spec: Spec, check: bool) -> Result:
             "proof": [],
         }
     with files.locked(home / "open.lock"):
-        if known:
-            known["status"] = "releasing"
-            files.write_json(home / "claim.json", known)
+        if noted:
+            noted["status"] = "releasing"
+            files.write_json(home / "claim.json", noted)
         groups.end_readers(home)  # of a command that was killed; they have the target's files open
-        proof = kind.take_back(spec, known)
-        if known:
-            files.write_json(home / "released" / f"{utc_now()}.json", known)
+        proof = kind.take_back(spec, noted)
+        if noted:
+            files.write_json(home / "released" / f"{utc_now()}.json", noted)
             files.remove(home / "tunables.json")  # the loop devices that had them are as new
             places.remove(home / claims.KEPT)
             files.remove(home / "claim.json")

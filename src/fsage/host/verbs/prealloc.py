@@ -60,17 +60,17 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
         values = ldiskfs.wanted(osts, ask)
     before = {ost.name: ost.now() for ost in osts}
     if not check and not restore:
-        kept = {ost: ldiskfs.restorable(before[ost], mine) for ost, mine in values.items()}
-        for ost, mine in (noted or {}).get("before", {}).items():  # what was there first is what is put back
-            kept[ost] = {**kept.get(ost, {}), **mine}
+        kept = {ost: ldiskfs.restorable(before[ost], own) for ost, own in values.items()}
+        for ost, kept_values in (noted or {}).get("before", {}).items():  # what was there first is what is put back
+            kept[ost] = {**kept.get(ost, {}), **kept_values}
         files.write_json(path, {"asked": wanted, "proc": place, "before": kept})
-    changed = any(before[ost][key] != value for ost, mine in values.items() for key, value in mine.items())
+    changed = any(before[ost][key] != value for ost, own in values.items() for key, value in own.items())
     if not check:
         changed = ldiskfs.put(osts, values)
         if restore:
             files.remove(path)
     now = {ost.name: {**before[ost.name], **values[ost.name]} if check else ost.now() for ost in osts}
-    touched = [key for key, of in OF.items() if of & set(wanted) or any(key in mine for mine in values.values())]
+    touched = [key for key, of in OF.items() if of & set(wanted) or any(key in own for own in values.values())]
     steps = {ost.name: [(key, before[ost.name][key], now[ost.name][key]) for key in touched] for ost in osts}
     return {
         "changed": changed,
@@ -79,8 +79,8 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
             f"{ost.name} ({ost.device}): {key} {_step(was, has)}" for ost in osts for key, was, has in steps[ost.name]
         ],
         "osts": {
-            ost: {"before": {key: was for key, was, _ in mine}, "now": {key: has for key, _, has in mine}}
-            for ost, mine in steps.items()
+            ost: {"before": {key: was for key, was, _ in changes}, "now": {key: has for key, _, has in changes}}
+            for ost, changes in steps.items()
         },
     }
 
@@ -95,41 +95,42 @@ def prealloc(spec: dict[str, object], request: Request, check: bool) -> dict[str
 def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
     asked, path = request["prealloc"], target.home / "tunables.json"
     noted = files.read_json(path) or {}
-    known, restore = noted.get(NOTE), asked["state"] == "restored"
-    wanted = settings_in(asked) or (known or {}).get("asked") or {}
+    earlier, restore = noted.get(NOTE), asked["state"] == "restored"
+    wanted = settings_in(asked) or (earlier or {}).get("asked") or {}
     if not wanted and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
     entry: dict[str, object] = {"asked": wanted}
-    size_bytes, found = read(wanted).size_bytes, filesystems.get(target.filesystem)
+    size_bytes, filesystem = read(wanted).size_bytes, filesystems.get(target.filesystem)
     if lustre := target.spec["lustre"]:
-        entry |= {} if restore else _of_servers(target, lustre["fsname"], request, known or {})
-    elif found and found.preallocation:
+        entry |= {} if restore else _of_servers(target, lustre["fsname"], request, earlier or {})
+    elif filesystem and filesystem.preallocation:
         if not size_bytes and not restore:
             raise Refusal(
-                f"target {target.name}: {found.title} has one size and no table or pointer: give tune_prealloc_size"
+                f"target {target.name}: {filesystem.title} has one size and no table or pointer: give "
+                "tune_prealloc_size"
             )
-        size_bytes, words = 0 if restore else size_bytes or 0, found.preallocation.words
+        size_bytes, words = 0 if restore else size_bytes or 0, filesystem.preallocation.words
         entry |= {"bytes": size_bytes, "now": words(size_bytes)}
-        entry["before"] = (known or {}).get("before") or words(found.preallocation.size_at(target.mounts[0]))
+        entry["before"] = (earlier or {}).get("before") or words(filesystem.preallocation.size_at(target.mounts[0]))
     else:
-        entry |= {"now": None, "unsupported": found.no_preallocation if found else OF_A_DIRECTORY}
+        entry |= {"now": None, "unsupported": filesystem.no_preallocation if filesystem else OF_A_DIRECTORY}
     left = {key: value for key, value in noted.items() if key != NOTE}
     now = left if restore else {**left, NOTE: entry}
     changed = now != noted
-    if found and found.preallocation:
-        changed |= not found.preallocation.in_place(target.mounts, target.mount_options(), size_bytes or 0)
+    if filesystem and filesystem.preallocation:
+        changed |= not filesystem.preallocation.in_place(target.mounts, target.mount_options(), size_bytes or 0)
         if changed and not check:
-            _put(target, found.preallocation, size_bytes or 0, now)
+            _put(target, filesystem.preallocation, size_bytes or 0, now)
     elif changed and not check:
         files.write_json(path, now)
     return {
         "changed": changed,
-        "msg": f"preallocation of target {target.name}: {_step(_words(known), _words(now.get(NOTE)))}",
+        "msg": f"preallocation of target {target.name}: {_step(_words(earlier), _words(now.get(NOTE)))}",
         NOTE: now.get(NOTE),
     }
 
 
-def _of_servers(target: Target, fsname: str, request: Request, known: dict[str, Any]) -> dict[str, object]:
+def _of_servers(target: Target, fsname: str, request: Request, earlier: dict[str, Any]) -> dict[str, object]:
     osts = dict[str, Any]()
     for server in request.get("osts", []):
         if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):
@@ -138,16 +139,16 @@ def _of_servers(target: Target, fsname: str, request: Request, known: dict[str, 
     if not osts:
         raise Refusal(f"target {target.name}: no host of the inventory's group servers serves an ldiskfs OST of it")
     before, now = ({name: osts[name][key] for name in sorted(osts)} for key in ("before", "now"))
-    first = known.get("before", {})
+    first = earlier.get("before", {})
     return {"before": {name: {**before[name], **first.get(name, {})} for name in before}, "now": now}
 
 
 def _of_one(value: object) -> bool:
     """Whether a server's answer about one OST is what `prealloc_osts` gives."""
-    known = [value.get(key) for key in ("before", "now")] if isinstance(value, dict) else [None]
+    tables = [value.get(key) for key in ("before", "now")] if isinstance(value, dict) else [None]
     return all(
-        isinstance(one, dict) and all(isinstance(word, (str, int, list)) or word is None for word in one.values())
-        for one in known
+        isinstance(table, dict) and all(isinstance(word, (str, int, list)) or word is None for word in table.values())
+        for table in tables
     )
 
 

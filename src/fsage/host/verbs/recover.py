@@ -35,8 +35,8 @@ def recover(declared: Mapping[str, object], request: Request, check: bool) -> di
         return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
     with lease.held(home, request):
         proof = put_back(home)
-    said = "; ".join(proof) or "nothing was changed"
-    return {"changed": True, "msg": f"target {spec['name']}: {said}", "proof": proof}
+    sentences = "; ".join(proof) or "nothing was changed"
+    return {"changed": True, "msg": f"target {spec['name']}: {sentences}", "proof": proof}
 
 
 def put_back(home: Path) -> list[str]:
@@ -44,8 +44,8 @@ def put_back(home: Path) -> list[str]:
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
         proof = undo(home, cleanup.OF_A_CELL)
-        known = claims.read(home)
-        stores = known["stores"] if known else []
+        claim = claims.read(home)
+        stores = claim["stores"] if claim else []
         images: list[Image] = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
         for image in images + seek.disks(home):
             for device in loops.devices_of(image):

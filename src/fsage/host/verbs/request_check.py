@@ -20,16 +20,16 @@ def checked(request: object, hosts: object) -> Request:
     """The request with the inventory's hosts, if it can be worked with. Raises Refusal naming the key and its value."""
     if not isinstance(request, dict):
         raise Refusal(f"the request is {shown(request)} and no block of keys; nothing was touched")
-    known = typed.hints(Request)
+    keys = typed.hints(Request)
     for key in request:
-        if key not in known:
-            raise Refusal(f"the request has the key {shown(key)}, and there is none; known: {', '.join(known)}")
+        if key not in keys:
+            raise Refusal(f"the request has the key {shown(key)}, and there is none; known: {', '.join(keys)}")
     try:
-        found: Request = typed.read(Request, {**request, "hosts": hosts})
-        tuning.check(found.get("tuning", {}))
+        checked_request: Request = typed.read(Request, {**request, "hosts": hosts})
+        tuning.check(checked_request.get("tuning", {}))
     except Unacceptable as why:
         raise Refusal(f"the request's {why}; nothing was touched") from None
-    return found
+    return checked_request
 
 
 def needed(verb: str, request: Request) -> None:

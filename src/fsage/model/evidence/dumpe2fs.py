@@ -49,45 +49,45 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
     """
     header, first_group = read_header(text)
     block_bytes, device_bytes = header.block_bytes, header.blocks * header.block_bytes
-    found: dict[str, Any] = {"device_bytes": device_bytes, "block_bytes": block_bytes}
+    values: dict[str, Any] = {"device_bytes": device_bytes, "block_bytes": block_bytes}
     absent = {"files": "dumpe2fs lists no files"}
     if first_group is None:
-        found["free_bytes"] = header.free_blocks * block_bytes
-        found["used_bytes"] = device_bytes - found["free_bytes"]
-        found["fullness_percent"] = 100 * found["used_bytes"] / device_bytes
+        values["free_bytes"] = header.free_blocks * block_bytes
+        values["used_bytes"] = device_bytes - values["free_bytes"]
+        values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
         absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h lists no groups"))
-        return Store("ext4", {"free": "dumpe2fs -h (the superblock's count, of the last umount)"}, found, absent)
+        return Store("ext4", {"free": "dumpe2fs -h (the superblock's count, of the last umount)"}, values, absent)
     reader = _Groups(header, counting)
     reader.read(first_group, text.blocks())
     try:
-        found.update(reader.free.summary())
+        values.update(reader.free.summary())
     except ValueError as error:
         raise NotThisText(f"dumpe2fs' lists of free blocks: {error}") from error
-    found["groups"] = reader.groups.summary()
+    values["groups"] = reader.groups.summary()
     source = "dumpe2fs (block bitmaps)"
     if reader.disagreeing:
         source += f"; {reader.disagreeing} groups list more or less free than they count: in use while it was read"
-    return Store("ext4", {"free": source}, found, absent)
+    return Store("ext4", {"free": source}, values, absent)
 
 
 def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     """The header, and the line with which the first group begins, None where there is none. Raises NotThisText."""
-    found: dict[bytes, bytes] = {}
+    fields: dict[bytes, bytes] = {}
     first_group, line = None, b""
     for line in lines:
         if BEGINS.match(line):
             first_group = line
             break
         if (match := FIELD.match(line)) and match[1] in (*NEEDED, CLUSTER):
-            found[match[1]] = match[2].strip()
-    if lacking := [name.decode() for name in NEEDED if name not in found]:
+            fields[match[1]] = match[2].strip()
+    if lacking := [name.decode() for name in NEEDED if name not in fields]:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
     if first_group is None and line != b"\n":  # what both `dumpe2fs` and `dumpe2fs -h` write below the header
         raise NotThisText("the header of dumpe2fs has no end: it was cut short")
     try:
-        blocks, block_bytes, first, in_group, inodes, free = (number_of(found[name]) for name in NEEDED)
+        blocks, block_bytes, first, in_group, inodes, free = (number_of(fields[name]) for name in NEEDED)
         check_device(blocks, block_bytes)
-        cluster_blocks = number_of(found.get(CLUSTER, b"%d" % block_bytes)) // block_bytes
+        cluster_blocks = number_of(fields.get(CLUSTER, b"%d" % block_bytes)) // block_bytes
         if in_group <= 0 or max(first, free) > blocks or not 0 < cluster_blocks * block_bytes <= MOST_CLUSTER_BYTES:
             raise ValueError(f"{free} free of {blocks} blocks from {first} on, {in_group} a group")
         if block_bytes > MOST_BLOCK_BYTES or block_bytes & (block_bytes - 1):
@@ -134,7 +134,7 @@ class _Groups:
         except ValueError:
             raise NotThisText("dumpe2fs' text has a number that begins with a 0; dumpe2fs writes none") from None
         if numbers != list(range(first, first + len(numbers))):
-            number = next(number for number, found in enumerate(numbers, first) if number != found)
+            number = next(number for number, actual in enumerate(numbers, first) if number != actual)
             raise NotThisText(
                 f"dumpe2fs' text goes on with group {numbers[number - first]} where group {number} should begin"
             )

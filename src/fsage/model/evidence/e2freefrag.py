@@ -35,7 +35,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
     if listed != extents:
         raise NotThisText(f"e2freefrag counts {extents} free extents and lists {listed} by size: it was cut short")
     free_bytes = free * block_bytes
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "device_bytes": blocks * block_bytes,
         "block_bytes": block_bytes,
         "used_bytes": (blocks - free) * block_bytes,
@@ -59,5 +59,5 @@ def of_text(lines: Iterable[bytes]) -> Store:
     }
     if b"Chunksize" in head and b"Free chunks" in head and free_bytes:
         chunk_bytes = head[b"Chunksize"]
-        found["aligned_free_share"] = {str(chunk_bytes): head[b"Free chunks"] * chunk_bytes / free_bytes}
-    return Store("ext4", {"free": "e2freefrag"}, found, absent)
+        values["aligned_free_share"] = {str(chunk_bytes): head[b"Free chunks"] * chunk_bytes / free_bytes}
+    return Store("ext4", {"free": "e2freefrag"}, values, absent)

@@ -60,14 +60,14 @@ def read(lines: Iterable[bytes]) -> tuple[Head, Iterator[tuple[int, int]]]:
 
 def _head(line: bytes) -> Head:
     try:
-        found = json.loads(line)
-        head = Head(**{name: found.get(name) for name in Head._fields})
+        fields = json.loads(line)
+        head = Head(**{name: fields.get(name) for name in Head._fields})
         numbers = head[:3]
         words = (head.source, head.filesystem or "")
         if not isinstance(head.drawn, (dict, type(None))):
             raise ValueError(f"{line[:200]!r}")
-        if any(type(one) is not int or one <= 0 for one in numbers) or not all(
-            isinstance(one, str) and len(one) <= 1000 and one.isprintable() for one in words
+        if any(type(number) is not int or number <= 0 for number in numbers) or not all(
+            isinstance(word, str) and len(word) <= 1000 and word.isprintable() for word in words
         ):
             raise ValueError(f"{line[:200]!r}")
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -121,48 +121,48 @@ def size(extents: Extents) -> int:
 
 def common(some: Extents, others: Extents) -> Extents:
     """What is in both."""
-    found, here, there = [], 0, 0
-    while here < len(some) and there < len(others):
-        start, end = max(some[here][0], others[there][0]), min(some[here][1], others[there][1])
+    shared, ours, theirs = [], 0, 0
+    while ours < len(some) and theirs < len(others):
+        start, end = max(some[ours][0], others[theirs][0]), min(some[ours][1], others[theirs][1])
         if start < end:
-            found.append((start, end))
-        if some[here][1] < others[there][1]:
-            here += 1
+            shared.append((start, end))
+        if some[ours][1] < others[theirs][1]:
+            ours += 1
         else:
-            there += 1
-    return found
+            theirs += 1
+    return shared
 
 
 def without(some: Extents, others: Extents) -> Extents:
     """What is in `some` and not in `others`."""
-    found, at = [], 0
+    rest, at = [], 0
     for start, end in some:
         while at < len(others) and others[at][1] <= start:
             at += 1
         here = at
         while here < len(others) and others[here][0] < end:
             if others[here][0] > start:
-                found.append((start, others[here][0]))
+                rest.append((start, others[here][0]))
             start = max(start, others[here][1])
             here += 1
         if start < end:
-            found.append((start, end))
-    return found
+            rest.append((start, end))
+    return rest
 
 
 def joined(room: Extents, total: int, centre: int) -> Extents:
     """`total` bytes of `room`, one after the other, that lie about `centre` as far as there is room on both sides."""
     before = size(common(room, [(0, max(1, centre))]))
     skip = max(0, min(before - total // 2, size(room) - total))
-    found = []
+    run = []
     for start, end in room:
         passed = min(skip, end - start)
         skip -= passed
         taken = min(total, end - start - passed)
         total -= taken
         if taken:
-            found.append((start + passed, start + passed + taken))
-    return found
+            run.append((start + passed, start + passed + taken))
+    return run
 
 
 def centre(extents: Extents) -> int:

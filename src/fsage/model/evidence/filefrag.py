@@ -69,8 +69,8 @@ def of_text(lines: Iterable[bytes]) -> Store:
     if not layouts:
         raise NotThisText("filefrag's text names no file: it is of another version, or was cut short")
     source = "filefrag" + (f"; {unmapped} files could not be mapped" if unmapped else "")
-    found = {"block_bytes": layouts.block_bytes, "files": {"listed": layouts.summary()}}
-    return Store(None, {"files": source}, found, without(OF_DEVICE, "filefrag tells of files only"))
+    values = {"block_bytes": layouts.block_bytes, "files": {"listed": layouts.summary()}}
+    return Store(None, {"files": source}, values, without(OF_DEVICE, "filefrag tells of files only"))
 
 
 def _shown(name: bytes | None) -> str:

@@ -42,7 +42,7 @@ class FileLayouts:
             logical_end, physical_end = extent.logical + extent.length, extent.physical + extent.length
         runs, length = len(lengths), sum(lengths)
         self._check(runs)
-        self._extents_of_size.update(1 << one.bit_length() - 1 for one in lengths if one)
+        self._extents_of_size.update(1 << length.bit_length() - 1 for length in lengths if length)
         self._files += 1
         self._bytes += length
         self._extents_per_file[runs] += 1
@@ -71,13 +71,13 @@ class FileLayouts:
         the size of a block is not known.
         """
         extents = sum(number * files for number, files in self._extents_per_file.items())
-        known = not self._numbers_only
+        has_places = not self._numbers_only
         return {
             "files": self._files,
-            "bytes": self._bytes if known else None,
+            "bytes": self._bytes if has_places else None,
             "extents": extents,
-            "mean_extent_bytes": self._bytes / extents if extents and known else None,
-            "layout_score": self._behind / self._counted if self._counted and known else None,
+            "mean_extent_bytes": self._bytes / extents if extents and has_places else None,
+            "layout_score": self._behind / self._counted if self._counted and has_places else None,
             "extents_of_size": {str(size): number for size, number in sorted(self._extents_of_size.items())},
             "extents_per_file": {str(number): files for number, files in sorted(self._extents_per_file.items())},
         }

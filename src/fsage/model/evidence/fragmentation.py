@@ -42,7 +42,7 @@ class Fragmentation(NamedTuple):
 
     def plus(self, other: Fragmentation, sign: int = 1) -> Fragmentation:
         """Both together; with sign -1 the one without the other."""
-        return Fragmentation(*(mine + sign * its for mine, its in zip(self, other)))
+        return Fragmentation(*(own + sign * added for own, added in zip(self, other)))
 
     def summary(self) -> dict[str, float]:
         """The numbers by name, the factor among them."""

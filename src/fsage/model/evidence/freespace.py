@@ -60,15 +60,15 @@ class FreeSpace:
 
         `more`: how far a run goes on beyond where its last number begins. Raises ValueError, as `add`.
         """
-        found = []
+        rows = []
         for text in lists:
             length = 0
             for part in parts(text):
                 starts, ends = runs(part, more)
                 self._take(starts, ends)
                 length += sum(ends) - sum(starts)
-            found.append(length)
-        return found
+            rows.append(length)
+        return rows
 
     def _take(self, starts: Sequence[int], ends: Sequence[int]) -> None:
         """Extents in two lists, for there are millions."""

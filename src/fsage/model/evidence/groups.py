@@ -38,8 +38,8 @@ class Groups:
         self._count(self._of_inodes, [inodes] * len(free_inodes), free_inodes)
 
     def _count(self, buckets: list[int], whole: Sequence[int], free: Sequence[int]) -> None:
-        for one in map(bucket, whole, free):
-            buckets[one] += 1
+        for row in map(bucket, whole, free):
+            buckets[row] += 1
 
     def summary(self) -> dict[str, object]:
         """The key `groups` of a store's summary.

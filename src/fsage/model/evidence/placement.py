@@ -21,8 +21,10 @@ class Extents(NamedTuple):
 
 def classes(free_extents: dict[str, Any]) -> list[Extents]:
     """The free extents of a store, the largest first."""
-    found = [Extents(one["from_bytes"], one["extents"], one["bytes"]) for one in free_extents["histogram"]]
-    return [one for one in reversed(found) if one.number]
+    extents = [
+        Extents(bucket["from_bytes"], bucket["extents"], bucket["bytes"]) for bucket in free_extents["histogram"]
+    ]
+    return [bucket for bucket in reversed(extents) if bucket.number]
 
 
 class Placement(ABC):
@@ -111,10 +113,10 @@ class _Held(NamedTuple):
 
 
 def _held(request: int, free: list[Extents]) -> _Held:
-    held = [one for one in free if one.low >= request]
+    held = [bucket for bucket in free if bucket.low >= request]
     # An aligned request begins somewhere in the extent: half of one lies unused before it.
-    used = sum(max(one.number * request, one.bytes - one.number * request // 2) for one in held)
-    return _Held(sum(one.number for one in held), sum(one.bytes for one in held), used, free[len(held) :])
+    used = sum(max(bucket.number * request, bucket.bytes - bucket.number * request // 2) for bucket in held)
+    return _Held(sum(bucket.number for bucket in held), sum(bucket.bytes for bucket in held), used, free[len(held) :])
 
 
 BEST_OF_SOME = 1.5
@@ -126,5 +128,5 @@ FEWEST = LargestFirst()
 
 def as_they_come(size_bytes: int, free: list[Extents]) -> float:
     """The pieces where each free extent is as likely to be taken as any other, whatever its size."""
-    whole = sum(one.bytes for one in free)
-    return max(1.0, size_bytes * sum(one.number for one in free) / whole) if whole else 1.0
+    whole = sum(bucket.bytes for bucket in free)
+    return max(1.0, size_bytes * sum(bucket.number for bucket in free) / whole) if whole else 1.0

@@ -11,8 +11,8 @@ PART_BYTES = 1 << 14
 
 def numbers(listed: str) -> list[int]:
     """Of digits with commas between. Raises ValueError, also for a number that begins with a 0."""
-    found: list[int] = json.loads(f"[{listed}]")  # the quickest way that Python itself has
-    return found
+    values: list[int] = json.loads(f"[{listed}]")  # the quickest way that Python itself has
+    return values
 
 
 def runs(text: bytes, more: int) -> tuple[list[int], list[int]]:
@@ -24,12 +24,12 @@ def runs(text: bytes, more: int) -> tuple[list[int], list[int]]:
     if between != b"-, " * (count - 1) + b"-":
         words = ", ".join([run if "-" in run else f"{run}-{run}" for run in words.split(", ")])
     try:
-        found = numbers(words.replace("-", ","))
+        ends = numbers(words.replace("-", ","))
     except ValueError:
         raise ValueError(f"{text[:40]!r} ... is no run of blocks") from None
-    if len(found) != 2 * count:
+    if len(ends) != 2 * count:
         raise ValueError(f"{text[:40]!r} ... has a run of more than two blocks")
-    return found[::2], [last + more for last in found[1::2]]
+    return ends[::2], [last + more for last in ends[1::2]]
 
 
 def parts(text: bytes) -> Iterator[bytes]:

@@ -63,13 +63,13 @@ class Store:
         Shapes and units of the larger ones: FreeSpace.summary, Groups.summary, FileLayouts.summary; `files` holds one
         of the latter for each named set of files.
         """
-        known = {key: self.found.get(key) for key in KEYS}
+        values = {key: self.found.get(key) for key in KEYS}
         return {
             "store": number,
             "filesystem": self.filesystem,
             "source": self.source,
-            **known,
-            "absent": {key: self.absent[key] for key in KEYS if known[key] is None},
+            **values,
+            "absent": {key: self.absent[key] for key in KEYS if values[key] is None},
         }
 
 

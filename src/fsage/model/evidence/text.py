@@ -36,9 +36,9 @@ class Text:
 
     def first(self, number: int) -> list[bytes]:
         """So many lines, which stay to be read."""
-        found = list(islice(self, number))
-        self._lines.extendleft(reversed(found))
-        return found
+        lines = list(islice(self, number))
+        self._lines.extendleft(reversed(lines))
+        return lines
 
     def blocks(self) -> Iterator[bytes]:
         """The rest, cut anywhere. Raises NotThisText, as `__iter__`."""

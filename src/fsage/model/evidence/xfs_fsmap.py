@@ -47,7 +47,7 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         raise NotThisText("fsmap's text ends in the middle of a line: it was cut short")
     device_bytes = end * SECTOR_BYTES
     check_device(device_bytes // BLOCK_BYTES, BLOCK_BYTES)
-    if any(one % BLOCK_BYTES for extent in free for one in extent):
+    if any(end % BLOCK_BYTES for extent in free for end in extent):
         raise NotThisText(f"fsmap's text has free space in other blocks than of {BLOCK_BYTES} bytes")
     geometry = Geometry(device_bytes, BLOCK_BYTES, group or device_bytes)
     store = of_extents("xfs", "xfs_io fsmap", "allocation group", geometry, free, counting)

@@ -63,12 +63,12 @@ def get(name: object) -> type[Kind] | None:
     """The kind of this name; None where there is none."""
     if name not in names():
         return None
-    found: type[Kind] = plugins.module(__name__, "kinds", name).KIND
-    return found
+    kind: type[Kind] = plugins.module(__name__, "kinds", name).KIND
+    return kind
 
 
 def named(name: object) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
-    if not (found := get(name)):
+    if not (kind := get(name)):
         raise Refusal(f"no target is of kind {name!r:.100}: there are {', '.join(names())}")
-    return found
+    return kind

@@ -23,8 +23,8 @@ class Directory(Kind):
     @classmethod
     def disturbs(cls, spec: Spec, other: Spec) -> str | None:
         """As Kind.disturbs."""
-        here, there = Path(spec["directory"]).resolve(), Path(other["directory"]).resolve()
-        if here != there and here not in there.parents and there not in here.parents:
+        ours, theirs = Path(spec["directory"]).resolve(), Path(other["directory"]).resolve()
+        if ours != theirs and ours not in theirs.parents and theirs not in ours.parents:
             return None
         return f"shares a file tree with {spec['name']} ({other['directory']}, {spec['directory']})"
 

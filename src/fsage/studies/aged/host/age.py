@@ -36,30 +36,30 @@ def work(step: Age, target: Target, done: list[Step], shard: Shard, check_lease:
         raise Failure(f"target {target.name} has {len(target.mounts)} stores: one is aged; declare stores: 1")
     full_bytes, written_bytes = step._bytes(target.capacity_bytes)
     mount = target.mounts[0]
-    there: Counter[str] = Counter()  # files by folder
+    counts: Counter[str] = Counter()  # files by folder
     dirty = 0
     with contextlib.ExitStack() as stack:
         stack.enter_context(Quota(target).reserve(full_bytes, mount))
         content = stack.enter_context(files.noise(churn.LARGEST_BYTES))
         stack.enter_context(filesystems.one_cpu())
-        for number, one in enumerate(churn.changes(step.way, full_bytes, written_bytes, step.seed or 0)):
+        for number, change in enumerate(churn.changes(step.way, full_bytes, written_bytes, step.seed or 0)):
             if number % CHECK_EVERY == 0:
                 check_lease()
-            path = mount / "filler" / one.folder / one.name
-            if one.first and one.size is not None and not there[one.folder]:
-                files.make_folder(mount, one.folder)
+            path = mount / "filler" / change.folder / change.name
+            if change.first and change.size is not None and not counts[change.folder]:
+                files.make_folder(mount, change.folder)
             try:
-                _do(one, path, content)
+                _do(change, path, content)
             except OSError as error:
                 raise Failure(f"{step.describe()} stopped at {path}: {error.strerror}") from error
-            dirty += one.size or 0
+            dirty += change.size or 0
             if dirty > target.capacity_bytes // FLUSHES:
                 caches.flush(mount)
                 dirty = 0
-            there[one.folder] += one.first if one.size is not None else -1
-            if not there[one.folder]:
+            counts[change.folder] += change.first if change.size is not None else -1
+            if not counts[change.folder]:
                 _remove_emptied(path.parent)
-    return Work(sum(there.values()), {"capacity_bytes": target.capacity_bytes, "folders": len(+there)})
+    return Work(sum(counts.values()), {"capacity_bytes": target.capacity_bytes, "folders": len(+counts)})
 
 
 def _remove_emptied(folder: Path) -> None:
@@ -71,8 +71,8 @@ def _remove_emptied(folder: Path) -> None:
             raise Failure(f"{folder} cannot be removed: {error.strerror}") from error
 
 
-def _do(one: churn.Change, path: Path, content: memoryview) -> None:
-    if one.size is None:
+def _do(change: churn.Change, path: Path, content: memoryview) -> None:
+    if change.size is None:
         path.unlink()
     else:
-        files.append(path, content[: one.size], one.flush)
+        files.append(path, content[: change.size], change.flush)

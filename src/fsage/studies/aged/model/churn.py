@@ -56,19 +56,19 @@ def changes(way: Way, full_bytes: int, written_bytes: int, seed: int) -> Iterato
 
 def churn(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[Change]:
     """Files come and go, one by one."""
-    there: list[Kept] = []
+    files: list[Kept] = []
     in_use = written = count = 0
     while written < written_bytes:
         size = _lognormal(draw, 256 * KIB, 2.0, min(LARGEST_BYTES, full_bytes // 8))
-        while there and in_use + held(size) > full_bytes:
-            at = draw.randrange(len(there))
-            there[at], gone = there[-1], there[at]
-            there.pop()
+        while files and in_use + held(size) > full_bytes:
+            at = draw.randrange(len(files))
+            files[at], gone = files[-1], files[at]
+            files.pop()
             in_use -= held(gone.size)
             yield Change(gone.folder, gone.name, None)
         made = Kept(f"churn{count % FOLDERS:03d}", f"{count:08d}", size)
         count += 1
-        there.append(made)
+        files.append(made)
         in_use, written = in_use + held(size), written + size
         yield Change(made.folder, made.name, size)
 
@@ -87,7 +87,7 @@ def logs(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[C
                 growing[log], sizes[log], count = _log(draw, log, count, most), 0, count + 1
             size = draw.randrange(PIECE_BYTES[0], PIECE_BYTES[1])
             while any(aside) and in_use + size + LOGS * BLOCK_BYTES > full_bytes:
-                of = max((one for one in range(LOGS) if aside[one]), key=lambda one: len(aside[one]) / patience[one])
+                of = max((log for log in range(LOGS) if aside[log]), key=lambda log: len(aside[log]) / patience[log])
                 gone = aside[of].pop(0)
                 in_use -= held(gone.size)
                 yield Change(gone.folder, gone.name, None)
@@ -99,7 +99,7 @@ def logs(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[C
 
 def packages(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[Change]:
     """Trees are unpacked, and any of them is removed."""
-    there: list[list[Kept]] = []
+    trees: list[list[Kept]] = []
     in_use = written = count = 0
     while written < written_bytes:
         folder, count = f"package{count:06d}", count + 1
@@ -110,16 +110,16 @@ def packages(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterat
                 break
             sizes.append(size)
             wanted += held(size)
-        while there and in_use + wanted > full_bytes:
-            at = draw.randrange(len(there))
-            there[at], gone = there[-1], there[at]
-            there.pop()
-            in_use -= sum(held(one.size) for one in gone)
-            yield from (Change(one.folder, one.name, None) for one in gone)
+        while trees and in_use + wanted > full_bytes:
+            at = draw.randrange(len(trees))
+            trees[at], gone = trees[-1], trees[at]
+            trees.pop()
+            in_use -= sum(held(file.size) for file in gone)
+            yield from (Change(file.folder, file.name, None) for file in gone)
         tree = [Kept(folder, f"{number:05d}", size) for number, size in enumerate(sizes)]
-        there.append(tree)
+        trees.append(tree)
         in_use, written = in_use + wanted, written + sum(sizes)
-        yield from (Change(*one) for one in tree)
+        yield from (Change(*file) for file in tree)
 
 
 WAYS: dict[Way, Callable[[int, int, random.Random], Iterator[Change]]] = {
@@ -131,13 +131,13 @@ WAYS: dict[Way, Callable[[int, int, random.Random], Iterator[Change]]] = {
 
 def left(way: Way, full_bytes: int, written_bytes: int, seed: int) -> dict[tuple[str, str], int]:
     """(folder, name) -> size of the files that are there in the end, as `changes` has them."""
-    there: dict[tuple[str, str], int] = {}
-    for one in changes(way, full_bytes, written_bytes, seed):
-        if one.size is None:
-            del there[one.folder, one.name]
+    sizes: dict[tuple[str, str], int] = {}
+    for change in changes(way, full_bytes, written_bytes, seed):
+        if change.size is None:
+            del sizes[change.folder, change.name]
         else:
-            there[one.folder, one.name] = there.get((one.folder, one.name), 0) + one.size
-    return there
+            sizes[change.folder, change.name] = sizes.get((change.folder, change.name), 0) + change.size
+    return sizes
 
 
 def _log(draw: random.Random, log: int, number: int, most: int) -> Kept:

@@ -31,16 +31,16 @@ def work(step: Defragment, target: Target, done: list[Step], shard: Shard, check
     path = path_of(target.mounts, step.generation, 0)
     before = checksum(path)
     try:
-        found = _by_scope(step, target, path, target.filesystem)
+        moved = _by_scope(step, target, path, target.filesystem)
     except Refusal as why:
         if step.scope != HOT:
             raise
         return Work(0, {"unsupported": str(why)})
     target.remount()  # what is compared comes from the device
     if checksum(path) != before:
-        raise Failure(f"{path} holds something else after {found['tool']} than before: sha256 was {before}")
-    changed = len(found.pop("files", [path]))
-    return Work(changed, {**found, "left": found["left"][:SHOWN], "sha256": before})
+        raise Failure(f"{path} holds something else after {moved['tool']} than before: sha256 was {before}")
+    changed = len(moved.pop("files", [path]))
+    return Work(changed, {**moved, "left": moved["left"][:SHOWN], "sha256": before})
 
 
 def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> dict[str, Any]:

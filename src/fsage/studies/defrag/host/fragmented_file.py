@@ -58,7 +58,7 @@ def work(step: FragmentedFile, target: Target, done: list[Step], shard: Shard, c
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-    found = fragmentation.of_file(fiemap.extents(paths[0])).extents
-    if not step.extents <= found <= step.extents * (100 + MORE_PERCENT) // 100:
-        raise Failure(f"{paths[0]} lies in {found} extents, asked were {step.extents} of {piece} bytes")
-    return Work(FILES, {"extents": found, "piece_bytes": piece})
+    extents = fragmentation.of_file(fiemap.extents(paths[0])).extents
+    if not step.extents <= extents <= step.extents * (100 + MORE_PERCENT) // 100:
+        raise Failure(f"{paths[0]} lies in {extents} extents, asked were {step.extents} of {piece} bytes")
+    return Work(FILES, {"extents": extents, "piece_bytes": piece})

@@ -66,14 +66,14 @@ def work(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lea
                 connection.execute("COMMIT")
             finally:
                 connection.close()
-            there = _end(path)
+            end = _end(path)
     except (OSError, sqlite3.Error) as error:
         raise Failure(f"making the database {path} of {size} bytes: {error}") from error
     extents = fragmentation.of_file(fiemap.extents(path)).extents
-    if there > size or extents > MOST_EXTENTS:
-        raise Failure(f"{path} has {there} bytes, of {size} that were kept for it, and lies in {extents} extents")
+    if end > size or extents > MOST_EXTENTS:
+        raise Failure(f"{path} has {end} bytes, of {size} that were kept for it, and lies in {extents} extents")
     noted: Made = {
-        "bytes": there,
+        "bytes": end,
         "extents": extents,
         "rows": count,
         "sum": sum(step.numbers(count)),

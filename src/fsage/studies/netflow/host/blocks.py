@@ -29,8 +29,8 @@ def verify(block: Data, number: int, seed: int) -> tuple[int, int]:
     magic, crc, used, count, found_number, found_seed = HEADER.unpack_from(block)
     if magic != MAGIC:
         raise Corrupt(f"the magic is {magic!r}, not {MAGIC!r}")
-    if (found := zlib.crc32(block[CHECKED_FROM:])) != crc:
-        raise Corrupt(f"the CRC is {found:#010x}, and {crc:#010x} was written")
+    if (checksum := zlib.crc32(block[CHECKED_FROM:])) != crc:
+        raise Corrupt(f"the CRC is {checksum:#010x}, and {crc:#010x} was written")
     if not HEADER.size <= used <= len(block):
         raise Corrupt(f"the length used is {used}; allowed are {HEADER.size} to {len(block)} bytes")
     if (found_number, found_seed) != (number, seed):
@@ -41,13 +41,13 @@ def verify(block: Data, number: int, seed: int) -> tuple[int, int]:
 def entries(block: Data, number: int, seed: int) -> list[bytes]:
     """The index entry of each record. Raises Corrupt."""
     used, count = verify(block, number, seed)
-    begin, at, least, found = number * len(block), HEADER.size, RECORD.size, []
+    begin, at, least, entries = number * len(block), HEADER.size, RECORD.size, []
     for _ in range(count):
         length, model = KEYED.unpack_from(block, at) if at + least <= used else (0, 0)
         if not least <= length <= used - at:
             raise Corrupt(f"the record at byte {at} has a length of {length} bytes, of {used - at} that are left")
-        found.append(ENTRY.pack(model, begin + at, length))
+        entries.append(ENTRY.pack(model, begin + at, length))
         at += length
     if at != used:
         raise Corrupt(f"its {count} records end at byte {at}, not at {used}")
-    return found
+    return entries

@@ -34,20 +34,20 @@ class Maker:
         span, first_us = POOL_BYTES - LEAST_BYTES - LENGTHS, number * (self.block_bytes // LEAST_BYTES)
         begin, at = number * end, HEADER.size
         parts: list[bytes] = []
-        found: list[bytes] = []
+        records: list[bytes] = []
         for draw in itertools.cycle(drawn):
             length, model = LEAST_BYTES + draw % LENGTHS, (draw >> KEY_BITS) * models >> KEY_BITS
             if at + length > end:
                 break
             place = draw % span
-            record = RECORD.pack(length, model, first_us + len(found)) + pool[place : place + length - RECORD.size]
+            record = RECORD.pack(length, model, first_us + len(records)) + pool[place : place + length - RECORD.size]
             parts.append(record)
-            found.append(ENTRY.pack(model, begin + at, length))
+            records.append(ENTRY.pack(model, begin + at, length))
             at += length
             if model < read:
                 self._count(self.read, 1, zlib.crc32(record))
-        self._count(self.entries, len(found), zlib.crc32(b"".join(found)))
-        numbered = HEADER.pack(MAGIC, 0, at, len(found), number, self.seed)[CHECKED_FROM:]
+        self._count(self.entries, len(records), zlib.crc32(b"".join(records)))
+        numbered = HEADER.pack(MAGIC, 0, at, len(records), number, self.seed)[CHECKED_FROM:]
         body = b"".join((numbered, *parts, bytes(end - at)))
         return MAGIC + zlib.crc32(body).to_bytes(4, "little") + body
 

@@ -36,15 +36,15 @@ def front(paths: Iterable[Path], models: int) -> list[Entry]:
 
 
 def _front(path: Path, models: int) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     try:
         with open(path, "rb") as file:
             while chunk := file.read(CHUNK_ENTRIES * ENTRY.size):
                 if len(chunk) % ENTRY.size:
                     raise Failure(f"{path} ends within an entry: phase index did not write all of it")
-                found += ENTRY.iter_unpack(chunk)
-                if found[-1][0] >= models:
+                entries += ENTRY.iter_unpack(chunk)
+                if entries[-1][0] >= models:
                     break
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}; phase index writes it before phase models") from error
-    return [entry for entry in found if entry[0] < models]
+    return [entry for entry in entries if entry[0] < models]

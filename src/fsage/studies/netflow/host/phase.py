@@ -50,12 +50,12 @@ class Task(NamedTuple):
     def hear(self) -> object:
         """What it says. Raises Failure: its own, or that it has ended."""
         try:
-            said = self.there.recv()
+            message = self.there.recv()
         except (EOFError, ConnectionError) as error:
             raise Failure(f"a task ended before its work was done: process {self.process.pid}") from error
-        if isinstance(said, Failure):
-            raise said
-        return said
+        if isinstance(message, Failure):
+            raise message
+        return message
 
     def give(self, number: int) -> None:
         """Give it the share of that number; there is none when it is too high."""
@@ -63,68 +63,68 @@ class Task(NamedTuple):
             self.there.send(number)
 
 
-def run(asked: Assignment, told: Told) -> dict[str, object]:
+def run(assignment: Assignment, told: Told) -> dict[str, object]:
     """Run the phase; what the tasks of this host did, from their first I/O to their last one. Raises Failure, Gone."""
-    shares = _shares(asked)
-    if len(shares) < asked.tasks:
-        raise Failure(f"{len(shares)} shares of work are not enough for {asked.tasks} tasks: use fewer")
-    tasks = _start(asked, shares)
+    shares = _shares(assignment)
+    if len(shares) < assignment.tasks:
+        raise Failure(f"{len(shares)} shares of work are not enough for {assignment.tasks} tasks: use fewer")
+    tasks = _start(assignment, shares)
     try:
-        results = _distribute(tasks, asked.tasks, told)
+        results = _distribute(tasks, assignment.tasks, told)
     finally:
-        for one in tasks:
-            one.there.close()
-        for one in tasks:
-            one.process.join(timeout=0.5)
-            one.process.kill()
-            one.process.join()
-    first_s = min(one["first_s"] for one in results)
+        for task in tasks:
+            task.there.close()
+        for task in tasks:
+            task.process.join(timeout=0.5)
+            task.process.kill()
+            task.process.join()
+    first_s = min(result["first_s"] for result in results)
     return {
-        "phase": asked.phase,
-        "distribution": asked.distribution,
+        "phase": assignment.phase,
+        "distribution": assignment.distribution,
         "tasks": len(tasks),
-        "least_shares": min(one["shares"] for one in results),
+        "least_shares": min(result["shares"] for result in results),
         "began": time.time() - (time.monotonic() - first_s),
-        "seconds": max(one["last_s"] for one in results) - first_s,
-        **{key: sum(one[key] for one in results) for key in SUMS if key in results[0]},
-        **{key: sum(one[key] for one in results) % CHECKSUMS for key in CHECKSUM if key in results[0]},
+        "seconds": max(result["last_s"] for result in results) - first_s,
+        **{key: sum(result[key] for result in results) for key in SUMS if key in results[0]},
+        **{key: sum(result[key] for result in results) % CHECKSUMS for key in CHECKSUM if key in results[0]},
     }
 
 
-def _shares(asked: Assignment) -> list[list[Any]]:
-    if asked.phase == "models":
-        parts = [index.part(asked.index, number) for number in range(asked.tasks)]
-        return share.of_entries(index.front(parts, asked.models_read), asked)
-    return share.spans(asked.segments[-1].end_bytes, asked.transfer_bytes, asked)
+def _shares(assignment: Assignment) -> list[list[Any]]:
+    if assignment.phase == "models":
+        parts = [index.part(assignment.index, number) for number in range(assignment.tasks)]
+        return share.of_entries(index.front(parts, assignment.models_read), assignment)
+    return share.spans(assignment.segments[-1].end_bytes, assignment.transfer_bytes, assignment)
 
 
-def _start(asked: Assignment, shares: Sequence[list[object]]) -> list[Task]:
+def _start(assignment: Assignment, shares: Sequence[list[object]]) -> list[Task]:
     """The tasks of this host, each ready for its first share."""
     tasks: list[Task] = []
-    for _ in range(asked.tasks_here):
-        here, there = FORK.Pipe()
-        ours = [here, *(one.there for one in tasks)]
-        process = FORK.Process(target=_work, args=(there, ours, asked, shares), daemon=True)
+    for _ in range(assignment.tasks_here):
+        here, task_end = FORK.Pipe()
+        ours = [here, *(task.there for task in tasks)]
+        process = FORK.Process(target=_work, args=(task_end, ours, assignment, shares), daemon=True)
         process.start()
-        there.close()
+        task_end.close()
         tasks.append(Task(here, process))
     return tasks
 
 
 def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[dict[str, Any]]:
     """Give every task a share, and further ones to whoever has done one; the results."""
-    for one in tasks:
-        one.hear()  # that it is ready
+    for task in tasks:
+        task.hear()  # that it is ready
     numbers, first = itertools.count(), 0
     if told:
         told.readline()
         first = _number(told)
-    for number, one in enumerate(tasks, first):
-        one.give(number)
+    for number, task in enumerate(tasks, first):
+        task.give(number)
     results, waiting = list[dict[str, object]](), list[Task]()
     with selectors.DefaultSelector() as heard:
-        for one in tasks:
-            heard.register(one.there, selectors.EVENT_READ, one)
+        for task in tasks:
+            heard.register(task.there, selectors.EVENT_READ, task)
         if told:
             heard.register(told, selectors.EVENT_READ)
         while len(results) < len(tasks):
@@ -132,8 +132,8 @@ def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[di
                 if told and key.fileobj is told:
                     number = _number(told)
                     waiting.pop(0).give(of_all_hosts + number)
-                elif (said := key.data.hear()) != DONE:
-                    results.append(said)
+                elif (message := key.data.hear()) != DONE:
+                    results.append(message)
                     heard.unregister(key.fileobj)
                 elif told:
                     waiting.append(key.data)
@@ -149,27 +149,29 @@ def _number(told: io.FileIO) -> int:
     return int(line)
 
 
-def _work(there: Connection, ours: Sequence[Connection], asked: Assignment, shares: Sequence[list[object]]) -> None:
+def _work(
+    connection: Connection, ours: Sequence[Connection], assignment: Assignment, shares: Sequence[list[object]]
+) -> None:
     """Be a task: say that it is ready, do the shares whose numbers come, and say what was done, or a Failure."""
-    for one in ours:
-        one.close()  # else the pipes would outlive the process that holds them, and the tasks wait there for ever
+    for launcher_end in ours:
+        launcher_end.close()  # else the pipes would outlive the process that holds them, and the tasks wait for ever
     with contextlib.suppress(Gone, EOFError, ConnectionError):
-        work, done = PHASES[asked.phase](asked, _attending(there)), 0
-        there.send("ready")
-        following = number = there.recv()
+        work, done = PHASES[assignment.phase](assignment, _attending(connection)), 0
+        connection.send("ready")
+        following = number = connection.recv()
         try:
             while following < len(shares):
                 work.do(shares[following])
                 done += 1
-                there.send(DONE)
-                following = there.recv()
+                connection.send(DONE)
+                following = connection.recv()
             span = {"first_s": work.file.first_s, "last_s": work.file.last_s}
-            there.send({**work.end(number), **span, "shares": done})
+            connection.send({**work.end(number), **span, "shares": done})
         except Failure as why:
-            there.send(why)
+            connection.send(why)
 
 
-def _attending(there: Connection) -> Callable[[], None]:
+def _attending(connection: Connection) -> Callable[[], None]:
     """What raises Gone once nobody waits; while a task is at work nobody tells it anything, so it is an end."""
     looked = time.monotonic()
 
@@ -177,7 +179,7 @@ def _attending(there: Connection) -> Callable[[], None]:
         nonlocal looked
         if (now := time.monotonic()) > looked + LOOK_EVERY_S:
             looked = now
-            if there.poll():
+            if connection.poll():
                 raise Gone
 
     return check_alive

@@ -21,7 +21,7 @@ def spans(size_bytes: int, whole_bytes: int, asked: Assignment) -> list[list[int
 def of_entries(entries: Sequence[Entry], asked: Assignment) -> list[list[Entry]]:
     """Index entries, in order of their model, in equal shares or model by model."""
     if asked.distribution == "asynchronous":
-        return [list(mine) for _, mine in itertools.groupby(entries, key=lambda entry: entry[0])]
+        return [list(share) for _, share in itertools.groupby(entries, key=lambda entry: entry[0])]
     return [list(entries[begin:end]) for begin, end in equal(len(entries), asked.tasks)]
 
 

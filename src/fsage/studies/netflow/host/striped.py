@@ -37,11 +37,11 @@ class StripedFile:
         for piece in striping.pieces(self.segments, begin, begin + length):
             into = self.buffer[piece.offset - begin : piece.offset - begin + piece.length]
             try:
-                found = os.preadv(self._open(piece.object, os.O_RDONLY | self.flags), [into], piece.object_offset)
+                count = os.preadv(self._open(piece.object, os.O_RDONLY | self.flags), [into], piece.object_offset)
             except OSError as error:
                 raise Failure(f"{self.place(piece.offset)}: {error.strerror}; {AGAIN}") from error
-            if found != piece.length:
-                raise Failure(f"{self.place(piece.offset)}: ends {piece.length - found} bytes too early; {AGAIN}")
+            if count != piece.length:
+                raise Failure(f"{self.place(piece.offset)}: ends {piece.length - count} bytes too early; {AGAIN}")
         self.last_s = time.monotonic()
         return self.buffer[:length]
 

@@ -74,12 +74,12 @@ class Index(Work):
             for at in range(0, length, self.block_bytes):
                 block = (offset + at) // self.block_bytes
                 try:
-                    found = entries(data[at : at + self.block_bytes], block, self.seed)
+                    read = entries(data[at : at + self.block_bytes], block, self.seed)
                 except Corrupt as why:
                     raise self.corrupt(why, block) from why
-                self.records += len(found)
-                self.checksum += zlib.crc32(b"".join(found))
-                self.entries += found
+                self.records += len(read)
+                self.checksum += zlib.crc32(b"".join(read))
+                self.entries += read
 
     def end(self, number: int) -> dict[str, object]:
         index.write(index.part(self.asked.index, number), self.entries)

@@ -30,14 +30,14 @@ def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_l
     quota = Quota(target, making=[step.generation])
     quota.must_hold(sum(sizes), step.describe())
     files.make_room(mounts, step.generation, len(sizes))
-    there = _there(mounts, step.generation, len(sizes))
-    mine = range(shard.index, len(sizes), shard.count)
+    existing = _there(mounts, step.generation, len(sizes))
+    indices = range(shard.index, len(sizes), shard.count)
 
     def some(thread: int) -> None:
-        for batch in batches(mine[thread :: shard.threads], len(mounts), step.files_at_once):
+        for batch in batches(indices[thread :: shard.threads], len(mounts), step.files_at_once):
             paths = {index: path_of(mounts, step.generation, index) for index in batch}
             # what was made before another host was lost stays
-            missing = [index for index in batch if there.get(paths[index]) != sizes[index]]
+            missing = [index for index in batch if existing.get(paths[index]) != sizes[index]]
             try:
                 quota.in_turns(
                     [paths[index] for index in missing],
@@ -59,7 +59,7 @@ def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_l
     else:
         with ThreadPoolExecutor(shard.threads) as pool:
             list(pool.map(some, range(shard.threads)))
-    return Work(len(mine))
+    return Work(len(indices))
 
 
 def verify(step: Populate, target: Target) -> None:

@@ -19,12 +19,12 @@ def read(target: Target) -> tuple[Head, Extents]:
     """What is free there, once all that was written and deleted has reached the device. Raises Failure."""
     check(target)
     flush(target)
-    found: Extents = []
-    store = target.laid_space(Counting(keep=lambda *ends: found.extend(zip(*ends))))
+    free: Extents = []
+    store = target.laid_space(Counting(keep=lambda *ends: free.extend(zip(*ends))))
     if why := store.absent.get("free_extents"):
         raise Failure(f"target {target.name}: where it is free is not known: {why}")
     sizes = store.found["device_bytes"], store.found["block_bytes"]
-    return Head(*sizes, 0, store.filesystem, f"target {target.name} itself"), found
+    return Head(*sizes, 0, store.filesystem, f"target {target.name} itself"), free
 
 
 def flush(target: Target) -> None:

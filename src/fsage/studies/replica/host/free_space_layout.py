@@ -33,27 +33,27 @@ def lay(
     Notes: `files` made, `original` and `found` in short, and their `agreement`. Raises Failure.
     """
     head, original = layout
-    room, device_bytes = _fitting(target, head, name)
-    copied = extents.common(original, room)
+    usable, device_bytes = _fitting(target, head, name)
+    copied = extents.common(original, usable)
     if not copied:
         raise Failure(f"layout {name} has nothing free that could be free on target {target.name}")
     files.make_room(target.mounts, generation)
     try:
         way = Punched if target.frees_parts else WholeExtents
-        laying = way(target, generation, check_lease, copied, room if joined else None)
-        made = laying.lay()
+        method = way(target, generation, check_lease, copied, usable if joined else None)
+        made = method.lay()
     except OSError as error:
         raise Failure(f"laying out {name} on target {target.name}: {error.strerror}") from error
-    found, _ = _fitting(target, head, name)
-    goal = laying.wanted if joined else original
+    free, _ = _fitting(target, head, name)
+    goal = method.wanted if joined else original
     notes: Notes = {
         "files": made,
         "source": head.source,
         "filesystem": head.filesystem,
         "drawn": head.drawn,
         "original": _summary(original, head.device_bytes),
-        "found": _summary(found, device_bytes),
-        **agreement(goal, found, room),
+        "found": _summary(free, device_bytes),
+        **agreement(goal, free, usable),
     }
     if notes["agree_share"] < LEAST:
         raise Failure(
@@ -64,18 +64,18 @@ def lay(
     return notes
 
 
-def agreement(wanted: Extents, found: Extents, room: Extents) -> dict[str, object]:
+def agreement(wanted: Extents, free: Extents, usable: Extents) -> dict[str, object]:
     """How much of what is free is where it should be.
 
     `agree_share`: bytes free in both over bytes free in either. `metadata_bytes` should be free and hold the target's
     own metadata, `taken_bytes` something else (maps of extents), `left_bytes` are free and should not be. `differ`:
     the largest such ranges.
     """
-    lacking, left = extents.without(wanted, found), extents.without(found, wanted)
-    taken = extents.common(lacking, room)
+    lacking, left = extents.without(wanted, free), extents.without(free, wanted)
+    taken = extents.common(lacking, usable)
     agree = extents.size(wanted) - extents.size(lacking)
-    either = extents.size(found) + extents.size(lacking)
-    kinds = {"metadata": extents.without(lacking, room), "taken": taken, "left": left}
+    either = extents.size(free) + extents.size(lacking)
+    kinds = {"metadata": extents.without(lacking, usable), "taken": taken, "left": left}
     ranges = [(end - start, start, kind) for kind, some in kinds.items() for start, end in some]
     return {
         "agree_bytes": agree,
@@ -105,15 +105,15 @@ def now(target: Target) -> tuple[Head, Extents]:
 
 def _fitting(target: Target, head: Head, layout: str) -> tuple[Extents, int]:
     """What is free on the target now, and the size of its device. Raises Failure where the layout does not fit it."""
-    here, found = free_space.read(target)
-    if head.block_bytes != here.block_bytes:
+    head_now, free = free_space.read(target)
+    if head.block_bytes != head_now.block_bytes:
         raise Failure(
-            f"layout {layout} has blocks of {head.block_bytes} bytes and target {target.name} of {here.block_bytes}: "
-            "it cannot be copied block by block"
+            f"layout {layout} has blocks of {head.block_bytes} bytes, and target {target.name} of "
+            f"{head_now.block_bytes}: it cannot be copied block by block"
         )
-    if head.device_bytes > here.device_bytes:
+    if head.device_bytes > head_now.device_bytes:
         raise Failure(
-            f"layout {layout} is of {head.device_bytes} bytes, and target {target.name} has {here.device_bytes}: it "
-            "is larger than the target"
+            f"layout {layout} is of {head.device_bytes} bytes, and target {target.name} has {head_now.device_bytes}: "
+            "it is larger than the target"
         )
-    return found, here.device_bytes
+    return free, head_now.device_bytes

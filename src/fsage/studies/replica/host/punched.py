@@ -94,7 +94,7 @@ class Punched:
 
 def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
     """Offset and length in a file of what of its pieces, by their places on the device, is to be free."""
-    found, at = [], 0
+    ranges, at = [], 0
     for piece in pieces:
         begin, stop = piece.physical, piece.physical + piece.length
         while at < len(free) and free[at][1] <= begin:
@@ -102,9 +102,9 @@ def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
         here = at
         while here < len(free) and free[here][0] < stop:
             start, end = max(free[here][0], begin), min(free[here][1], stop)
-            found.append((piece.logical + start - begin, end - start))
+            ranges.append((piece.logical + start - begin, end - start))
             here += 1
-    return found
+    return ranges
 
 
 def _smallest(free: Extents, least: int, times: int, left: Extents, wrong: Extents) -> Extents:
@@ -117,14 +117,14 @@ def _smallest(free: Extents, least: int, times: int, left: Extents, wrong: Exten
     wanted = [times * extents.size(left) // PARTS] * PARTS
     for start, end in wrong:
         wanted[min(start // span, PARTS - 1)] += times * (end - start)
-    for one in free:
-        if one[1] - one[0] >= least:
-            parts[one[0] // span].append(one)
-    found: Extents = []
+    for extent in free:
+        if extent[1] - extent[0] >= least:
+            parts[extent[0] // span].append(extent)
+    chosen: Extents = []
     for part, need in zip(parts, wanted):
-        for one in sorted(part, key=lambda it: it[1] - it[0]):
+        for extent in sorted(part, key=lambda extent: extent[1] - extent[0]):
             if need <= 0:
                 break
-            found.append(one)
-            need -= one[1] - one[0]
-    return sorted(found)
+            chosen.append(extent)
+            need -= extent[1] - extent[0]
+    return sorted(chosen)

@@ -36,8 +36,8 @@ def _given(step: Replica, target: Target) -> tuple[Head, Extents]:
         text = content.decompress(base64.b64decode(target.inputs[step.input or ""], validate=True), MOST_BYTES)
         if not content.eof or hashlib.sha256(text).hexdigest() != step.input:
             raise NotThisText("it is not the one that was named, or too long")
-        head, found = extents.read(text.splitlines(keepends=True))
-        return head, list(found)
+        head, free = extents.read(text.splitlines(keepends=True))
+        return head, list(free)
     except KeyError:
         raise Failure(
             f"the request is without the layout {step.layout}; `fsage request STUDY STATE` makes a whole one"

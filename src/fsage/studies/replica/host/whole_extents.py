@@ -95,7 +95,7 @@ class WholeExtents:
         """Which file is to get the next piece, and its bytes."""
         if not self.left:
             return KEPT, BLOCK_BYTES  # it shows where the allocator goes on
-        start, end = max(self.left, key=lambda one: one[1] - one[0])
+        start, end = max(self.left, key=lambda extent: extent[1] - extent[0])
         stop, free = next(in_turns(start, end, self.wanted))
         # A run of which the length alone was asked may begin amid a block.
         size = -(-(stop - start) // BLOCK_BYTES) * BLOCK_BYTES
@@ -107,7 +107,7 @@ class WholeExtents:
         for number, (begin, end) in enumerate(self.left):
             if begin <= start < end:
                 del self.left[number]
-                self.left += [one for one in ((begin, start), (start + size, end)) if one[0] < one[1]]
+                self.left += [extent for extent in ((begin, start), (start + size, end)) if extent[0] < extent[1]]
                 return
         if self.looks_again:  # more is free there than was
             self.looks_again -= 1

@@ -41,9 +41,9 @@ def made(
     with ThreadPoolExecutor(_at_once()) as pool:
         making = [pool.submit(_make, target, seed, number, each) for number in range(volumes)]
         try:
-            for one in making:
+            for volume in making:
                 check_lease()
-                one.result()
+                volume.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

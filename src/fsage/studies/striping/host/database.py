@@ -53,10 +53,10 @@ def work(step: Database, target: Target, done: list[Step], shard: Shard, check_l
                 quota.copy(source, base.with_name(base.name + suffix), whole=not lustre)
         text = sequences.queries(step.seed, step.queries, step.volumes, each)
         quota.note(queries_at(target.mounts), text)
-    there = step.named(target.mounts, {"volumes": noted})
+    paths = step.named(target.mounts, {"volumes": noted})
     if lustre:
-        _verify_stripes(step, target, there)
-    return Work(len(there), {"volumes": [list(place) for place in noted], **made})
+        _verify_stripes(step, target, paths)
+    return Work(len(paths), {"volumes": [list(place) for place in noted], **made})
 
 
 def _striping(step: Database, target: Target, number: int) -> Striping:
@@ -66,11 +66,11 @@ def _striping(step: Database, target: Target, number: int) -> Striping:
     return {"stripe_count": count, "stripe_size_mib": size_mib, "first_ost": stripes.ANY}
 
 
-def _verify_stripes(step: Database, target: Target, there: Sequence[Path]) -> None:
+def _verify_stripes(step: Database, target: Target, paths: Sequence[Path]) -> None:
     """`Failure` where volumes of a segment, a sample of them, have other stripes than it."""
     osts = striping.osts_of(target.claim)
     for number in range(len(step.segments)):
-        packed = [path for path in there if path.suffix == ".nsq" and path.parent.name == f"g{number + 1}"]
-        found = stripes.of_files(packed, _striping(step, target, number), osts)
-        if found["astray"]:
-            raise Failure(f"{len(found['astray'])} volumes lie elsewhere: {found['astray'][0]}")
+        packed = [path for path in paths if path.suffix == ".nsq" and path.parent.name == f"g{number + 1}"]
+        placement = stripes.of_files(packed, _striping(step, target, number), osts)
+        if placement["astray"]:
+            raise Failure(f"{len(placement['astray'])} volumes lie elsewhere: {placement['astray'][0]}")

@@ -42,9 +42,9 @@ def queries(seed: int | None, count: int, volumes: int, sequences: int) -> bytes
     `sequences`: how many each volume has.
     """
     draw = random.Random(f"{seed}:queries").random
-    found = []
+    lines = []
     for volume in (query * volumes // count for query in range(count)):
         number, start = int(draw() * sequences), int(draw() * (BASES - QUERY_BASES))
         part = sequence(seed, volume, number)[start : start + QUERY_BASES]
-        found.append(b">%d.%d.%d\n%s\n" % (volume, number, start + 1, part))
-    return b"".join(found)
+        lines.append(b">%d.%d.%d\n%s\n" % (volume, number, start + 1, part))
+    return b"".join(lines)
