@@ -239,6 +239,6 @@ def test_a_run_that_has_gone_ends_every_fio(several, monkeypatch):
         return looked[-1] == len(NAMES)
 
     monkeypatch.setattr(lease.Watch, "orphaned", orphaned)
-    with pytest.raises(measure.Failure, match="the run that asked for cell cell1 has gone"):
+    with pytest.raises(measure.Failure, match="the run that requested cell cell1 has ended"):
         measure.measure(spec, request, False)
     assert fios(spec) == []

@@ -104,7 +104,7 @@ def test_a_cell_whose_file_went_elsewhere_fails(spec: dict, site: Site) -> None:
     site.answer(f"lfs getstripe -y {place}", recorded("lfs_getstripe_y_s2_f1.txt"))
     seen = measured(spec)
     assert seen["status"] == "failed"
-    assert seen["why"] == f"write: 1 files lie elsewhere: {place} has 2 stripes on OSTs [0, 1], asked were 1"
+    assert seen["why"] == f"write: 1 files lie elsewhere: {place} has 2 stripes on OSTs [0, 1], requested were 1"
 
 
 def test_a_cell_fails_when_locks_stay(spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,8 +159,8 @@ def test_a_missing_program_and_a_late_one_fail(spec):
     seen = observed(spec, "late")[0]
     assert seen["status"] == "failed" and seen["phases"][0]["timed_out"] and seen["phases"][0]["wall_s"] < 20
     assert seen["why"] == (
-        "write: it had not ended after 0.5 s, its limit; the whole cell was estimated to take 7.2 s, and a phase may "
-        "take 10 times that, at least 900 s"
+        "write: it had not ended after 0.5 s, its limit. The whole cell was estimated to take 7.2 s. A phase may take "
+        "10 times that, at least 900 s"
     )
 
 
@@ -204,7 +204,7 @@ def test_a_request_of_an_older_claim_is_refused(spec):
 @pytest.mark.root
 def test_another_state_is_not_measured(spec):
     answer = measure.measure(spec, {**asked([cell(spec, "x")]), "steps": [replace(STEPS[0], percent=40)]}, False)
-    assert answer["measured"] == 0 and answer["remaining"] == 1 and "asked is" in answer["lost"]
+    assert answer["measured"] == 0 and answer["remaining"] == 1 and "requested is" in answer["lost"]
 
 
 def test_cached_pages_are_counted(tmp_path):

@@ -154,7 +154,7 @@ def measured(spec: dict[str, Any], restore: Restore, cells: int) -> None:
             r"mount options .*'nodelalloc'.*: `tune2fs",
         ),
         (MAKE["ext4"], ["tune2fs", "-o", "journal_data"], r"mount options of its own \('journal_data'\)"),
-        ([*MAKE["ext4"], "-O", "journal_dev"], [], r"the journal of others \(journal_dev\)"),
+        ([*MAKE["ext4"], "-O", "journal_dev"], [], r"a journal device of other file systems \(journal_dev\)"),
         (MAKE["xfs"], [], None),
         ([*MAKE["xfs"], "-l", "logdev=second.img"], [], r"an external log \(logstart is 0\)"),
         ([*MAKE["xfs"], "-r", "rtdev=second.img"], [], r"a real-time section \(rblocks\)"),
@@ -237,7 +237,7 @@ def test_one_that_has_what_fsage_makes_is_refused(local_target, tmp_path):
     spec = target_of(local_target)
     image, _, _ = image_of("ext4", tmp_path, before=lambda point: (point / ".fsage").symlink_to("/etc"))
     restore, inputs = asked(image)
-    with pytest.raises(Failure, match=r"elsewhere.img has .fsage of its own, where fsage makes them"):
+    with pytest.raises(Failure, match=r"elsewhere.img already has .fsage in its root, where fsage makes its own"):
         bring(spec, restore, inputs=inputs)
     assert not (Path("/etc") / "claim.json").exists()
     left_as_it_was(spec)

@@ -82,7 +82,7 @@ def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[st
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("name", "said"), [("n0body-here", "whom .* does not know; nothing was touched"), ("a b", "the name of a user")]
+    ("name", "said"), [("n0body-here", "and .* has no such user; nothing was touched"), ("a b", "the name of a user")]
 )
 def test_a_user_who_is_not_there_is_refused_before_the_first_change(
     local_target: dict[str, Any], name: str, said: str

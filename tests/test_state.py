@@ -180,7 +180,7 @@ def test_a_torn_or_foreign_token_counts_as_none(spec):
 
 def test_a_step_from_a_state_that_cannot_lead_there_is_refused(spec):
     bring(spec, populate(60), fragment(40))
-    with pytest.raises(Refusal, match="reached only by way of an empty target"):
+    with pytest.raises(Refusal, match="only an empty target leads to state"):
         state.begin("fragment", spec, {"steps": [populate(60), fragment(20)], "state": "60.20"}, False)
     assert state.diagnose(spec, {"steps": [populate(60), fragment(40)]}, False)["todo"] == []
 
@@ -224,7 +224,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
         return path_of(mounts, generation, index)
 
     monkeypatch.setattr(f"fsage.host.steps.{kind}.path_of", third_is_late)
-    with pytest.raises(Failure, match=f"another run has taken target .* over while {kind} was at work"):
+    with pytest.raises(Failure, match=f"{kind} stopped: another run took target .* while it was at work"):
         state.work(spec, request, structure.read(begun["step"]))
     assert len(touched) == 3
 

@@ -145,7 +145,7 @@ def test_a_state_on_the_way_is_called_so_and_its_evidence_is_refused(ready: dict
 def test_what_several_clients_had_begun_goes_on(ready: dict[str, Any]) -> None:
     begun = interrupted(ready, HOLED, clients=2)
     answer = state.scrub(ready, asked(SMALL, HOLED), False)
-    assert (answer["changed"], answer["msg"]) == (False, f"target {ready['name']}: fragment goes on")
+    assert (answer["changed"], answer["msg"]) == (False, f"target {ready['name']}: fragment resumes")
     assert state.begin("populate", ready, asked(SMALL, HOLED), True)["due"] is False
     assert state.begin("fragment", ready, asked(SMALL, HOLED), True)["step"] == HOLED.to_json()
     assert now(ready) == begun

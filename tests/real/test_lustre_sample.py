@@ -57,7 +57,7 @@ def test_files_that_a_stranger_writes_in_place_are_noticed_and_the_state_is_made
     started = project.start("snakemake", *real.ALL)
     real.once_written(write)
     assert started.wait(timeout=900) == 0
-    assert re.search(r"then: before cell \S+: the state is not the one that this visit found", log(project))
+    assert re.search(r"then: before cell \S+: the state changed since the session began", log(project))
     failed = [why for why in project.why().values() if why]
     assert len(failed) <= 1, failed  # the cell beside which he wrote: on one machine both have the client's locks
 

@@ -1,7 +1,7 @@
 """The state token on a target: written and flushed before each change (fsage.model.token).
 
-The token is one file of fixed size, overwritten in place: so its own writing takes no new block and leaves
-the layout alone. A torn write shows as a wrong checksum and counts as no token: the target is then rebuilt.
+The token is one file of fixed size, overwritten in place, so that writing it takes no new block and leaves the layout
+as it is. A torn write shows as a wrong checksum and counts as no token: the target is then rebuilt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def path_of(mount: Path) -> Path:
 
 
 def read(mount: Path) -> Token | None:
-    """The token, or None where there is none that can be trusted (none, torn, of another version)."""
+    """The token, or None where it is missing, torn, or of another version."""
     try:
         with open(places.file(path_of(mount), os.O_RDONLY)) as file:
             return parsed(file.read(TOKEN_BYTES + 1))
@@ -32,7 +32,7 @@ def read(mount: Path) -> Token | None:
 
 
 def write(mount: Path, token: Token) -> Token:
-    """Write `token` durably, and return it as it will be read."""
+    """Write `token` durably; the token as it will be read."""
     text = text_of(token)
     payload = text.encode()
     if len(payload) > TOKEN_BYTES:

@@ -1,11 +1,11 @@
-"""Groups that share a target's device by weight: each a control group with a process in it, counted by the kernel.
+"""Groups that share a target's device by weight: each a control group with one process, whose I/O the kernel counts.
 
-A phase that has `shares` is run so. Its keys: queue (the scheduler), cgroup (v1, v2), cost (IOCost's model; none: it is
-off), settle_s, seconds, and groups, each with name, weight, and argv (a reader that never ends) or query (what
-fsage.host.cells.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
-`seconds`, in which all of them run, or for as long as the query takes (at most the phase's `timeout_s`); then they are
-stopped. Scheduler, cost model and groups of cgroup v1 are put back after each cell; the groups of v2, and a controller
-that was moved there, at the end of the run, at the release, or by `recover`.
+A phase with `io_groups` runs so. Its keys are `queue` (the scheduler), `cgroup` (v1 or v2), `cost` (IOCost's model;
+none: off), `settle_s`, `seconds` and `groups`. Each group has a name, a weight, and either `argv`, a reader that never
+ends, or `query`, which fsage.host.cells.query takes (at most one group). The readers run for `settle_s`. Then all are
+counted over the same `seconds`, or for as long as the query takes, at most the phase's `timeout_s`. At last they are
+stopped. Scheduler, cost model and groups of cgroup v1 are restored after each cell. The groups of v2, and a controller
+that was moved there, are restored at the end of the run, at the release, or by `recover`.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from fsage.model.request import Phase
 
 BEGIN_PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.02
-SAID = 300  # characters of what a reader said
+SHOWN = 300  # characters of a reader's output in a message
 LEAST_CHARGED = 0.9
-"""Of the time that IOCost may charge. Where readers without a pause use less, the device gives less than its model
-promises, because others use the disk below it; then no weight has an effect (seen: 2:1 became 1:1)."""
+"""Share of the time that IOCost may charge. Readers that never pause use all of it, unless the device gives less than
+its model promises, because others use the disk below. Then no weight has an effect (seen: 2:1 became 1:1)."""
 SPANS = 10
 
 
 def unavailable_because(target: Target, phases: Sequence[Phase]) -> str | None:
-    """Why this machine cannot run the phases as asked; None when it can."""
-    for asked in (phase["io_groups"] for phase in phases if "io_groups" in phase):
-        if why := scheduler.unavailable_because(target.devices[0], asked["queue"]):
+    """Why this machine cannot run the phases; None when it can."""
+    for wanted in (phase["io_groups"] for phase in phases if "io_groups" in phase):
+        if why := scheduler.unavailable_because(target.devices[0], wanted["queue"]):
             return why
-        if asked["cgroup"] == "v1" and (why := groups.v1_unavailable_because()):
+        if wanted["cgroup"] == "v1" and (why := groups.v1_unavailable_because()):
             return why
-        if asked["cgroup"] == "v2" and (why := iocost.possible({}) if asked["cost"] else iocost.grantable({})):
+        if wanted["cgroup"] == "v2" and (why := iocost.possible({}) if wanted["cost"] else iocost.grantable({})):
             return f"no shares by weight in cgroup v2: {why}"
-        if any("query" in group for group in asked["groups"]) and (why := query.unavailable_because()):
+        if any("query" in group for group in wanted["groups"]) and (why := query.unavailable_because()):
             return why
     return None
 
@@ -54,59 +54,59 @@ def unavailable_because(target: Target, phases: Sequence[Phase]) -> str | None:
 def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[str, object]:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
-    `check_alive` is called often; what it raises ends everything. Raises Failure for what cannot be set, ends or
-    vanishes.
+    `check_alive` is called often; what it raises ends everything. Raises Failure for a setting that the kernel refuses,
+    and for a process or a group that ends too early.
     """
-    asked, began = phase["io_groups"], time.monotonic()
+    io_groups, began = phase["io_groups"], time.monotonic()
     running: list[subprocess.Popen[Any]] = []
-    asking: query.Asked | None = None
+    query_process: query.QueryProcess | None = None
 
     def wait(done: Callable[[], bool]) -> None:
         while True:
             check_alive()
             for process in running:
                 if process.poll() is not None:
-                    output = process.communicate()[0].strip()[-SAID:]
+                    output = process.communicate()[0].strip()[-SHOWN:]
                     raise Failure(f"a reader ended with code {process.returncode} before all was counted: {output}")
             if done():
                 return
             time.sleep(LOOK_EVERY_S)
 
     try:
-        scheduler.put(target, asked["queue"])
-        folders = [groups.make(target, asked, group) for group in asked["groups"]]
+        scheduler.put(target, io_groups["queue"])
+        folders = [groups.make(target, io_groups, group) for group in io_groups["groups"]]
         zero = _counted(target, folders)
-        for group, place in zip(asked["groups"], folders):
+        for group, place in zip(io_groups["groups"], folders):
             if "query" in group:
                 with library.in_memory(library.packed()) as code:
-                    asking = query.Asked(_start(target, query.argv(group["query"]), place, code))
+                    query_process = query.QueryProcess(_start(target, query.argv(group["query"]), place, code))
             else:
                 running.append(_start(target, group["argv"], place))
-        busy = [number for number, group in enumerate(asked["groups"]) if "argv" in group]
+        busy = [number for number, group in enumerate(io_groups["groups"]) if "argv" in group]
         late = time.monotonic() + BEGIN_PATIENCE_S
         wait(lambda: _is_over(late) or _have_read(zero, _counted(target, folders), busy))
-        wait(lambda: asking is None or asking.ready())
-        wait(partial(_is_over, time.monotonic() + asked["settle_s"]))
+        wait(lambda: query_process is None or query_process.ready())
+        wait(partial(_is_over, time.monotonic() + io_groups["settle_s"]))
         spans, charged = 0, None
         while not spans or (charged is not None and charged < LEAST_CHARGED):
             if spans == SPANS:
                 raise Failure(
-                    f"in each of {SPANS} spans the groups used less of the device than its cost model gives them "
-                    f"({charged:.0%} in the last one; at least {LEAST_CHARGED:.0%} is wanted), so no weight had an "
-                    "effect: something else uses the disk below. End that, or give a cost model of lower rates (cost_*)"
+                    f"no weight had an effect: in each of {SPANS} spans the groups used less of the device than its "
+                    f"cost model gives ({charged:.0%} in the last, at least {LEAST_CHARGED:.0%} is wanted). Something "
+                    "else uses the disk below: end that, or give a cost model of lower rates (cost_*)"
                 )
             spans += 1
             first, start = _counted(target, folders), time.monotonic()
-            if asking:
-                asking.go()
-                wait(partial(asking.ended, start + phase["timeout_s"]))
+            if query_process:
+                query_process.go()
+                wait(partial(query_process.ended, start + phase["timeout_s"]))
             else:
-                wait(partial(_is_over, start + asked["seconds"]))
+                wait(partial(_is_over, start + io_groups["seconds"]))
             last, shared_s = _counted(target, folders), time.monotonic() - start
             wait(lambda: True)
-            charged = _charged_s(first, last) / shared_s if asked["cost"] and busy else None
+            charged = _charged_s(first, last) / shared_s if io_groups["cost"] and busy else None
     finally:
-        for process in [*running, *([asking.process] if asking else [])]:
+        for process in [*running, *([query_process.process] if query_process else [])]:
             stop(process)
             process.wait()
             for pipe in (process.stdout, process.stdin):
@@ -115,19 +115,19 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
         cleanup.put_back(target)
     read = [
         {**group, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios}
-        for group, was, now in zip(asked["groups"], first, last)
+        for group, was, now in zip(io_groups["groups"], first, last)
     ]
     return {
         "rc": 0,
         "stdout": "",
         "stderr": "",
         "wall_s": time.monotonic() - began,
-        **{key: asked[key] for key in ("queue", "cgroup", "cost")},
+        **{key: io_groups[key] for key in ("queue", "cgroup", "cost")},
         "shared_s": shared_s,
         "spans": spans,
         "charged": charged,
         "groups": read,
-        **({"queries": asking.answers} if asking else {}),
+        **({"queries": query_process.answers} if query_process else {}),
     }
 
 

@@ -1,7 +1,7 @@
-"""What a command's processes still do after it has ended: MPICH's tasks outlive a launcher that is ended or fails.
+"""Processes that outlive their command, as MPICH's tasks do when their launcher is killed or fails.
 
-They have sessions of their own and write on, and what they have open takes space although it is deleted. They are told
-by a variable of their environment; other people's processes are left alone.
+They have sessions of their own and write on. A file that they have open takes space although it is deleted. A variable
+in their environment identifies them, so that nobody else's process is touched.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ LOOK_EVERY_S = 0.05
 
 
 def marked() -> dict[str, str]:
-    """What the environment of commands has, so that what they start is known."""
+    """The variable that the environment of every command gets, and all that it starts inherits."""
     return {MARK: str(os.getpid())}
 
 
 def end(folders: Sequence[Path]) -> None:
-    """Wait until no process of a command has a file below these folders open; those that still have then are killed.
+    """Wait until no process of a command has a file below these folders open; kill what still has after GRACE_S.
 
-    Raises Failure where one does not even end by that.
+    Raises Failure where a process lives on after PATIENCE_S.
     """
     began = time.monotonic()
     while left := [pid for pid in _marked() if _has_open(pid, folders)]:
         waited_s = time.monotonic() - began
         if waited_s > PATIENCE_S:
-            raise Failure(f"processes {', '.join(map(str, left))} of a command do not end, {waited_s:.0f} s after it")
+            raise Failure(
+                f"processes {', '.join(map(str, left))} of a command were killed and have not ended, {waited_s:.0f} s "
+                "after the command"
+            )
         if waited_s > GRACE_S:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
@@ -46,7 +49,7 @@ def _marked() -> list[int]:
     """Processes whose environment has our mark."""
     wanted, pids = os.fsencode("=".join(*marked().items())), []
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended, or is somebody else's
+        with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
             if wanted in (process / "environ").read_bytes().split(b"\0"):
                 pids.append(int(process.name))
     return pids

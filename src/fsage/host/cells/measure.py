@@ -20,10 +20,10 @@ from fsage.model.request import Cell, Request
 def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Measure the request's cells in order.
 
-    Returns {"measured", "remaining", "lost", "stopped", "kinds", "undone"}: `lost` says why the target is not (or no
-    longer) in the state asked for; the caller then brings it there, by steps of `kinds`, and asks again for the rest.
-    `stopped` says why no further cell was begun although the state is as asked; `undone` which of all cells lack and
-    why, if any. Raises Failure when the run that asked has gone.
+    Returns {"measured", "remaining", "lost", "stopped", "kinds", "undone"}. `lost`: why the target is not, or no
+    longer, in the requested state; the caller then builds that by steps of `kinds`, and requests the rest again.
+    `stopped`: why no further cell was begun although the state is right. `undone`: which cells are missing, and why.
+    Raises Failure when the run that made the request has ended.
     """
     target = opened(spec, request)
     containers.verify(target.claim)
@@ -55,7 +55,7 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
                     lost = session.cell(cells[measured])
                 except Orphaned:
                     raise Failure(
-                        f"the run that asked for cell {cells[measured]['name']} has gone; {measured} of {len(cells)} "
+                        f"the run that requested cell {cells[measured]['name']} has ended; {measured} of {len(cells)} "
                         "cells were measured and kept"
                     ) from None
                 measured += outbox.place(target, request, cells[measured]).exists()
@@ -75,7 +75,7 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
 
 
 def undone(target: Target, request: Request, lost: str | None, stopped: str | None) -> str | None:
-    """Which of the request's cells were not measured, and why, in a sentence; None when all were in its state."""
+    """A sentence: which of the request's cells were not measured, and why; None when all were."""
     missing = [cell["name"] for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if not missing and not lost:
         return None
@@ -93,20 +93,22 @@ def hosts_of(target: Target, request: Request) -> Inventory:
         if names != claimed:
             raise Refusal(
                 f"target {target.name} was claimed for the clients {', '.join(claimed) or 'none'}, and the inventory "
-                f"names {', '.join(names)}: a study's hosts stay the same. Name those again, or release the target and "
-                "claim it for these"
+                f"names {', '.join(names)}: a study's hosts stay the same. Name the claimed clients again, or release "
+                "the target and claim it for the new ones"
             )
         if target.of_one_host:
-            raise Refusal(f"target {target.name} (kind: {target.kind}) is of one host: name one in the group clients")
+            raise Refusal(
+                f"target {target.name} is of kind {target.kind}, which one host uses: name one in the group clients"
+            )
     return hosts
 
 
 def too_late(until: float | None, cell: Cell) -> str | None:
-    """Why a cell is not begun: it would not end before the site's window closes (seconds since 1970); or None."""
+    """Why a cell is not begun: it would end after `until` (seconds since 1970), the site's window; None: it is."""
     if until is None or time.time() + cell["estimate_s"] <= until:
         return None
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
     return (
         f"cell {cell['name']} takes about {cell['estimate_s']:.0f} s and would not end before {end}, when the window "
-        "closes; the same command goes on in the next one"
+        "closes; the same command resumes in the next window"
     )

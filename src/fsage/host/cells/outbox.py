@@ -1,4 +1,4 @@
-"""The outbox: observations are safe on the launcher's disk the moment they are taken, until they were fetched."""
+"""The outbox: each observation is on the launcher's disk as soon as it is taken, until it was fetched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fsage.model.request import Cell, Request
 
 
 def place(target: Target, request: Request, cell: Cell) -> Path:
-    """The file of one cell's observation; what was taken under another claim lies elsewhere. Raises Refusal."""
+    """The file of one cell's observation under the target's present claim. Raises Refusal."""
     parts = (target.claim["id"], request["study"], request["state"], cell["name"])
     if wrong := [part for part in parts if not message.is_name(part)]:
         raise Refusal(f"{message.shown(wrong[0])} is no name, and would become part of a path; nothing was touched")
@@ -31,7 +31,7 @@ def keep(path: Path, observation: Observation) -> None:
 
 
 def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Pack all that waits (of lost runs too) into `<home>/bundle.tar`."""
+    """Pack all waiting observations, also those of lost runs, into `<home>/bundle.tar`."""
     home = home_of(complete(spec))
     box, path = home / "outbox", home / "bundle.tar"
     with held(home, request):
@@ -50,7 +50,7 @@ def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, 
 
 
 def acknowledge(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Forget what the last bundle held, now that it was fetched."""
+    """Delete the observations of the last bundle, which was fetched."""
     home = home_of(complete(spec))
     path = home / "bundle.tar"
     with held(home, request):

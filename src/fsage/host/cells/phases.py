@@ -1,4 +1,4 @@
-"""A cell's phases: caches dropped and that verified, the command run, what it left looked at."""
+"""A cell's phases: drop the caches and verify that, run the command, examine the files that it made."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from fsage.model.token import Token
 from fsage.model.words import WARM
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
-"""A phase may take so many times what its whole cell was estimated to, and so long in any case."""
+"""The time limit of a phase: TIMES_ESTIMATE times the estimate of its whole cell, at least LEAST_LIMIT_S."""
 WARM_ATTEMPTS = 3
 
 
 class Phases:
-    """What runs the phases of cells on a target. `check_alive` is called often; what it raises ends a command."""
+    """Runs the phases of cells on a target. `check_alive` is called often; what it raises ends a command."""
 
     def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, check_alive: Callable[[], None]) -> None:
         self.target, self.hosts, self.slurm_job, self.check_alive = target, hosts, slurm_job, check_alive
 
     def run(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
-        """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell.
+        """Run a cell's commands; the result of each, and why the cell failed (or None). The first failure ends it.
 
         `state`: the token of the state that the target is in.
         """
@@ -56,11 +56,11 @@ class Phases:
         return taken, why
 
     def measured(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
-        """The same, when servers and directories are ready."""
+        """Run the commands of a cell for which servers and directories are ready; results, and why it failed."""
         taken: list[PhaseResult] = []
         for planned in cell["phases"]:
             phase: Phase = {"timeout_s": limit_s(cell), **planned}
-            for folder in phase.get("folders", ()):  # before caches are dropped, for to look whether it is there reads
+            for folder in phase.get("folders", ()):  # before caches are dropped: mkdir reads the directory above
                 Path(folder).mkdir(exist_ok=True)
                 self.target.give(Path(folder))
             try:
@@ -94,7 +94,7 @@ class Phases:
                 )
             if dropped["metadata"] == WARM and not phase.get("warm"):
                 return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
-            if self.target.watch and phase.get("folders"):  # many names, of which each would cost some µs more
+            if self.target.watch and phase.get("folders"):  # it makes many names, and a watch costs some µs for each
                 self.target.watch.lift()
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
                 result.update(cast(PhaseResult, self.served({**phase, "argv": result["argv"]})))
@@ -102,9 +102,9 @@ class Phases:
                 result["trace"] = trace.noted
             if result.get("timed_out"):
                 return taken, (
-                    f"{phase['name']}: it had not ended after {phase['timeout_s']:g} s, its limit; the whole cell was "
-                    f"estimated to take {cell.get('estimate_s', 0.0):.1f} s, and a phase may take {TIMES_ESTIMATE} "
-                    f"times that, at least {LEAST_LIMIT_S:.0f} s"
+                    f"{phase['name']}: it had not ended after {phase['timeout_s']:g} s, its limit. The whole cell was "
+                    f"estimated to take {cell.get('estimate_s', 0.0):.1f} s. A phase may take {TIMES_ESTIMATE} times "
+                    f"that, at least {LEAST_LIMIT_S:.0f} s"
                 )
             if code := next((command["rc"] for command in (result, *result.get("beside", ())) if command["rc"]), 0):
                 where = next((f" on {name}" for name, answer in result.get("by_host", {}).items() if answer["rc"]), "")
@@ -117,7 +117,7 @@ class Phases:
         return taken, None
 
     def place(self, files: list[Path], result: PhaseResult, state: Token) -> str | None:
-        """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
+        """Note in `result` on which OSTs the files lie; why these are not the declared ones, or None."""
         try:
             placement = self.target.placement(files, state.notes)
         except Failure as why:
@@ -125,17 +125,17 @@ class Phases:
         if placement is None:
             return None
         astray, result["placement"] = placement["astray"], placement
-        if result["extents"]:  # of every OST on its own, and by what the whole file system has
+        if result["extents"]:  # each OST counts blocks from its own beginning, so positions mean nothing
             result["extents"] |= {"mean_position": None, "position_sd": None}
         return f"{len(astray)} files lie elsewhere: {astray[0]}" if astray else None
 
     def argv(self, phase: Phase) -> list[str]:
-        """A phase's command; what it reads past the file system is the first store's device."""
+        """A phase's command, `{device}` replaced by the device of the first store."""
         device = self.target.devices[0] if self.target.devices else "no device"
         return [word.replace("{device}", device) for word in phase["argv"]]
 
     def found_warm(self, phase: Phase) -> dict[str, Any]:
-        """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
+        """Have all pages of what is read in memory. Raises Failure where some do not stay there."""
         began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
         whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
         for _ in range(WARM_ATTEMPTS):
@@ -146,14 +146,14 @@ class Phases:
         raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
 
     def drop_caches(self, phase: Phase) -> dict[str, Any]:
-        """Make the target cold on every host; what of the files that are measured is still in memory (caches.left_of).
+        """Make the target cold on every host; what of the measured files stayed in memory (caches.left_of).
 
-        Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
-        (data, names, inodes, maps of extents, bitmaps) and leaves everybody else's caches alone: between the two the
-        kernel says that nobody has the file system. From then on until the phase runs no file of these is touched.
+        Where umount and mount reset the allocator, they drop all that the kernel has of the file system: data, names,
+        inodes, maps of extents, bitmaps. Nobody else's caches are lost, for the kernel lets a file system go only when
+        nobody uses it. No file is touched from then on until the phase runs.
         """
         began = time.monotonic()
-        # Without symbolic links, as caches.known asks; on the way to a file the kernel would have to read them.
+        # caches.known wants paths without symbolic links: to follow one the kernel would have to read it.
         of_state = [Path(os.path.realpath(path)) for path in phase.get("reads_files", ())]
         if self.target.allocator_reset != "remount":
             dropped = self.hosts.drop(self.target, of_state)
@@ -167,7 +167,7 @@ class Phases:
         return {**dropped, "seconds": time.monotonic() - began}
 
     def served(self, phase: Phase) -> dict[str, object]:
-        """What a phase's command gave; with `jobs` on several clients. Whoever runs it can read its files."""
+        """The result of a phase's command; with `jobs` on several clients."""
         try:
             if "jobs" in phase:
                 return self.hosts.together(phase, self.target, self.check_alive)
@@ -181,13 +181,13 @@ class Phases:
             return {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
 
     def allocation(self, argv: list[str]) -> dict[str, str]:
-        """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
+        """The variable that has srun start a step in the present job; without it srun would wait for nodes."""
         return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and "srun" in argv else {}
 
     def call(self, phase: Phase, inherited: Sequence[int] = ()) -> dict[str, object]:
         """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
 
-        What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
+        Returns the result of the first, under `beside` those of the others, and the processor time of all (`cpu_s`).
         """
         before = _used_by_children()
         env = {**os.environ, "LC_ALL": "C", **leftover.marked(), **phase.get("env", {})}
@@ -204,12 +204,12 @@ class Phases:
         first["cpu_s"] = _used_by_children() - before
         if others:
             return {**first, "beside": others, "wall_s": max(command["wall_s"] for command in (first, *others))}
-        del first["line_s"]  # nothing to compare them with
+        del first["line_s"]  # of use only beside other commands
         return first
 
 
 def limit_s(cell: Cell) -> float:
-    """How long a phase of a cell may take."""
+    """Seconds that a phase of a cell may take."""
     return max(LEAST_LIMIT_S, TIMES_ESTIMATE * cell.get("estimate_s", 0.0))
 
 

@@ -1,10 +1,10 @@
-"""A SELECT over a real SQLite database, cold, again and again: in a process of its own, which a control group can hold.
+"""A cold SELECT over a real SQLite database, repeated: in a process of its own, which a control group can hold.
 
     python -m fsage.host.cells.query '{"path": ..., "seconds": ...}'
 
-It says `ready`, waits for a line on standard input, and asks until its queries have taken that many seconds together.
-Before each the database's pages in memory are given up, and that verified; each has a new connection. Then it says in a
-line of JSON what each took and answered, and waits for the next line.
+It prints `ready` and waits for a line on standard input. Then it queries until all queries together have taken that
+many seconds. Each query has a new connection, and the database's pages are dropped from memory before, which is
+verified. At last it prints one line of JSON with time and answer of each query, and waits for the next line.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fsage.model.errors import Failure
 from fsage.model.request import Query
 
 SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
-"""It goes through the whole table, each page of which holds what is asked for."""
+"""It reads every page of the table."""
 READY = "ready"
-SAID = 300  # characters of what it said
+SHOWN = 300  # characters of its output in a message
 
 
 def unavailable_because() -> str | None:
@@ -36,16 +36,16 @@ def unavailable_because() -> str | None:
     return None
 
 
-def argv(asked: Query) -> list[str]:
-    """The command that asks."""
-    return [sys.executable, "-B", "-m", "fsage.host.cells.query", json.dumps(asked)]
+def argv(query: Query) -> list[str]:
+    """The command that runs the query."""
+    return [sys.executable, "-B", "-m", "fsage.host.cells.query", json.dumps(query)]
 
 
-class Asked:
-    """The process as its caller sees it; nothing here waits."""
+class QueryProcess:
+    """The process of a query as its caller sees it; no method waits."""
 
     def __init__(self, process: subprocess.Popen[Any]) -> None:
-        self.process, self.said = process, ""
+        self.process, self.output = process, ""
         self.answers: list[dict[str, object]] = []
         if process.stdout:
             os.set_blocking(process.stdout.fileno(), False)
@@ -55,13 +55,13 @@ class Asked:
         return self._line() == READY
 
     def go(self) -> None:
-        """Let it ask. Raises Failure where it has ended."""
+        """Have it query. Raises Failure where it has ended."""
         assert self.process.stdin
         try:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
         except OSError as error:
-            raise Failure(f"the query has gone: {error.strerror}") from error
+            raise Failure(f"the process of the query has ended: {error.strerror}") from error
 
     def ended(self, late: float) -> bool:
         """Whether its `answers` are there: `seconds`, `rows`, `sum` and `length` of each query.
@@ -71,23 +71,23 @@ class Asked:
         line = self._line()
         if line is None:
             if time.monotonic() > late:
-                raise Failure("the query takes too long: it was ended")
+                raise Failure("the query reached its time limit and was ended")
             return False
         self.answers = json.loads(line)
         return True
 
     def _line(self) -> str | None:
-        """The next line that it says, or None."""
+        """The next line of its output, or None."""
         assert self.process.stdout
         gone = self.process.poll() is not None
         while part := _available(self.process.stdout.fileno()):
-            self.said += part
-        line, newline, rest = self.said.partition("\n")
+            self.output += part
+        line, newline, rest = self.output.partition("\n")
         if newline and (line == READY or line.startswith("[")):
-            self.said = rest
+            self.output = rest
             return line
         if gone:
-            raise Failure(f"the query ended with code {self.process.returncode}: {self.said.strip()[-SAID:]}")
+            raise Failure(f"the query ended with code {self.process.returncode}: {self.output.strip()[-SHOWN:]}")
         return None
 
 
@@ -99,8 +99,8 @@ def _available(descriptor: int) -> str:
 
 
 def ask(path: Path, seconds: float) -> list[dict[str, object]]:
-    """Ask until the queries took `seconds` together. Raises Failure, sqlite3.Error."""
-    import sqlite3  # a Python may be built without; see unavailable_because
+    """Query until all took `seconds` together. Raises Failure, sqlite3.Error."""
+    import sqlite3  # a Python may be built without it: see unavailable_because
 
     answers: list[dict[str, Any]] = []
     while sum(answer["seconds"] for answer in answers) < seconds:
@@ -118,13 +118,13 @@ def ask(path: Path, seconds: float) -> list[dict[str, object]]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Ask once for each line on standard input."""
-    asked = json.loads(words[0])
+    """Query once for each line on standard input."""
+    query = json.loads(words[0])
     print(READY, flush=True)
     for _ in sys.stdin:
         try:
-            print(json.dumps(ask(Path(asked["path"]), asked["seconds"])), flush=True)
-        except Exception as error:  # what sqlite3 raises is its caller's to tell
+            print(json.dumps(ask(Path(query["path"]), query["seconds"])), flush=True)
+        except Exception as error:  # the process that reads the line reports it
             print(f"{type(error).__name__}: {error}", flush=True)
             return 1
     return 0

@@ -1,4 +1,4 @@
-"""A stay at a target in one state: it is checked before and after, and around each cell, whose observation is kept."""
+"""A session: the cells of one state, measured one after another, with the state checked before, between and after."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fsage.model.token import MEASURING, READY, Token
 
 
 class Session:
-    """One stay at a target in one state. `now`, its token, and `conditions` are known from `enter` on."""
+    """The measurement of cells in one state. `enter` sets `now`, the target's token, and `conditions`."""
 
     now: Token
     conditions: Conditions
@@ -40,19 +40,19 @@ class Session:
         self.lustre = target.spec["lustre"]
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
         self.structure = StructureCheck(target)
-        self.differs: str | None = None  # what the last check found
-        self.unsure: list[Cell] = []  # measured since all files were looked at, after a look at a sample of them
+        self.differs: str | None = None  # how the state differed at the last check
+        self.unsure: list[Cell] = []  # cells since the last look at all files: only a sample was examined before each
 
     def enter(self) -> str | None:
-        """Compare the whole layout once; why the state is not as asked, or None.
+        """Compare the whole layout with the request; why the target is in another state, or None.
 
-        Raises Failure where the servers are not tuned as was noted: no state that is made anew would mend that.
+        Raises Failure where the servers are not tuned as noted: to build the state again would not change that.
         """
         now, why = inspect(self.target, whole=True)
         if why or not now:
             return why
         if list(now.done) != self.request["steps"]:
-            return f"the target is at {now.state!r}, asked is {self.request['state']!r}"
+            return f"the target is in state {now.state!r}, requested is {self.request['state']!r}"
         self.now = now
         self.conditions = {
             "device_model": self.target.model_in_place(),
@@ -74,37 +74,37 @@ class Session:
         return None
 
     def leave(self) -> str | None:
-        """Compare the whole layout once more after the last cell; why it is not as it was, or None."""
+        """Compare the whole layout again after the last cell; how it changed, or None."""
         if not self.check()["agreed"]:
             self.doubt()
             return f"the state changed while its last cell was measured: {self.differs}"
         if why := self.structure.whole_differs(self.now):
             self.doubt()
-        return f"the state changed during this visit, before which of its cells is not known: {why}" if why else None
+        return f"the state changed during this session, and before which cell is not known: {why}" if why else None
 
     @property
     def unwatched(self) -> str | None:
-        """Why the kernel does not tell what others do to the target, and what is done instead; None where it does."""
+        """Why the kernel does not report what others do to the target, and what is checked instead; None: it does."""
         if not (why := self.structure.why_unwatched):
             return None
         if not (share := self.structure.unseen_share):
-            return f"all files were looked at before each cell: {why}"
+            return f"all files were examined before each cell: {why}"
         return (
-            f"before each cell a sample of the files was looked at, and all directories: {why}. Which cell a file was "
-            f"changed before would be missed with a chance of {share:.1%} a cell; at the end all were looked at"
+            f"a sample of the files and all directories were examined before each cell: {why}. A change of one file "
+            f"is missed there with a chance of {share:.1%}; all files were examined at the end"
         )
 
     def close(self) -> None:
-        """Watch the target no more."""
+        """End the watch of the target."""
         self.structure.close()
 
     def check(self) -> Check:
-        """Token, epoch and structure against what this visit expects."""
+        """Compare token, epoch and structure with those of this session."""
         began = time.monotonic()
         now = token.read(self.mount)
         self.differs, looked_at = self.structure.differs(self.now)
         if now != self.now:
-            self.differs = "its token is another one"
+            self.differs = "its token was replaced"
         checked: Check = {
             "state": self.now.state,
             "epoch": self.now.epoch,
@@ -122,14 +122,14 @@ class Session:
         return checked
 
     def cell(self, cell: Cell) -> str | None:
-        """Measure one cell and keep its observation; why not, when the state is not as asked."""
+        """Measure one cell and keep its observation; how the state differs from the session's, or None."""
         if self.watch.orphaned():
             raise Orphaned
         began, clock, broken = utc_now(), time.monotonic(), None
         seen = self.check()
         if not seen["agreed"]:
             self.doubt()
-            return f"before cell {cell['name']}: the state is not the one that this visit found: {self.differs}"
+            return f"before cell {cell['name']}: the state changed since the session began: {self.differs}"
         self.unsure = [*self.unsure, cell] if seen["looked_at"] == "sample" else []
         if cannot := cell.get("unsupported") or self.unavailable_because(cell):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
@@ -161,21 +161,21 @@ class Session:
         return broken
 
     def doubt(self) -> None:
-        """Fail the cells before which a sample of the files did not tell of what a look at all of them found."""
+        """Fail the cells that only a sample vouches for, once all files were examined and a change was found."""
         for cell in self.unsure:
             path = outbox.place(self.target, self.request, cell)
             kept: Observation | None = read_json(path)
             if kept and kept["status"] == "done":
                 kept["status"] = "failed"
                 kept["why"] = (
-                    "files of the state were changed during this visit, and before this cell only a sample of them was "
-                    "looked at: whether it was measured before that or after is not known"
+                    "files of the state were changed during this session. Only a sample of them was examined before "
+                    "this cell, so it may have been measured after the change"
                 )
                 outbox.keep(path, kept)
         self.unsure = []
 
     def unavailable_because(self, cell: Cell) -> str | None:
-        """Why a cell cannot be run as asked in this state, on this machine or this site; None when it can."""
+        """Why the cell cannot run in this state, on this machine or at this site; None when it can."""
         of_state = structure.unsupported(self.now.notes) if cell["kind"] == "planned" else None
         return (
             of_state
@@ -184,9 +184,9 @@ class Session:
         )
 
     def over_quota(self, cell: Cell) -> str | None:
-        """Why the files that a cell makes would be more than a state leaves room for; None where they are not.
+        """Why the files of a cell do not fit beside those of the state; None where they do.
 
-        On a file system of its own that is what files can take there, else what the target's claim allows.
+        The limit is the free space of a target's own file systems, or what is left of the claim.
         """
         wanted_bytes = cell.get("makes_bytes", 0)
         if self.target.own_stores:
@@ -206,16 +206,16 @@ class Session:
         return None
 
     def check_alive(self) -> None:
-        """While a command runs: raise Orphaned when the run has gone, Lost when a host has."""
+        """Raise Orphaned when the run has ended, Lost when a host was lost; called while a command runs."""
         if self.watch.orphaned():
             raise Orphaned
         self.hosts.alive()
 
     def clean(self, failed: bool) -> str | None:
-        """Remove what the cell left and say so on the target; why the state is lost when that cannot be done.
+        """Remove the files of the cell and note that on the target; why that failed, or None: then the state is lost.
 
-        What a cell that failed left at work ends before. A file system that shut itself down after an I/O error comes
-        back by umount and mount.
+        Processes of a cell that failed are ended first. A file system that shut itself down after an I/O error is
+        mounted anew.
         """
         try:
             if failed:
@@ -235,7 +235,7 @@ class Session:
     def observation(
         self, cell: Cell, began: str, seen: Check, phases: list[PhaseResult], status: Outcome, why: str | None
     ) -> Observation:
-        """What is kept of a cell, all raw output in it."""
+        """The observation of a cell, with all raw output."""
         return {
             "schema": 1,
             "id": str(uuid.uuid4()),

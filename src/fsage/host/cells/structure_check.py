@@ -1,9 +1,10 @@
-"""Whether a target's structure is as a visit expects it: by all of its files, or, after that, by what the kernel tells.
+"""Whether a target's structure is still the one that a session measures.
 
-To look at each file costs 6 to 25 µs, and far more over a network. So between two cells the kernel is asked whether
-anybody else did anything to one (fsage.host.system.fanotify), and how much is free; where it cannot tell, a sample of
-the files is looked at, all directories, and what is free. What they tell is no verdict: then all files are looked at.
-They are, too, where the watch was lost, or where events were; and when a visit begins and ends.
+All files are examined when a session begins and ends. That costs 6 to 25 µs a file, and far more over a network, so
+between two cells cheaper evidence is used. The kernel tells whether anybody else touched a file
+(fsage.host.system.fanotify), and how much space is free. Where the kernel cannot tell, the check reads a sample of the
+files, all directories and the free space. A difference in any of these is no verdict: all files are examined then. So
+they are after events, and after a watch that was lost.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ Looked = Literal["files", "events", "sample"]
 
 
 class StructureCheck:
-    """What a visit looks at between its cells; after it `hash` is that of the files when they were looked at last.
+    """The checks of one session.
 
-    `why_unwatched`: why the kernel does not tell what others do; None where it does.
+    `hash`: the fingerprint of all files when they were last examined. `why_unwatched`: why the kernel does not report
+    what others do; None where it does.
     """
 
     def __init__(self, target: Target) -> None:
@@ -34,14 +36,14 @@ class StructureCheck:
         self.why_unwatched = target.why_unwatched
         if not self.why_unwatched:
             try:
-                # what is measured lies in the directory `measured`, and its events are not for us
+                # the cell's own files are in the directory `measured`, whose events do not matter
                 mounts = dict(zip(target.devices, target.mounts))
                 target.watch = FileWatch(mounts, "measured")
             except OSError as error:
                 self._unwatched(error)
 
     def differs(self, now: Token) -> tuple[str | None, Looked]:
-        """What is not as the token `now` has it, and what was looked at to know."""
+        """How the target differs from the token `now` (None: it does not), and which evidence told that."""
         if self.target.watch and self.target.watch.quiet() and self._free() == self.counted:
             return None, "events"
         if not self.target.watch and self.sample and self.sample.unseen_share and self._sample_agrees(now):
@@ -50,17 +52,17 @@ class StructureCheck:
 
     @property
     def unseen_share(self) -> float:
-        """Of the files, what a sample leaves out; 0 where there is none, or it has all."""
+        """The share of the files that the sample leaves out; 0 without a sample, or where it has all files."""
         return self.sample.unseen_share if self.sample else 0.0
 
     def whole_differs(self, now: Token) -> str | None:
-        """The same of all files and of where they lie."""
+        """How all files and their extents differ from the token `now`; None where they do not."""
         if why := self._files_differ(now):
             return why
         return None if digest(self.target.mounts)["hash"] == now.digest else "files lie elsewhere (extent digest)"
 
     def close(self) -> None:
-        """Watch no more."""
+        """End the watch."""
         if self.target.watch:
             self.target.watch.close()
         self.target.watch = None
@@ -68,7 +70,7 @@ class StructureCheck:
     def _files_differ(self, now: Token) -> str | None:
         if self.target.watch and self._may_watch():
             try:
-                self.target.watch.arm()  # before they are looked at, so that nothing is missed
+                self.target.watch.arm()  # before the files are examined, so that no change is missed
             except OSError as error:
                 self._unwatched(error)
         self.sample = None if self.target.watch else Sample(now.epoch)
@@ -79,9 +81,10 @@ class StructureCheck:
         return differs(self.target, now, prints)
 
     def _may_watch(self) -> bool:
-        """Whether a watch that begins now tells all. Where a stranger was, he may store into what he has still open.
+        """Whether a watch that begins now reports every change.
 
-        Not so once the file system was unmounted, as it is before each cell where that resets the allocator.
+        A process that had a file open before may still store into it through a mapping, which no event reports. After
+        an unmount there is none: a target whose allocator is reset by a remount is unmounted before each cell.
         """
         return not self.counted or self.target.allocator_reset == "remount"
 
@@ -89,7 +92,7 @@ class StructureCheck:
         return [self.target.free(mount).counted for mount in self.target.mounts]
 
     def _sample_agrees(self, now: Token) -> bool:
-        """Whether nothing of what is looked at in place of all files is other than it was."""
+        """Whether the sample of files, the directories and the free space are unchanged."""
         assert self.sample
         free = [self.target.free(mount) for mount in self.target.mounts]
         osts = {name: used for store in free for name, used in (store.osts or {}).items()}

@@ -29,10 +29,9 @@ class DefragmentRange(Mover):
     donor = False
 
     def move(self, descriptor: int, donor: int, part: Range) -> None:
-        """As Mover.move."""
         begin, end = part
-        asked = DEFRAG.pack(begin, end - begin, START_IO, LONGEST_BYTES, 0, 0, 0, 0, 0)
-        fcntl.ioctl(descriptor, BTRFS_IOC_DEFRAG_RANGE, asked)
+        call = DEFRAG.pack(begin, end - begin, START_IO, LONGEST_BYTES, 0, 0, 0, 0, 0)
+        fcntl.ioctl(descriptor, BTRFS_IOC_DEFRAG_RANGE, call)
 
 
 class Btrfs(FileSystem, facts.Btrfs):
@@ -44,40 +43,36 @@ class Btrfs(FileSystem, facts.Btrfs):
     no_preallocation = "btrfs has no preallocation to set: the structure itself is laid out at the granularity"
 
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
-        """As FileSystem.make_command. -f passes over our own last file system; a mounted device is still refused."""
+        # -f overwrites fsage's own last file system; mkfs still refuses a mounted device
         return ["mkfs.btrfs", "-q", "-K", "-f", "-U", fs_uuid]
 
     def is_on(self, device: str, mount: Mount, point: Path) -> bool:
-        """By its source: its device numbers are its own."""
+        # btrfs gives its mounts device numbers of its own, so the source is compared
         return os.path.realpath(mount.source) == os.path.realpath(device)
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        """As FileSystem.free_space."""
         from fsage.host.evidence import btrfs
 
         return btrfs.of_mount(mount, counting)
 
     def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
-        """As FileSystem.data_ranges."""
         from fsage.host.evidence import btrfs
 
         return btrfs.data_ranges(mount)
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
-        """As FileSystem.restoring: what `btrfs-image` wrote."""
         return [["btrfs-image", "-r", image, raw], ["btrfs", "check", raw], ["btrfstune", "-f", "-U", fs_uuid, raw]]
 
     def superblock(self, raw: str) -> list[str]:
-        """As FileSystem.superblock."""
         return ["btrfs", "inspect-internal", "dump-super", raw]
 
     def why_more_than_itself(self, superblock: str) -> str | None:
-        """As FileSystem.why_more_than_itself; btrfs keeps no mount options."""
+        # btrfs keeps no mount options in its superblock
         devices = re.findall(r"^num_devices\s+(\d+)$", superblock, re.MULTILINE)
         return None if set(devices) == {"1"} else f"{' or '.join(devices) or 'an unknown number of'} devices, not one"
 
     def keep_in_place(self, image: int) -> bool:
-        """chattr +C: it would move an image about."""
+        """Set chattr +C on an open image: copy on write would move its blocks with each write."""
         flags = int.from_bytes(fcntl.ioctl(image, FS_IOC_GETFLAGS, bytes(8)), "little")
         fcntl.ioctl(image, FS_IOC_SETFLAGS, (flags | FS_NOCOW_FL).to_bytes(8, "little"))
         return True

@@ -32,7 +32,6 @@ class MoveExtents(Mover):
     name = "EXT4_IOC_MOVE_EXT"
 
     def move(self, descriptor: int, donor: int, part: Range) -> None:
-        """As Mover.move."""
         begin, end = part[0] // BLOCK_BYTES, part[1] // BLOCK_BYTES
         while begin < end:
             given = bytearray(MOVE.pack(0, donor, begin, begin, end - begin, 0))
@@ -55,31 +54,27 @@ class Ext4(FileSystem, facts.Ext4):
     )
 
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
-        """As FileSystem.make_command.
-
-        Everything is written now and nothing later in the background, which would be measured. No -F: mke2fs itself
-        refuses a device in use. The hash seed is constant, so that directories hash alike every time.
-        """
+        # Everything is written now: what ext4 writes later in the background would be measured. No -F: mke2fs itself
+        # refuses a device in use. The hash seed is constant, so that directories hash alike every time.
         later = "lazy_itable_init=0,lazy_journal_init=0"
         return ["mkfs.ext4", "-q", "-m", "0", "-U", fs_uuid, "-E", f"nodiscard,{later},hash_seed={hash_seed}"]
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
-        """As FileSystem.restoring: what `e2image -Q` wrote. tune2fs wants one that was checked after its last use."""
+        # The image is from `e2image -Q`. tune2fs refuses a file system that was not checked after its last use.
         checked = [["e2fsck", "-f", "-n", raw], ["e2fsck", "-f", "-p", raw]]
         return [["e2image", "-r", image, raw], *checked, ["tune2fs", "-U", fs_uuid, raw]]
 
     def superblock(self, raw: str) -> list[str]:
-        """As FileSystem.superblock."""
         return ["dumpe2fs", "-h", raw]
 
     def why_more_than_itself(self, superblock: str) -> str | None:
-        """As FileSystem.why_more_than_itself. A label may have lines of its own: of each kind all are looked at."""
+        # A label may contain line ends and so imitate a field: every line of a name counts.
         fields = FIELD.findall(superblock)
         words = {name: {word for key, value in fields if key == name for word in value.split()} for name, _ in fields}
         if external := next((name for name in ("Journal device", "Journal UUID") if name in words), None):
             return f"an external journal ({external}): `tune2fs -O ^has_journal` on a copy, unmounted, takes it away"
         if "journal_dev" in words.get("Filesystem features", {"journal_dev"}):
-            return "no file system, but the journal of others (journal_dev)"
+            return "no file system, but a journal device of other file systems (journal_dev)"
         default = words.get("Default mount options", set()) - USUAL_OPTIONS
         if options := sorted(default | words.get("Mount options", set())):
             return (
@@ -103,13 +98,11 @@ class Ext4(FileSystem, facts.Ext4):
         return f"{space.f_bfree}|{space.f_ffree}"
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        """As FileSystem.free_space."""
         from fsage.host.evidence import ext4  # not part of root's helper
 
         return ext4.of_mount(device, mount, counting)
 
     def free_space_unmounted(self, device: str, counting: Counting) -> Store:
-        """As FileSystem.free_space_unmounted; it may be mounted too."""
         from fsage.host.evidence import ext4
 
         return ext4.of_device(device, counting)

@@ -1,9 +1,9 @@
 """XFS.
 
-How much it gives a file at a time is set by the extent size hint of a directory and the mount option allocsize. The
-hint (xfs(5), xfs_io(8) `extsize`; FS_IOC_FSGETXATTR in <linux/fs.h>) rounds every allocation of the files that are made
-below, direct writes as well as buffered ones; allocsize is what is set aside beyond the end of a file that is written
-through the cache (Documentation/admin-guide/xfs.rst). Both together leave no write out.
+Two settings say how much XFS gives a file at a time: the extent size hint of a directory, and the mount option
+allocsize. The hint rounds every allocation of the files that are made below, direct and buffered (xfs(5), xfs_io(8)
+`extsize`; FS_IOC_FSGETXATTR in <linux/fs.h>). allocsize is what XFS reserves beyond the end of a file that is written
+through the cache (Documentation/admin-guide/xfs.rst). Both together cover every write.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class ExchangeRange(Mover):
     wants = "it wants Linux 6.10 and a file system made with exchange-range (mkfs.xfs -i exchange=1, xfsprogs 6.10)"
 
     def move(self, descriptor: int, donor: int, part: Range) -> None:
-        """As Mover.move."""
         begin, end = part
         size = os.fstat(descriptor).st_size
         for offset in range(begin, end, COPY_BYTES):
@@ -57,19 +56,17 @@ class ExchangeRange(Mover):
             os.pwrite(donor, data, offset)
         os.ftruncate(donor, min(end, size))
         os.fsync(donor)
-        asked = EXCHANGE.pack(donor, 0, begin, begin, min(end, size) - begin, DSYNC)
-        fcntl.ioctl(descriptor, XFS_IOC_EXCHANGE_RANGE, asked)
+        call = EXCHANGE.pack(donor, 0, begin, begin, min(end, size) - begin, DSYNC)
+        fcntl.ioctl(descriptor, XFS_IOC_EXCHANGE_RANGE, call)
 
 
 class ExtentSize(Preallocation):
     """The extent size hint of every directory, and allocsize: a power of two from 64 KiB to 1 GiB."""
 
     def option(self, size_bytes: int) -> str:
-        """As the kernel lists it in /proc/self/mounting."""
         return f"allocsize={size_bytes >> 10}k" if size_bytes else ""
 
     def words(self, size_bytes: int) -> str:
-        """As Preallocation.words."""
         return f"extsize={size_bytes} {self.option(size_bytes)}" if size_bytes else "none"
 
     def size_at(self, mount: Path) -> int:
@@ -89,7 +86,7 @@ class ExtentSize(Preallocation):
         finally:
             os.close(descriptor)
         if (hint := self.size_at(directory)) != size_bytes:
-            raise Failure(f"{directory}: asked for an extent size hint of {size_bytes} bytes, reads back {hint}")
+            raise Failure(f"{directory}: requested an extent size hint of {size_bytes} bytes, reads back {hint}")
 
     def directories(self, mount: Path) -> list[Path]:
         """Where files are made: the root of a store and what is below, but not fsage's own notes, which are small."""
@@ -104,7 +101,6 @@ class ExtentSize(Preallocation):
         ]
 
     def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
-        """As Preallocation.in_place."""
         hints = {self.size_at(directory) for mount in mounts for directory in self.directories(mount)}
         sizes = [[option for option in line.split(",") if option.startswith("allocsize=")] for line in options]
         return hints == {size_bytes} and all(
@@ -120,31 +116,29 @@ class Xfs(FileSystem, facts.Xfs):
     preallocation = ExtentSize()
 
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
-        """As FileSystem.make_command. -f passes over our own last file system; a mounted device is still refused."""
+        # -f overwrites fsage's own last file system; mkfs still refuses a mounted device
         return ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"]
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
-        """As FileSystem.restoring: what `xfs_metadump` wrote."""
         return [["xfs_mdrestore", image, raw], ["xfs_repair", "-n", "-f", raw], ["xfs_admin", "-f", "-U", fs_uuid, raw]]
 
     def superblock(self, raw: str) -> list[str]:
-        """As FileSystem.superblock."""
         return ["xfs_db", "-r", "-f", "-c", "sb 0", "-c", "print logstart rblocks", raw]
 
     def why_more_than_itself(self, superblock: str) -> str | None:
-        """As FileSystem.why_more_than_itself (xfs_db(8)); XFS keeps no mount options."""
+        # Fields as xfs_db(8) prints them; XFS keeps no mount options in its superblock.
         fields = dict(re.findall(r"^(logstart|rblocks) = (\d+)$", superblock, re.MULTILINE))
         if fields.get("logstart", "0") == "0":
             return "an external log (logstart is 0), which is on another device"
         return None if fields.get("rblocks") == "0" else "a real-time section (rblocks), which is on another device"
 
     def settle(self, mount: Path) -> None:
-        """Have it free what it keeps beyond the ends of files, and wait until it has freed what was deleted.
+        """Have XFS free the blocks beyond the ends of files, and wait until it has freed all deleted files.
 
-        Files that grew in several writes keep blocks for the next one until they are evicted, or for five minutes
-        (speculative preallocation, Documentation/admin-guide/xfs.rst); a state is not to change then. What was deleted
-        it frees in the background, a sync or not. statfs(2) hurries it without waiting; it is done when the free space
-        has stood still for a while.
+        A file that grew in several writes keeps blocks for the next write until it is evicted, or for five minutes
+        (speculative preallocation, Documentation/admin-guide/xfs.rst). A state must not change then. XFS frees deleted
+        files in the background, with or without a sync. statfs(2) starts that without waiting for it. It has ended when
+        the free space does not change for five looks.
         """
         descriptor = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -165,13 +159,11 @@ class Xfs(FileSystem, facts.Xfs):
         return f"{space.f_bfree}|"
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        """As FileSystem.free_space."""
         from fsage.host.evidence import xfs  # not part of root's helper
 
         return xfs.of_mount(mount, counting)
 
     def free_space_unmounted(self, device: str, counting: Counting) -> Store:
-        """As FileSystem.free_space_unmounted."""
         from fsage.host.evidence import xfs
 
         if stat.S_ISBLK(os.stat(device).st_mode) and not mounting.exclusive(device):
@@ -183,11 +175,11 @@ class Xfs(FileSystem, facts.Xfs):
         return [entry.name for entry in os.scandir(path.parent) if re.fullmatch(r"\.fsr[0-9]+", entry.name)]
 
     def risk(self, point: str) -> str | None:
-        """As FileSystem.risk.
+        """Why a crash while files are defragmented may cost the file system; None where it may not.
 
-        Seen on Linux 6.18, with files of more extents than an inode holds: after xfs_fsr the log holds the exchange of
-        two B+trees, and recovery stops at the temporary file's inode ("Metadata corruption detected at
-        xfs_dinode_verify"). With reverse mapping the kernel exchanges extents in another way, and recovers.
+        Seen on Linux 6.18, with files of more extents than an inode holds. After xfs_fsr the log holds the exchange of
+        two B+trees. Recovery stops at the temporary file's inode ("Metadata corruption detected at xfs_dinode_verify").
+        With reverse mapping the kernel exchanges extents in another way, and recovers.
         """
         fd = os.open(point, os.O_RDONLY)
         try:
@@ -197,9 +189,8 @@ class Xfs(FileSystem, facts.Xfs):
         if struct.unpack_from("=L", geometry, 92)[0] & XFS_FSOP_GEOM_FLAGS_RMAPBT:
             return None
         return (
-            f"{point} is an XFS without rmapbt: if this machine crashes or loses power meanwhile, or before the log "
-            "is written back (a minute of idleness, or an unmount), it may not mount again without `xfs_repair -L` "
-            "(seen on Linux 6.18)"
+            f"{point} is an XFS without rmapbt: after a crash it may not mount again without `xfs_repair -L` (seen on "
+            "Linux 6.18). The risk ends when the log is written back: after a minute of idleness, or by an unmount"
         )
 
 

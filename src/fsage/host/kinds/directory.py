@@ -35,17 +35,16 @@ class Offer(NamedTuple):
 
 
 class Directory(Target, facts.Directory):
-    """A directory on a file system that is other people's too, and of which nothing is known."""
+    """A directory on a shared file system, of which nothing is known."""
 
     below: str | None = None
-    """The file system that it is on, where that is known."""
+    """The type of the file system below, where it is known."""
     threads = 1
-    """How many at a time delete files."""
+    """Threads that delete files."""
     why_no_free_space = "the target is a directory: its file system is not its own"
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
-        """As Target.lacking."""
         missing = []
         if not os.access(parent := space.existing(spec["directory"]), os.W_OK):
             missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
@@ -55,16 +54,14 @@ class Directory(Target, facts.Directory):
 
     @classmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
-        """As Target.create."""
         claim = files.read_json(declaration.home_of(spec) / "claim.json")
         frozen.refuse(claim or {}, spec)
         if claim is None:
-            calibrate.room(spec, cls.offer(spec).capacity_bytes)  # too little is refused before anything is made
+            calibrate.room(spec, cls.offer(spec).capacity_bytes)  # refuse a target that is too small at once
         return directories.create(spec, check)
 
     @classmethod
     def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
-        """As Target.remove."""
         return directories.remove(spec, check, released)
 
     @classmethod
@@ -74,14 +71,13 @@ class Directory(Target, facts.Directory):
 
     @staticmethod
     def identity(place: Path) -> dict[str, object]:
-        """What tells a directory from others. Raises FileNotFoundError."""
+        """What identifies the directory. Raises FileNotFoundError."""
         return directories.identity(place)
 
     @classmethod
     def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
-        """As Target.claim_new."""
         place = Path(spec["directory"])
-        directories.create(spec, check=True)  # refuses what is not ours to take
+        directories.create(spec, check=True)  # refuses a directory that holds anything else
         if not place.is_dir():
             raise Refusal(f"{place} does not exist; create the target first: ansible-playbook fsage.fsage.local_target")
         offer = cls.offer(spec)
@@ -119,7 +115,6 @@ class Directory(Target, facts.Directory):
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        """As Target.take_back."""
         if not claim:
             return []
         place = Path(claim["stores"][0]["directory"])
@@ -137,7 +132,6 @@ class Directory(Target, facts.Directory):
         return [f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")]
 
     def open(self) -> None:
-        """As Target.open."""
         self.verify()
         privilege.unavailable_because()  # a helper of another version is refused before anything is measured
 
@@ -146,7 +140,7 @@ class Directory(Target, facts.Directory):
         directories.verify(self.mounts[0], self.claim, self.identity)
 
     def format(self) -> None:
-        """As Target.format: it is only emptied."""
+        """Empty the directory: its file system stays. Raises Refusal, Failure."""
         self.verify()
         self.take(self.mounts[0] / "measured")
         self.empty()
@@ -156,16 +150,13 @@ class Directory(Target, facts.Directory):
         directories.clear(self.mounts[0], keep_mark=True)
 
     def limits(self) -> Limits:
-        """As Target.limits."""
         return Shared(self.mounts[0], self.capacity_bytes)
 
     def free(self, mount: Path) -> Free:
-        """As Target.free: the file system is other people's too, so that nothing of it counts."""
-        stat = os.statvfs(mount)
+        stat = os.statvfs(mount)  # others write here too, so no count repeats exactly
         return Free(stat.f_bfree * stat.f_frsize)
 
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
-        """As Target.free_space."""
         return Store(self.filesystem, {}, {}, without(OF_DEVICE, self.why_no_free_space))
 
 

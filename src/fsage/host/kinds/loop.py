@@ -42,7 +42,6 @@ class Loop(Target, facts.Loop):
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
-        """As Target.lacking."""
         missing, room_bytes = list[str](), dict[str, int]()
         if why := capabilities.why_no_loops():
             missing.append(why)
@@ -64,7 +63,6 @@ class Loop(Target, facts.Loop):
 
     @classmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
-        """As Target.create."""
         return images.make(spec, request, check, cls._attach_again)
 
     @classmethod
@@ -74,7 +72,7 @@ class Loop(Target, facts.Loop):
         frozen.refuse(target.claim, spec)
         disks = [*map(images.whole, noted["images"]), *seek.disks(target.home)]
         attached = sum(len(loops.devices_of(disk)) for disk in disks)
-        if target.claim["status"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
+        if target.claim["status"] != "claimed" or attached == spec["stores"]:  # `claim` itself finishes a half claim
             return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": noted["images"]}
         if not check:
             target.attach()
@@ -83,12 +81,10 @@ class Loop(Target, facts.Loop):
 
     @classmethod
     def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
-        """As Target.remove."""
         return images.delete(spec, check, released)
 
     @classmethod
     def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
-        """As Target.claim_new."""
         capabilities.need_loops(spec["name"])
         made, home = images.known_images(spec, None), declaration.home_of(spec)
         if not made or any(image["status"] != "written" for image in made):
@@ -103,7 +99,7 @@ class Loop(Target, facts.Loop):
             )
         for image in made:
             loops.verify(images.whole(image))
-        calibrate.room(spec, sum(image["bytes"] for image in made))  # refuses what cannot be before it begins
+        calibrate.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once
         if why := models.why_refused(spec["device_model"]):
             raise Refusal(f"target {spec['name']} is not claimed: {why}")
         if check:
@@ -134,7 +130,7 @@ class Loop(Target, facts.Loop):
         return {"changed": True, "msg": f"claimed {spec['name']}: {claim.words(target)}", "claim": target.claim}
 
     def set_up(self) -> None:
-        """From a claim that is begun to one that is whole: device model, file systems, capacity, calibration."""
+        """Complete a claim: choose the device model, make the file systems, measure capacity and amount."""
         declared, stores = self.spec["device_model"], len(self.devices)
         raw: dict[str, Any] = claim.no_backing()
         if declared or self.spec["amount_mib"] is None:
@@ -149,7 +145,7 @@ class Loop(Target, facts.Loop):
         self.make()
         try:
             self.model_in_place()
-        except Refusal as why:  # found out only after a controller was moved
+        except Refusal as why:  # this shows only after a controller was moved
             undo(self.home)
             self.claim["device_model"] = models.none(str(why))
         stats = claim.measure_empty(self)
@@ -162,14 +158,12 @@ class Loop(Target, facts.Loop):
 
     @classmethod
     def begun(cls, spec: Spec) -> bool:
-        """As Target.begun."""
         home = declaration.home_of(spec)
         attached = any(loops.devices_of(image) for image in images.all_of(spec, None))
         return attached or bool(journal.entries(journal.path_of(home))) or left_over()
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        """As Target.take_back."""
         proof, all_images = list[str](), images.all_of(spec, claim)
         for image in all_images:
             for device in loops.devices_of(image):
@@ -196,11 +190,9 @@ class Loop(Target, facts.Loop):
 
     @property
     def allocator_reset(self) -> str:
-        """As Target.allocator_reset: as declared."""
         return self.spec["allocator_reset"]
 
     def open(self) -> None:
-        """As Target.open."""
         capabilities.need_loops(self.name)
         for store in self.claim["stores"]:
             places.check(Path(store["image"]).parent)
@@ -211,43 +203,35 @@ class Loop(Target, facts.Loop):
         self.model_in_place()
 
     def limits(self) -> Limits:
-        """As Target.limits: the file systems' own end."""
-        return Limits()
+        return Limits()  # nobody else uses these file systems: they end where the claim does
 
     def free(self, mount: Path) -> Free:
-        """As Target.free."""
         stat = os.statvfs(mount)
         return Free(stat.f_bfree * stat.f_frsize, self.made_of.counted(stat))
 
     @property
     def why_unwatched(self) -> str | None:
-        """As Target.why_unwatched."""
         why = capabilities.obstacle(capabilities.FANOTIFY)
         return why.reason if why else None
 
     def settle(self, wrong: Wrong = nothing) -> None:
-        """As Target.settle."""
         for mount in self.mounts:
             self.made_of.settle(mount)
 
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
-        """As Target.free_space."""
         return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
 
     @property
     def layout_unavailable_because(self) -> str | None:
-        """As Target.layout_unavailable_because."""
         if len(self.mounts) == 1:
             return None
         return f"target {self.name} has {len(self.mounts)} stores: a layout is copied onto one (stores: 1)"
 
     def laid_space(self, counting: Counting = ONCE) -> Store:
-        """As Target.laid_space: its only one."""
         return self.free_space(0, counting)
 
     @property
     def frees_parts(self) -> bool:
-        """As Target.frees_parts."""
         return self.made_of.frees_parts
 
     def format(self) -> None:
@@ -265,7 +249,10 @@ class Loop(Target, facts.Loop):
         self.make()
 
     def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, Any]:
-        """As Target.restore. Until it is there whole, the claim has a format under way: killed, that is finished."""
+        """Put the file system of a metadata image in the place of the target's own.
+
+        Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system.
+        """
         if len(self.devices) > 1:
             raise Failure(f"target {self.name}: an image is restored onto a target with one store")
         [(store, device, point)] = self.stores()
@@ -284,8 +271,10 @@ class Loop(Target, facts.Loop):
         filesystems.verify(filesystem, device, store["uuids"][-1], point)
         if taken := sorted({".fsage", "filler", "measured"} & set(os.listdir(point))):
             mounting.unmount(point)
-            raise Failure(f"the file system in {image.name} has {', '.join(taken)} of its own, where fsage makes them")
-        os.chown(point, 0, 0)  # its root was somebody's
+            raise Failure(
+                f"the file system in {image.name} already has {', '.join(taken)} in its root, where fsage makes its own"
+            )
+        os.chown(point, 0, 0)  # the root directory belonged to a user of the original
         os.chmod(point, 0o755)
         del store["uuids"][:-1]
         self.save()
@@ -316,7 +305,7 @@ class Loop(Target, facts.Loop):
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
             self.stamp(index)
             settable = self.made_of.preallocation
-            if settable and settable.size_at(point) != self.preallocation_bytes:  # made anew
+            if settable and settable.size_at(point) != self.preallocation_bytes:  # the file system is new
                 settable.give(point, self.preallocation_bytes)
 
     def identify(self) -> None:
@@ -334,7 +323,7 @@ class Loop(Target, facts.Loop):
                     f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
                 )
         if unfinished:
-            # Nothing is on it yet, and mkfs itself may have been cut short: made again, not trusted.
+            # Nothing is on it yet, and mkfs itself may have been killed: make it again.
             for store, device, point in self.stores():
                 if mounting.mounted_at(point):
                     mounting.unmount(point)

@@ -34,13 +34,12 @@ class Lustre(Directory, facts.Lustre):
 
     @property
     def lustre(self) -> LustreSpec:
-        """What it is on."""
+        """The block `lustre` of its declaration."""
         assert self.spec["lustre"] is not None
         return self.spec["lustre"]
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
-        """As Target.lacking."""
         room_bytes: dict[str, int] = {}
         lacking = [f"{tool}: install the Lustre client" for tool in PROGRAMS if not shutil.which(tool)]
         missing = list(lacking)
@@ -56,40 +55,35 @@ class Lustre(Directory, facts.Lustre):
 
     @classmethod
     def refuse_to_create(cls, spec: Spec, claimed: bool) -> None:
-        """As Target.refuse_to_create."""
         mount = lustre.mount_of(spec).point  # refuses where another file system would get it
         if not claimed:
             lustre.refuse_second(mount)
 
     @classmethod
     def offer(cls, spec: Spec) -> Offer:
-        """As Directory.offer."""
         client = lustre.inspect(spec)
         return Offer(client.capacity_bytes, client.mount, client.alone, client.noted)
 
     @staticmethod
     def identity(place: Path) -> dict[str, object]:
-        """As Directory.identity: its FID."""
+        """The directory's FID, which is the same on every client."""
         return dict(lustre.identity(place))
 
     def begin(self, mount: Path) -> None:
-        """As Directory.begin."""
         lustre.mark(mount, self.claim)
         lustre.prepare(self.mounts[0], self.lustre)
         self.stamp(0)
 
     def confirm(self, mount: Path) -> None:
-        """As Directory.confirm."""
         lustre.mark_anew(mount, self.claim)
 
     @classmethod
     def claimed_elsewhere(cls, spec: Spec) -> Claim | None:
-        """As Target.claimed_elsewhere: by the mark in the root of the file system."""
+        """The claim that the mark in the root of the file system holds."""
         return lustre.claim_of(spec)
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        """As Target.take_back."""
         proof = super().take_back(spec, claim)
         if claim and spec["lustre"]:
             home = Path(spec["home"]) / spec["name"]
@@ -98,59 +92,49 @@ class Lustre(Directory, facts.Lustre):
         return proof
 
     def mount_options(self) -> list[str]:
-        """As Target.mount_options: of the client's mount."""
         return [lustre.mount_of(self.spec).options]
 
     def verify(self) -> None:
-        """As Directory.verify, and that the file system is as it was claimed."""
+        """`Refusal` unless directory and file system are those that were claimed."""
         lustre.verify(self.spec, self.claim)
 
     def empty(self) -> None:
-        """As Directory.empty, with proof that the objects are gone too."""
+        """Delete what fsage made, and wait until the OSTs have freed its objects. Raises Failure."""
         lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.sync_servers)
 
     @property
     def why_unwatched(self) -> str | None:
-        """As Target.why_unwatched."""
         return "a client of Lustre does not see what others do"
 
     def settle(self, wrong: Wrong = nothing) -> None:
-        """As Target.settle."""
         for mount in self.mounts:
             space.await_frees(mount, self.sync_servers, wrong)
 
     def limits(self) -> Limits:
-        """As Target.limits: of each OST."""
         return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.sync_servers)
 
     def free(self, mount: Path) -> Free:
-        """As Target.free: without what servers keep for themselves, which the capacity of a claim leaves out too."""
-        osts = space.osts(mount)
+        osts = space.osts(mount)  # `available`: without the servers' reserve, as the capacity of the claim
         return Free(sum(ost.available_bytes for ost in osts), None, space.used(osts))
 
     @property
     def tolerance_bytes(self) -> int:
-        """As Target.tolerance_bytes, as declared."""
         return self.lustre["tolerance_mib"] << 20
 
     def sync_servers(self) -> int | None:
-        """As Target.sync_servers."""
         return servers.sync(self.lustre["fsname"], self.servers)
 
     def why_no_extents(self, error: OSError) -> str:
-        """As Target.why_no_extents."""
         return f"{super().why_no_extents(error)}; Lustre gives it for files of one stripe only"
 
     def osts(self, answers: Sequence[Any]) -> list[dict[str, object]]:
-        """As Target.osts."""
         return osts.every(self, list(answers))
 
     @property
     def layout_unavailable_because(self) -> str | None:
-        """As Target.layout_unavailable_because."""
         if not lustre.laid_ost(self.lustre):
             return (
-                f"target {self.name}: a layout is copied onto one OST, and its server is asked what is free there: "
+                f"target {self.name}: a layout is copied onto one OST, and its server tells what is free there: "
                 "declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"
             )
         if not self.state_known:
@@ -158,37 +142,30 @@ class Lustre(Directory, facts.Lustre):
         return None
 
     def laid_space(self, counting: Counting = ONCE) -> Store:
-        """As Target.laid_space: of the OST on which all of its files lie, by its server."""
+        """The free space of the OST that has all of the target's files, as its server reads it."""
         if not (ost := lustre.laid_ost(self.lustre)):
             raise Failure(str(self.layout_unavailable_because))
         return servers.free_space(self.lustre, ost, counting)
 
     def fullness(self) -> dict[str, object]:
-        """As Target.fullness."""
         return {"osts": osts.fullness(self)}
 
     def tune(self, wanted: Mapping[str, object], noted: dict[str, object], check: bool) -> tuple[bool, list[str]]:
-        """As Target.tune: the client's parameters."""
         return tunables.tune(self.lustre["fsname"], wanted, noted, check)
 
     def untune(self, path: Path, kept: str, check: bool) -> list[str]:
-        """As Target.untune."""
         return tunables.put_back(self.lustre["fsname"], path, check)
 
     def spread(self, folder: Path) -> None:
-        """As Target.spread."""
         stripes.set_on(folder, {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
 
     def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
-        """As Target.make_folders."""
         stripes.make_folders(self, notes)
 
     def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, object]:
-        """As Target.placement."""
         return stripes.of_striped(self, files, notes)
 
     def verify_fillers(self) -> None:
-        """As Target.verify_fillers."""
         stripes.verify_fillers(self)
 
 

@@ -73,7 +73,6 @@ class Osts(Limits):
         self.promised[path] = size, _held(path)
 
     def allocated(self, path: Path) -> None:
-        """As Limits.given."""
         self.promised.pop(path, None)
 
     def _outstanding(self) -> dict[int, int]:
@@ -103,7 +102,7 @@ class Osts(Limits):
         return min(left_bytes, len(on) * max(0, each))
 
     def freed(self) -> None:
-        """As Limits.freed: some seconds later."""
+        """Some seconds later."""
         space.await_frees(self.mount, self.sync)
 
 

@@ -1,4 +1,4 @@
-"""What the target's layout is: a cheap fingerprint for every cell, the whole digest once a visit."""
+"""What the target's layout is: a cheap fingerprint for every cell, a digest of all extents twice a session."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from fsage.model.observation import Extents
 
 
 def fingerprint(target: Target, sample: Sample | None = None) -> dict[str, Any]:
-    """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
+    """Names, inodes, sizes, blocks and mtimes of all filler files, with the free space of every store.
 
-    A `sample` is told of each file.
+    Each file is added to `sample`. Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes",
+    "counted" (Free.counted by store), "seconds"}, on Lustre also "osts", the used bytes of each OST.
 
-    Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "counted" (Free.counted by store),
-    "seconds"}, on Lustre also "osts", the used bytes of each. btrfs' statfs lags behind its transactions, and a plain
-    directory's file system belongs to others too: there free space does not count. On Lustre it does, but not
-    to the byte (lustre.space.as_left).
+    Free space is no part of the hash on btrfs, whose statfs lags behind its transactions, nor on a directory, where
+    others write too. On Lustre it is compared with a tolerance (lustre.space.as_left).
     """
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
@@ -61,10 +60,10 @@ def fingerprint(target: Target, sample: Sample | None = None) -> dict[str, Any]:
 
 
 def digest(mounts: list[Path]) -> dict[str, Any]:
-    """Where every filler file lies: {"hash", "files", "extents", "seconds"}.
+    """A digest of the extents of every filler file: {"hash", "files", "extents", "seconds"}.
 
-    The same hash means the same layout instance, extent by extent. A file system that cannot say (no
-    FIEMAP) gives the hash None, and under "error" what it said.
+    The same hash means the same layout instance, extent by extent. A file system without FIEMAP gives the hash None,
+    and its OSError under "error".
     """
     began = time.monotonic()
     whole = hashlib.blake2b(digest_size=16)
@@ -83,10 +82,10 @@ def digest(mounts: list[Path]) -> dict[str, Any]:
 
 
 def layout_of(files: list[Path], mounts: list[Path]) -> Extents | None:
-    """How measured files lie: FileLayouts.summary, digest, and where on the device (0 first block, 1 last).
+    """The layout of measured files: FileLayouts.summary, digest, and position on the device (0 first block, 1 last).
 
-    `mean_position` and `position_sd` are the mean and the standard deviation of the places of their bytes. None where
-    the file system cannot say.
+    `mean_position` and `position_sd`: mean and standard deviation of the positions of all bytes. Returns None where the
+    file system has no FIEMAP.
     """
     whole = hashlib.blake2b(digest_size=16)
     layouts = FileLayouts(os.statvfs(mounts[0]).f_frsize)
@@ -101,22 +100,22 @@ def layout_of(files: list[Path], mounts: list[Path]) -> Extents | None:
                 middle, own = (piece.physical + piece.length / 2) / size_bytes, piece.length / size_bytes
                 total += piece.length
                 weighted += piece.length * middle
-                squares += piece.length * (middle**2 + own**2 / 12)  # as many bytes at each place of an extent
+                squares += piece.length * (middle**2 + own**2 / 12)  # bytes spread evenly over the extent
     except OSError:
         return None
     mean = weighted / total if total else None
-    measured: Any = {
+    placed: Any = {
         **layouts.summary(),
         "mean_position": mean,
         "position_sd": None if mean is None else math.sqrt(max(0.0, squares / total - mean**2)),
         "digest": whole.hexdigest(),
     }
-    lie: Extents = measured
-    return lie
+    result: Extents = placed
+    return result
 
 
 def _device_bytes(path: Path) -> int:
-    """Of the block device that a file is on; where it is on none of its own, as on btrfs, of its file system."""
+    """Size of the block device below a file, or of its file system where sysfs knows no such device (btrfs)."""
     number = os.stat(path).st_dev
     try:
         sectors = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/size").read_text(encoding="ascii")

@@ -14,10 +14,10 @@ from fsage.model.evidence.store import SCHEMA
 
 
 def layout(target: Target, osts: Sequence[dict[str, object]] = ()) -> dict[str, object]:
-    """How free space and filler files lie on every store: {"schema", "seconds", "stores": [Store.summary]}.
+    """The layout of free space and filler files on every store: {"schema", "seconds", "stores": [Store.summary]}.
 
-    What cannot be told is absent, with the reason. The caller has synchronised the target. On Lustre `osts` are the
-    first stores, as their servers saw them; the last one has the files.
+    What cannot be read is absent, with the reason. The caller has synchronised the target. On Lustre the first stores
+    are `osts`, as their servers read them, and the last one has the files.
     """
     began = time.monotonic()
     stores = list(osts)

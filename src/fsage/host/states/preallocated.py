@@ -1,4 +1,4 @@
-"""Whether the servers have the preallocation that a step leaves the pieces to."""
+"""Whether the servers have the preallocation that a step relies on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fsage.model.structure import Step
 
 
 def verify_step(target: Target, request: Request, step: Step) -> None:
-    """`Refusal` unless the servers' preallocation is what a step that leaves the pieces to them asks for."""
+    """`Refusal` unless the servers preallocate as much as the step needs to lay out its files."""
     from fsage.host.remote.remote_hosts import Hosts, inventory_of  # whose agents import this module's users
 
     wanted = step.server_preallocation_bytes()
@@ -24,8 +24,8 @@ def verify_step(target: Target, request: Request, step: Step) -> None:
     size = read(noted["asked"]).size_bytes if noted else None
     if not noted or (size != wanted and "table" not in noted["asked"]):
         raise Refusal(
-            f"target {target.name}: the state's files are laid out by the servers, in pieces of {size_words(wanted)}, "
-            f"and tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
+            f"target {target.name}: the servers lay out the state's files in pieces of {size_words(wanted)}, and "
+            f"tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
             f"tune_prealloc_size={size_words(wanted)} first"
         )
     hosts = inventory_of(request)

@@ -1,8 +1,8 @@
-"""A look at a part of the files of a state, where the kernel does not tell what others do to them.
+"""A check of a sample of a state's files, where the kernel does not report what others do to them.
 
-While all files are looked at, some are drawn and kept in memory with what was seen, however many there are in all.
-Later a part of these is looked at again, each time another; and every directory, which tells of files that were made,
-deleted, renamed or replaced. A file whose content alone was changed is missed as long as it is not among them.
+While all files are examined, some are drawn at random and kept in memory with their stat. Later each check examines
+another part of these, and every directory. A directory shows files that were made, deleted, renamed or replaced. A file
+that was changed in place is missed until it is in the part that is examined.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SIZE = 256
-"""Files of one look: some milliseconds."""
+"""Files that one check examines: some milliseconds."""
 LOOKS = 64
-"""As many different looks as are kept; then they begin anew."""
+"""Number of parts that are kept; then the first is examined again."""
 
 Seen = tuple[int, int, int, int]
 """Of a file: inode, size, blocks, and when it was written last (ns)."""
 
 
 def seen(stat: os.stat_result) -> Seen:
-    """What of a file tells that it is as it was."""
+    """The fields of a stat that change when a file changes."""
     return stat.st_ino, stat.st_size, stat.st_blocks, stat.st_mtime_ns
 
 
 class Sample:
-    """What was drawn of the files that `add` was told of, and their directories (`freeze`)."""
+    """A sample of all files that were added (`add`), and their directories (`freeze`)."""
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
@@ -37,7 +37,7 @@ class Sample:
         self._next = 0
 
     def add(self, path: str, state: Seen) -> None:
-        """Tell of one more file: it is kept with the same chance as every other (Vitter 1985, algorithm R)."""
+        """Add a file. Each is kept with the same chance (Vitter 1985, algorithm R)."""
         self.files += 1
         if len(self._kept) < SIZE * LOOKS:
             self._kept.append((path, state))
@@ -45,7 +45,7 @@ class Sample:
             self._kept[place] = (path, state)
 
     def freeze(self, mounts: Iterable[Path]) -> None:
-        """Note the directories, when all files were told of; no file is taken from now on."""
+        """Note the directories, when all files were added."""
         self._draw.shuffle(self._kept)
         tops = [mount / "filler" for mount in mounts if (mount / "filler").is_dir()]
         folders = [*tops, *(Path(entry.path) for top in tops for entry in os.scandir(top) if entry.is_dir())]
@@ -53,11 +53,11 @@ class Sample:
 
     @property
     def unseen_share(self) -> float:
-        """The share of the files that one look leaves out: the chance to miss one that was changed in place."""
+        """The share of the files that one check leaves out: the chance to miss a file that was changed in place."""
         return max(0.0, 1 - SIZE / self.files) if self.files else 0.0
 
     def differs(self) -> bool:
-        """Whether a directory, or a file of the next look, is not as it was."""
+        """Whether a directory, or a file of the next part, changed."""
         looked = self._kept[self._next : self._next + SIZE]
         self._next = (self._next + SIZE) % max(1, len(self._kept))
         if self._next < SIZE:

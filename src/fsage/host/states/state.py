@@ -1,6 +1,6 @@
-"""Bringing a target into a state: what is still to be done, and doing it step by step.
+"""Building a state on a target: which steps are missing, and doing them one by one.
 
-The verbs are declarative ("be in state X") and look at the target first, so each may be given again.
+The verbs are declarative ("be in state X") and examine the target first, so each may be given again.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Result = dict[str, object]
 
 
 def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
-    """The steps that lead from `done` to `steps`, or None when only an empty target can get there.
+    """The steps that lead from `done` to `steps`, or None when the target must be emptied first.
 
-    The last step done may be a smaller one of the kind that comes next, which goes on from there.
+    The last step of `done` may be a smaller one of the kind that comes next, which then continues it.
     """
     done, steps = list(done), list(steps)
     if done == steps[: len(done)]:
@@ -52,10 +52,10 @@ def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
 
 
 def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | None]:
-    """The target's token, if it has one, and why its state cannot be believed, if so: never for both None.
+    """The target's token, or None, and why its state cannot be trusted, or None; never both None.
 
-    A measurement that was killed leaves measured files behind: they are removed and the layout is compared
-    in full. `whole` compares in full in any case. What a cell changed of the device, and did not put back, is put back.
+    A measurement that was killed leaves measured files behind: they are removed, and the layout is compared in full.
+    `whole` compares in full in any case. Settings that a killed cell left on the device are restored.
     """
     mount = target.mounts[0]
     now = token.read(mount)
@@ -76,14 +76,14 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
     if why := differs(target, now, print_now):
         return now, f"the target was changed since epoch {now.epoch}: {why}"
     if (whole or interrupted) and digest(target.mounts)["hash"] != now.digest:
-        return now, f"the files lie elsewhere than at epoch {now.epoch} (extent digest)"
+        return now, f"the extents of the files are not those of epoch {now.epoch} (extent digest)"
     if interrupted:
         now = token.changed(mount, now, status=READY)
     return now, None
 
 
 def differs(target: Target, now: Token, seen: Mapping[str, Any]) -> str | None:
-    """What of the fingerprint that was `seen` is not as the token `now` has it; None when all is."""
+    """How a fingerprint (`seen`) differs from that in the token `now`; None when it does not."""
     if seen["hash"] != now.fingerprint:
         return (
             f"{seen['files']} files with {seen['free_bytes']} bytes free, where {now.files} and {now.free_bytes} "
@@ -95,7 +95,7 @@ def differs(target: Target, now: Token, seen: Mapping[str, Any]) -> str | None:
 
 
 def remove_measured(target: Target, now: Token | None = None) -> None:
-    """Delete what a cell left and wait until the blocks are free: on Lustre, until the OSTs are as the token has them.
+    """Delete a cell's files and wait until their blocks are free: on Lustre, until the OSTs hold what the token says.
 
     Raises Failure.
     """
@@ -110,9 +110,9 @@ def remove_measured(target: Target, now: Token | None = None) -> None:
 
 
 def settle(target: Target, wrong: Wrong = nothing) -> None:
-    """Make the file systems' books final: flush data, metadata and deferred frees, of ours only.
+    """Complete the accounting of the target's file systems: flush data, metadata and deferred frees.
 
-    On Lustre until `wrong` has nothing to say about the OSTs. Raises Failure.
+    On Lustre wait until `wrong` finds nothing wrong with the OSTs. Raises Failure.
     """
     for mount in target.mounts:
         caches.flush(mount)
@@ -120,9 +120,9 @@ def settle(target: Target, wrong: Wrong = nothing) -> None:
 
 
 def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step | None]:
-    """The token, and the next step when it is of `kind`. Raises Refusal when there is no way on from where it is."""
+    """The token, and the next step when it is of `kind`. Raises Refusal where no step leads to the requested state."""
     now, why = inspect(target)
-    if now and (step := goes_on(now, request)):
+    if now and (step := resumable_step(now, request)):
         return now, step if kind in (None, step.kind) else None
     what = kind or "apply a step to"
     if why or not now:
@@ -130,18 +130,18 @@ def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step
     rest = rest_of(now.done, request["steps"])
     if rest is None:
         raise Refusal(
-            f"cannot {what} target {target.name}: from its state {now.state!r} the state {request['state']!r} is "
-            "reached only by way of an empty target; run scrub.yml with the same request first"
+            f"cannot {what} target {target.name}: from its state {now.state!r} only an empty target leads to state "
+            f"{request['state']!r}; run scrub.yml with the same request first"
         )
     return now, rest[0] if rest and kind in (None, rest[0].kind) else None
 
 
-def goes_on(now: Token, request: Request) -> Step | None:
-    """The step that was interrupted, where it is done to its end and not begun again from an empty target; else None.
+def resumable_step(now: Token, request: Request) -> Step | None:
+    """The interrupted step, where it is resumed and not begun again from an empty target; else None.
 
-    So it is where several clients had begun it, for one that is lost must not cost the others' work. They make their
-    files at the same time, so that the layout is another each time; what one client alone makes is always the same,
-    and would not be if it were made in two goes.
+    A step that several clients had begun is resumed: one lost client must not cost the work of the others. They make
+    their files at the same time, so the layout differs each time anyway. The layout that one client alone makes is
+    always the same, but not if the step is done in two parts.
     """
     if now.status != BUILDING or now.clients < 2 or request.get("reuse", "nested") != "nested":
         return None
@@ -154,8 +154,8 @@ def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
     target = opened(spec, request)
     with held(target.home, request):
         now, why = inspect(target, whole=True)
-        if now and (step := goes_on(now, request)):
-            return {"changed": False, "msg": f"target {target.name}: {step.kind} goes on"}
+        if now and (step := resumable_step(now, request)):
+            return {"changed": False, "msg": f"target {target.name}: {step.kind} resumes"}
         rest, at = (None, "") if why or not now else (rest_of(now.done, request["steps"]), now.state)
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
             return {"changed": False, "msg": f"target {target.name} is at {at!r}; {len(rest)} steps to do"}
@@ -177,23 +177,23 @@ def empty(target: Target, why: str) -> None:
 
 
 def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> Token:
-    """Take the target's evidence and write the token that says it is in state `name`."""
+    """Collect the target's evidence and write the token of state `name`."""
     mount = target.mounts[0]
-    if not all((store / "measured").is_dir() for store in target.mounts):  # as on a file system that was restored
+    if not all((store / "measured").is_dir() for store in target.mounts):  # on a file system that was restored
         remove_measured(target)  # the directory takes a block, which belongs to the state
-    if not token.path_of(mount).exists():  # its blocks belong to the empty state
+    if not token.path_of(mount).exists():  # the token's blocks belong to the empty state
         token.write(mount, now)
     settle(target, _accounted(target, now))
-    lie, books = digest(target.mounts), _books(target)
-    if not target.own_stores and books["held_bytes"] > target.capacity_bytes:
+    extents, accounts = digest(target.mounts), _accounts(target)
+    if not target.own_stores and accounts["held_bytes"] > target.capacity_bytes:
         raise Failure(
-            f"the files of target {target.name} hold {books['held_bytes']} bytes, and its claim allows "
+            f"the files of target {target.name} hold {accounts['held_bytes']} bytes, and its claim allows "
             f"{target.capacity_bytes}; scrub.yml empties it"
         )
     notes = {key: value for key, value in now.notes.items() if key != "digest"}
-    if "error" in lie:
-        why = target.why_no_extents(lie["error"])
-        notes["digest"] = {"absent": f"{why}: where its files lie is not compared, only names, sizes and free space"}
+    if "error" in extents:
+        why = target.why_no_extents(extents["error"])
+        notes["digest"] = {"absent": f"{why}: extents are not compared, only names, sizes and free space"}
     ready = Token(
         claim=target.claim["id"],
         status=READY,
@@ -203,17 +203,17 @@ def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> 
         target=target.name,
         state=name,
         done=tuple(done),
-        digest=lie["hash"],
-        extents=lie["extents"],
+        digest=extents["hash"],
+        extents=extents["extents"],
         achieved=tuple(structure.achieved(done, target.capacity_bytes)),
         notes=notes,
-        **books,
+        **accounts,
     )
     return token.write(mount, ready)
 
 
 def _accounted(target: Target, now: Token) -> Wrong:
-    """On Lustre what the OSTs must hold: what the last token has, more or less by what our files have changed."""
+    """What the OSTs of Lustre must hold: the sum in the last token, changed by as much as fsage's files have."""
     if now.osts is None:
         return nothing
     caches.flush(target.mounts[0])
@@ -221,7 +221,7 @@ def _accounted(target: Target, now: Token) -> Wrong:
     return space.in_all(sum(now.osts.values()) - now.held_bytes + ours, target.tolerance_bytes)
 
 
-def _books(target: Target) -> dict[str, Any]:
+def _accounts(target: Target) -> dict[str, Any]:
     prints = fingerprint(target)
     kept = ("files", "bytes", "held_bytes", "free_bytes", "osts")
     return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
@@ -243,7 +243,7 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
 
 
 def work(spec: Mapping[str, object], request: Request, step: Step, shard: Shard = ALONE) -> Result:
-    """Do one host's shard of the announced step. Raises Failure as soon as another run has taken the target over."""
+    """Do one host's shard of the announced step. Raises Failure as soon as another run holds the target."""
     kind = step.kind
     target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
@@ -257,17 +257,17 @@ def work(spec: Mapping[str, object], request: Request, step: Step, shard: Shard 
         looked: list[Stamp] = []
 
         def check_lease() -> None:
-            # The token tells it to the shards on all hosts, the lease to the one on the launcher before it is changed.
-            # This is asked for each file, so both are read only where they were written since.
+            # The token tells the shards on all hosts that another run holds the target. On the launcher the lease
+            # tells it earlier. This runs for each file, so both are read only after they were written.
             nonlocal looked
             if looked == (stamps := [stamp(path) for path in noted]):
                 return
             looked = stamps
             if token.read(target.mounts[0]) != now or lost(target.home, request):
-                raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
+                raise Failure(f"{kind} stopped: another run took target {target.name} while it was at work")
 
         done = making.work(step, target, list(now.done), shard, check_lease)
-        if done.notes:  # of a step that is not sharded, so that nobody else looks at the token now
+        if done.notes:  # only steps without shards have notes, so nobody else reads the token now
             token.changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
         return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
 
@@ -301,7 +301,7 @@ def end(spec: Mapping[str, object], request: Request, step: Step) -> Result:
 
 
 def diagnose(spec: Mapping[str, object], request: Request, check: bool) -> Result:
-    """What the target is and what the request's state still needs; changes nothing of its structure."""
+    """What the target is, and which steps the request's state still needs; changes nothing of its structure."""
     target = opened(spec, request)
     with held(target.home, request):
         now, why = inspect(target, whole=True)
@@ -320,9 +320,9 @@ def diagnose(spec: Mapping[str, object], request: Request, check: bool) -> Resul
 
 
 def evidence(spec: Mapping[str, object], request: Request, check: bool) -> Result:
-    """Evidence of the state that the target is in, its layout among it; Refusal when it is not the request's.
+    """Evidence of the request's state, with the layout; Refusal when the target is in another state.
 
-    On Lustre the request holds under `osts` what the servers saw (the verb `osts`).
+    On Lustre the request has the servers' answers to the verb `osts` under `osts`.
     """
     target = opened(spec, request)
     with held(target.home, request):
@@ -343,7 +343,7 @@ def evidence(spec: Mapping[str, object], request: Request, check: bool) -> Resul
 
 
 def layout_record(target: Target, now: Token) -> Layout:
-    """The part of an observation that says in which layout it was taken."""
+    """The part of an observation that describes the layout."""
     return {
         "digest": now.digest,
         "filler_files": now.files,

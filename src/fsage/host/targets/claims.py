@@ -1,9 +1,9 @@
-"""Reading what this host keeps of a target, its claim and its images, and believing it only where it was written.
+"""Reading the claim and the images of a target from its home, and trusting them only on the host that wrote them.
 
-A loop target is of one host, so that its notes name that host: a copy of them elsewhere, or a home that several hosts
-share, would have another host's devices and images taken for ours. The home of a directory or a Lustre target may be
-shared by its clients. What a claim of these names is proved each time by the target itself: the directory's identity
-and the mark in it, on Lustre also the mark of the file system.
+One host has a loop target, so its notes name that host. Otherwise, where a home is copied or shared, another host's
+devices and images would be taken for this one's. The clients of a directory or a Lustre target may share its home. What
+their claim says is verified each time on the target: by the directory's identity and the mark in it, on Lustre also by
+the mark in the root of the file system.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ KEPT = "database"
 
 
 def here() -> Here:
-    """What names this host in its notes: its name, and a digest of its machine-id (machine-id(5)) where it has one."""
+    """The host's name, and a digest of its machine-id (machine-id(5)) where it has one, for its notes."""
     named: Here = {"host": os.uname().nodename}
     with contextlib.suppress(OSError):
-        # As machine-id(5) asks: what is passed on is a digest of it that is of this application alone.
+        # machine-id(5) wants it confidential: an application publishes a digest of its own only.
         named["machine"] = hashlib.sha256(b"fsage " + MACHINE_ID.read_bytes().strip()).hexdigest()[:16]
     return named
 
 
 def read(home: Path) -> Claim | None:
-    """The claim of the target whose home this is, or None. `Refusal` where it was written on another host."""
+    """The claim in a target's home, or None. Raises Refusal where another host wrote it."""
     noted: Claim | None = _believed(home / "claim.json")
     return noted
 
 
 def images(home: Path) -> Images | None:
-    """The images that were made for it, or None. `Refusal` where another host noted them."""
+    """The noted images in a target's home, or None. Raises Refusal where another host wrote them."""
     noted: Images | None = _believed(home / "images.json")
     return noted
 
 
 def _believed(path: Path) -> Any:
     noted, ours = files.read_json(path), here()
-    # Only targets of one host have images, and these name no kind.
+    # Only targets of one host have images, and a note of images names no kind.
     of_one_host = noted and ("kind" not in noted or kinds.named(noted["kind"]).of_one_host)
     if of_one_host and {key: noted.get(key) for key in ours} != ours:
         written = (
             " ".join(str(noted[key]) for key in ("host", "machine") if noted.get(key)) or "a host that is not named"
         )
         raise Refusal(
-            f"{path} was written on {written}, and this is {' '.join(map(str, ours.values()))}; it is believed only "
-            "there, and nothing was touched. Release the target there. If the file was copied here, remove it; if the "
-            "home is shared by several hosts, declare one on each host's own disk as fsage_target.home"
+            f"{path} was written on {written}, and this host is {' '.join(map(str, ours.values()))}: it counts only "
+            "there, and nothing was touched. Release the target there. If the file was copied here, remove it. If "
+            "several hosts share the home, declare one on each host's own disk as fsage_target.home"
         )
     return noted

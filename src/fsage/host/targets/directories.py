@@ -1,4 +1,4 @@
-"""A plain directory as a target, for where there is no root.
+"""A plain directory as a target, for users without root.
 
 It has a budget instead of a capacity, and nothing is known of the file system's state.
 """
@@ -24,7 +24,7 @@ SHARE_OF_FREE = 0.10
 
 
 def create(spec: Spec, check: bool) -> dict[str, Any]:
-    """Make the directory, which must not exist, be empty, or be this target's already."""
+    """Make the directory. Raises Refusal where it exists, unless it is empty or this target's already."""
     place = Path(spec["directory"])
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         raise Refusal(f"{place}: not a directory; declare another fsage_target.directory")
@@ -55,7 +55,7 @@ def remove(spec: Spec, check: bool, released: dict[str, Any]) -> dict[str, Any]:
         except OSError:
             return {
                 "changed": released["changed"],
-                "msg": f"left {place}: others have put something in it",
+                "msg": f"left {place}: it holds files that are not fsage's",
                 "proof": proof,
                 "left": [str(place)],
             }
@@ -64,18 +64,18 @@ def remove(spec: Spec, check: bool, released: dict[str, Any]) -> dict[str, Any]:
 
 
 def take(place: Path) -> None:
-    """Have root own, again, what a user was given in one of our directories."""
+    """Make root the owner again of a directory that was given to a user."""
     if os.path.lexists(place):
         os.lchown(place, 0, 0)
 
 
 def budget_bytes(spec: Spec) -> int:
-    """What this target may use: the declared budget, at most a tenth of the free space."""
+    """Bytes that this target may use: the declared budget, at most a tenth of the free space."""
     return int(min(spec["budget_gib"] * GIB, SHARE_OF_FREE * space.free_bytes(spec["directory"])))
 
 
 def identity(place: Path) -> dict[str, Any]:
-    """What tells a directory from others on this host."""
+    """The device and inode numbers of a directory."""
     stat = os.lstat(place)
     return {"dev": stat.st_dev, "ino": stat.st_ino}
 
@@ -98,20 +98,20 @@ def verify(place: Path, claim: Claim, identify: Callable[[Path], dict[str, Any]]
     mark = files.read_json(place / ".fsage/claim.json")
     if not mark or mark.get("id") != claim["id"]:
         raise Refusal(
-            f"{place}/.fsage/claim.json does not name claim {claim['id']}: somebody else's, or altered; "
-            "nothing was touched"
+            f"{place}/.fsage/claim.json does not name claim {claim['id']}: it belongs to another claim, or was "
+            "changed; nothing was touched"
         )
 
 
 def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
-    """Remove our own trees in `place`; what others have put there stays and is returned."""
+    """Remove fsage's own trees in `place`; names of all other entries, which stay, are returned."""
     inside = [m.point for m in mounting.mounts() if Path(place) in Path(m.point).parents]
     if inside:
-        raise Refusal(f"{inside[0]} is mounted inside {place}; unmount it: what is below it is not fsage's to remove")
+        raise Refusal(f"{inside[0]} is mounted inside {place}: fsage does not delete below a mount; unmount it")
     trees = [name for name in OURS if os.path.lexists(place / name)]
     with contextlib.ExitStack() as open_now:
         top = open_now.enter_context(places.opened(place))
-        # All are opened, and judged, before anything is removed: what is put in their place later is not what is open.
+        # All trees are opened and judged before anything is removed: what is put in their place later is not touched.
         trees_open = {name: open_now.enter_context(places.inside(top, name, place / name)) for name in trees}
         for name in trees:
             if name != ".fsage":
@@ -119,7 +119,7 @@ def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
                 places.remove_emptied(top, place / name)
         if ".fsage" in trees:
             for entry in os.listdir(trees_open[".fsage"]):
-                if entry != "claim.json":  # which goes last: without it nothing here could be told to be ours
+                if entry != "claim.json":  # it is removed last: without it nothing shows that the rest is fsage's
                     places.remove_in(trees_open[".fsage"], place / ".fsage" / entry)
             if not keep_mark:
                 files.remove(place / ".fsage/claim.json")
@@ -128,7 +128,7 @@ def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
 
 
 def anything_ours(place: Path) -> bool:
-    """Whether any tree of fsage's is there; an empty `.fsage` is the last trace of a release."""
+    """Whether a tree of fsage's is there. An empty `.fsage`, which a killed release may leave, is removed."""
     with contextlib.suppress(OSError):
         (place / ".fsage").rmdir()
     return any(os.path.lexists(place / name) for name in OURS)

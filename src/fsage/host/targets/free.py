@@ -1,4 +1,4 @@
-"""What is free on a target's stores, and whether what was deleted is free again."""
+"""The free space of a target's stores, and whether deleted files have freed theirs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import NamedTuple
 
 
 class Free(NamedTuple):
-    """The free space of a store: what of it repeats exactly while nobody writes, and of Lustre used bytes by OST."""
+    """The free space of a store.
+
+    `counted`: counts that repeat exactly while nobody writes, as text; None where none do. `osts`: on Lustre the used
+    bytes of each OST.
+    """
 
     bytes: int
     counted: str | None = None
@@ -15,7 +19,7 @@ class Free(NamedTuple):
 
 
 class Ost(NamedTuple):
-    """One OST; `available_bytes` is what clients may still write, which leaves out the reserve of ldiskfs."""
+    """One OST; `available_bytes` is what clients may still write, without the reserve of ldiskfs."""
 
     name: str
     number: int
@@ -25,9 +29,9 @@ class Ost(NamedTuple):
 
 
 Wrong = Callable[[Sequence[Ost]], list[str]]
-"""What is wrong with OSTs as they are now: sentences; none when all is as it should be."""
+"""Gives a sentence for each OST that does not hold what it should; none when all do."""
 
 
 def nothing(now: Sequence[Ost]) -> list[str]:
-    """Of what was deleted nothing is known."""
+    """Find nothing wrong: for callers that do not know what the OSTs should hold."""
     return []

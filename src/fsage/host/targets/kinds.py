@@ -1,6 +1,7 @@
-"""What a host does with each kind of target (fsage.model.kinds) before there is one.
+"""What a host does with each kind of target (fsage.model.kinds) before a target is opened.
 
-Each is a module of fsage.host.kinds, found by its name, with `TARGET`, a class of fsage.host.targets.target.Target.
+A kind is a module of fsage.host.kinds, found by its name, with `TARGET`, a subclass of
+fsage.host.targets.target.Target.
 """
 
 from __future__ import annotations
@@ -17,38 +18,38 @@ from fsage.model.target import Spec
 PACKAGE = "fsage.host.kinds"
 
 Result = dict[str, Any]
-"""What a verb answers: changed, msg, and more."""
+"""The answer of a verb: changed, msg, and more."""
 
 
 class Lacking(NamedTuple):
-    """What a host lacks for a kind of target, a sentence each, and what room it has: bytes by directory."""
+    """What a host lacks for a kind of target, a sentence each, and its free bytes by directory."""
 
     missing: list[str]
     room_bytes: dict[str, int]
 
 
 class Kind(model.Kind):
-    """What is done with a kind of target, before it is opened and after."""
+    """A kind of target: what can be done before one is opened, and after."""
 
     @classmethod
     @abstractmethod
     def lacking(cls, spec: Spec) -> Lacking:
-        """What this host lacks to hold such a target; changes nothing."""
+        """What this host lacks to hold a target of this kind; changes nothing."""
 
     @classmethod
     def refuse_to_create(cls, spec: Spec, claimed: bool) -> None:
-        """`Refusal` where it cannot be made, before other hosts are asked; `claimed`: this host knows of a claim."""
+        """Raise Refusal where it cannot be made, before other hosts are reached. `claimed`: this host has a claim."""
         return
 
     @classmethod
     @abstractmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
-        """Make what is claimed then; idempotent. Raises Refusal, Failure."""
+        """Make what a claim needs, such as images; idempotent. Raises Refusal, Failure."""
 
     @classmethod
     @abstractmethod
     def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
-        """Delete what `create` made, and only that, of a target that was `released` just now."""
+        """Delete what `create` made, and only that. `released`: the answer of the release just before."""
 
     @classmethod
     @abstractmethod
@@ -57,18 +58,18 @@ class Kind(model.Kind):
 
     @classmethod
     def claimed_elsewhere(cls, spec: Spec) -> Claim | None:
-        """The claim as the target itself has it, for hosts on which `claim` was not run."""
+        """The claim that the target itself holds, for hosts on which `claim` was not run; or None."""
         return None
 
     @classmethod
     def begun(cls, spec: Spec) -> bool:
-        """Whether something is to be taken back although there is no claim."""
+        """Whether `take_back` has something to do although there is no claim."""
         return False
 
     @classmethod
     @abstractmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        """Remove what is fsage's from the target; a sentence for each thing that is proved to be gone."""
+        """Remove what is fsage's from the target; a sentence for each thing that was verified to be gone."""
 
 
 def named(name: Any) -> type[Kind]:

@@ -1,4 +1,4 @@
-"""One holder: a run holds a target from its first change to its end, and each command locks it while it works."""
+"""One holder: a run holds a target's lease from its first change to its end, and each command locks the target."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
 
 NOTE = "lease.json"  # in a target's home
-PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go
-BELIEVED_S = 900.0  # a holder on another machine, whose process cannot be looked up, counts as alive so long
-RENEW_S = 60.0  # so often a command that works long says that its run is alive
+PATIENCE_S = 20.0  # a killed run's last command notices within a second and unlocks
+BELIEVED_S = 900.0  # a holder on another machine counts as alive so long after it renewed its lease
+RENEW_S = 60.0  # how often a long command renews the lease of its run
 
 
 def machine() -> str:
-    """Within what a process number names a process: this boot and this namespace of process numbers."""
+    """The scope in which a process number is unique: this boot, and this namespace of process numbers."""
     return f"{boot_id()}/{os.stat('/proc/self/ns/pid').st_ino}"
 
 
@@ -37,14 +37,14 @@ def start_of(pid: int) -> int | None:
 
 
 def alive(holder: Mapping[str, Any]) -> bool:
-    """Whether the run that holds a lease still goes on."""
+    """Whether the run that holds a lease is still running."""
     if holder.get("machine") == machine():
         return start_of(holder["pid"]) == holder["pid_start"]
     return holder["host"] != socket.gethostname() and time.time() - holder["renewed"] < BELIEVED_S
 
 
 class Held(Refusal):
-    """Another run holds the target; `holder` says which, for whoever asks and can look its process up."""
+    """Another run holds the target; `holder` is its lease, for a caller that can look its process up."""
 
     def __init__(self, message: str, holder: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -52,13 +52,13 @@ class Held(Refusal):
 
 
 def dead_here(holder: Mapping[str, Any]) -> bool:
-    """Whether a holder's process was one of this machine's, and is gone; `holder` may be another host's answer."""
+    """Whether a holder's process ran on this machine and has ended; `holder` may be another host's answer."""
     pid = holder.get("pid")
     return holder.get("machine") == machine() and type(pid) is int and start_of(pid) != holder.get("pid_start")
 
 
 def describe(holder: Mapping[str, Any]) -> str:
-    """Who holds: run, process, host, since when, doing what."""
+    """The holder as text: run, process, host, since when, with which command."""
     return (
         f"run {holder['run']} (process {holder['pid']} on {holder['host']}, since {holder['since']}: "
         f"{holder['command']})"
@@ -67,17 +67,17 @@ def describe(holder: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def _changing(home: Path) -> Iterator[Path]:
-    """The lease's file, to be read and then written by one process at a time.
+    """The lease's file, locked, so that one process at a time reads and writes it.
 
-    Who only waits for the target changes it too; without this, the command of a run that has gone could write what it
-    had read over the lease of the run that took its place.
+    Without the lock, the command of a killed run could write what it had read over the lease of the next run: a command
+    that only waits for the target changes the lease too.
     """
     with locked(home / "lease.lock"):
         yield home / NOTE
 
 
 def refuse_if_held(home: Path, request: Asker) -> None:
-    """Raises Refusal when another living run than the request's holds the target. Nothing is taken.
+    """Raise Refusal when another living run than the request's holds the target. The lease is not taken.
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
     """
@@ -93,7 +93,10 @@ def refuse_if_held(home: Path, request: Asker) -> None:
 
 
 def take(home: Path, request: Asker) -> dict[str, Any] | None:
-    """Note the request's run as the holder; return what was noted. Raises Refusal naming another living run."""
+    """Note the request's run as the holder; the lease, or None for a request without a run.
+
+    Raises Refusal where another living run holds the target, and names it.
+    """
     with _changing(home) as path:
         refuse_if_held(home, request)
         holder = request.get("holder")
@@ -105,7 +108,7 @@ def take(home: Path, request: Asker) -> dict[str, Any] | None:
 
 
 def drop(home: Path, request: Asker) -> bool:
-    """Give the lease back when the request's run holds it."""
+    """Remove the lease if the request's run holds it; whether it did."""
     holder = request.get("holder")
     with _changing(home) as path:
         current = read_json(path)
@@ -131,9 +134,9 @@ def held(home: Path, request: Asker, shared: bool = False) -> Iterator[dict[str,
     try:
         deadline = time.monotonic() + PATIENCE_S
         while not lock(descriptor, shared):
-            take(home, request)  # another living run's command: refuse at once; any other is to stop (Watch)
+            take(home, request)  # refuses where another living run has the lock; a killed run's command stops (Watch)
             if time.monotonic() > deadline:
-                drop(home, request)  # or a run that now ends would seem to hold the target
+                drop(home, request)  # else this run, which ends now, would seem to hold the target
                 raise Refusal(
                     f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s: "
                     f"{holders.describe(descriptor)} holds {home / 'lock'}; nothing was touched"
@@ -145,16 +148,16 @@ def held(home: Path, request: Asker, shared: bool = False) -> Iterator[dict[str,
 
 
 class Orphaned(Exception):
-    """The run for which we work has gone."""
+    """The run for which this command works has ended."""
 
 
 class Watch:
-    """Tells whether those for whom this command works are still there.
+    """Tells whether the run for which a command works is still there.
 
-    Ansible runs its commands in sessions of their own: a signal to the run's process group does not reach
-    them. So a command that works long looks for itself: at the run that holds the lease, at its parent, and at the
-    lease. Who takes that while we work may do so (another run in the place of a killed one, or our run, whose job was
-    cancelled, with its next) and waits for us to stop.
+    Ansible runs its commands in sessions of their own, so a signal to the run's process group does not reach them. A
+    long command therefore looks at three things: the run that holds the lease, its own parent, and the lease. Another
+    process may take the lease meanwhile, and then waits until this command stops. It may be a run in the place of a
+    killed one, or the next job of the same run after one that was cancelled.
     """
 
     def __init__(self, home: Path, request: Asker, lease: dict[str, Any] | None) -> None:
@@ -165,7 +168,7 @@ class Watch:
         self.holder = holder if holder and holder.get("machine") == machine() else None
 
     def orphaned(self) -> bool:
-        """True once the holder or the parent process has gone, or the lease is another's. Else renews the lease."""
+        """Whether the holder or the parent process has ended, or another has the lease. If not, renew the lease."""
         if os.getppid() != self.parent:
             return True
         if self.holder is not None and start_of(self.holder["pid"]) != self.holder["pid_start"]:

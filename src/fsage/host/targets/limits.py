@@ -1,4 +1,4 @@
-"""What a target may still be given: as much as its claim allows, and as others leave on what it shares with them."""
+"""How much more a target's files may take: the rest of its claim, and on a shared file system what others leave."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fsage.model.filler import SLACK_BYTES
 
 
 class Limits:
-    """Of a file system of its own, which ends where the target's claim does."""
+    """The limits of a target with file systems of its own, which are as large as its claim."""
 
     slack_bytes = 0
-    """What is kept of the capacity."""
+    """Bytes of the capacity that stay free."""
 
     def take(self, size: int, path: Path, spread: int) -> None:
         """Note that a file is given so many bytes more, in `spread` stripes (0: as declared). Raises Failure."""
@@ -21,22 +21,19 @@ class Limits:
         """Note that the file has what was taken for it."""
 
     def left(self) -> int | None:
-        """What of the file system below is the target's; None where all of it is. Raises Failure."""
+        """Bytes that the target may still take of the file system below; None: all of it. Raises Failure."""
         return None
 
     def most(self, path: Path, left_bytes: int) -> int:
-        """What a file can be given at once, where `left_bytes` of the capacity are left. Raises Failure.
-
-        The file system knows best what it needs for itself.
-        """
-        return free_bytes(path) - SLACK_BYTES
+        """Bytes that a file can be given at once, where `left_bytes` of the capacity are left. Raises Failure."""
+        return free_bytes(path) - SLACK_BYTES  # by the file system's own count: it knows what it needs for itself
 
     def freed(self) -> None:
-        """Wait until what a file was cut by is free. Raises Failure."""
+        """Wait until the blocks that a truncated file lost are free. Raises Failure."""
 
 
 class Shared(Limits):
-    """Of a directory: as much as its budget stays free for others."""
+    """The limits of a directory: as many bytes as its budget stay free for others."""
 
     slack_bytes = SLACK_BYTES
 
@@ -44,15 +41,13 @@ class Shared(Limits):
         self.place, self.capacity_bytes = place, capacity_bytes
 
     def left(self) -> int:
-        """As Limits.left."""
         return free_bytes(self.place) - self.capacity_bytes
 
     def most(self, path: Path, left_bytes: int) -> int:
-        """As Limits.most."""
         return min(left_bytes, self.left())
 
 
 def free_bytes(place: Path) -> int:
-    """What a user may still write on the file system that holds `place`."""
+    """Bytes that a user may still write on the file system that holds `place`."""
     stat = os.statvfs(place)
     return stat.f_bavail * stat.f_frsize

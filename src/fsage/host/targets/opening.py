@@ -1,4 +1,4 @@
-"""Opening a target: what was claimed, verified, is ready for use, or nothing was touched."""
+"""Opening a target: the claimed target is verified and ready for use, or nothing was touched."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fsage.model.hosts import Asker, servers_of
 
 
 def open_target(declared: Mapping[str, object]) -> Target:
-    """The claimed target, its devices attached, mounted, and verified with the kernel by identity and UUID.
+    """The claimed target: devices attached, mounted, and verified with the kernel by identity and UUID.
 
-    What a killed command left is finished or undone first. Anything that is not exactly what was claimed is a
-    `Refusal`, and nothing has been touched then.
+    What a killed command left is completed or undone first. Raises Refusal for anything that is not exactly what was
+    claimed; nothing has been touched then.
     """
     spec = declaration.complete(declared)
     home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
@@ -45,31 +45,32 @@ def open_target(declared: Mapping[str, object]) -> Target:
 
 
 def opened(spec: Mapping[str, object], request: Asker, anywhere: bool = False) -> Target:
-    """The target of the request, verified, for a command of its own. Raises Refusal.
+    """The target of the request, verified, for a command that holds no lease yet. Raises Refusal.
 
-    The lease comes first: to open mounts what is not mounted, and a run that holds the target may just mount it anew.
+    The lease is checked first. Opening mounts what is not mounted, and the run that holds the target may have unmounted
+    it to mount it anew.
     """
     lease.refuse_if_held(declaration.home_of(declaration.complete(spec)), request)
     return verified(spec, request, anywhere)
 
 
 def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False) -> Target:
-    """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
+    """The target, verified, with the claim that the request was made for. Raises Refusal.
 
-    Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.
+    The lease is on the host that claimed the target. Hosts that know the claim from the target alone need `anywhere`.
     """
     target = open_target(spec)
     if not anywhere and not (target.home / "claim.json").exists():
         raise Refusal(
-            f"target {target.name} was claimed on {target.claim['host']} and not on {os.uname().nodename}: here its "
-            "files are only populated and fragmented. Nothing was touched; name that host first in group clients"
+            f"target {target.name} was claimed on {target.claim['host']}, and this is {os.uname().nodename}, which may "
+            f"only populate and fragment. Nothing was touched; name {target.claim['host']} first in group clients"
         )
     target.servers = servers_of(request)
     target.inputs = request.get("inputs", {})
     if request.get("claim") not in (None, target.claim["id"]):
         raise Refusal(
             f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "
-            "claim, and nothing was touched. `fsage claim` fetches the new one; records of the old one were taken on "
-            "what may be another image, another amount: set them aside before you go on"
+            "claim, and nothing was touched. `fsage claim` fetches the new claim. Records of the old claim may be of "
+            "another image or another amount: quarantine them before you continue"
         )
     return target

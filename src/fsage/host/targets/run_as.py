@@ -1,4 +1,4 @@
-"""Who runs what is measured: `run_as` of the target where the agent is root, else the agent's own user."""
+"""The user who runs the measured commands: `run_as` of the target where the agent is root, else the agent's own."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from fsage.model.target import Spec
 
 
 def user(spec: Spec) -> pwd.struct_passwd | None:
-    """The user whom root becomes for what is measured; None: nobody else than who we are. Raises Refusal."""
+    """The account that root takes for measured commands; None: no other than the present one. Raises Refusal."""
     name, host = spec["run_as"], os.uname().nodename
     if name is None:
         return None
     try:
         account = pwd.getpwnam(name)
     except KeyError:
-        raise Refusal(f"fsage_target.run_as is {name!r}, whom {host} does not know; nothing was touched") from None
+        raise Refusal(f"fsage_target.run_as is {name!r}, and {host} has no such user; nothing was touched") from None
     if os.geteuid() not in (0, account.pw_uid):
-        raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot become him")
+        raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot run commands as it")
     return account if os.geteuid() == 0 else None
 
 
 def unavailable_because(spec: Spec) -> str | None:
-    """Why this host cannot measure as that user; None when it can."""
+    """Why this host cannot measure as the target's user; None when it can."""
     try:
         user(spec)
     except Refusal as why:
@@ -33,6 +33,6 @@ def unavailable_because(spec: Spec) -> str | None:
 
 
 def uid(spec: Spec) -> int:
-    """His number. Raises Refusal."""
+    """The numeric user id that measures. Raises Refusal."""
     account = user(spec)
     return account.pw_uid if account else os.geteuid()

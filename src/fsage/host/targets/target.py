@@ -1,4 +1,4 @@
-"""A target: what its kind is asked before there is one, and an opened one, which is the one that was claimed."""
+"""A target that was claimed: what verbs and steps may do with it, whatever its kind."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Target(Kind):
         self.home: Path = declaration.home_of(spec)
         self.mounts: list[Path] = [Path(store["mount"]) for store in claim["stores"]]
         self.devices: list[str] = []
-        self.notes: list[str] = []  # what opening it had to do
-        self.servers: list[Host] = []  # of Lustre, as the request has them: they are made to free what went
-        self.watch: FileWatch | None = None  # of a visit, where the kernel can tell what others do
-        self.inputs: dict[str, str] = {}  # what steps need beside what they say, as the request has it, by its name
+        self.notes: list[str] = []  # what opening the target changed, a sentence each
+        self.servers: list[Host] = []  # the servers of Lustre, from the request: they free what was deleted
+        self.watch: FileWatch | None = None  # of a session, where the kernel can report what others do
+        self.inputs: dict[str, str] = {}  # texts that steps need, such as layouts, from the request, by name
 
     @property
     def capacity_bytes(self) -> int:
-        """Free bytes of the empty target, as the claim has them."""
+        """Free bytes of the empty target, from the claim."""
         return int(self.claim["capacity_bytes"])
 
     @property
     def uid(self) -> int:
-        """Who runs what is measured. Raises Refusal."""
+        """The user id that runs the measured commands. Raises Refusal."""
         return run_as.uid(self.spec)
 
     @property
@@ -59,22 +59,22 @@ class Target(Kind):
         return run_as.user(self.spec)
 
     def as_user(self) -> list[str]:
-        """The front of a command that is measured as `run_as`; empty where that is who we are. Raises Refusal."""
+        """The words before a command that `run_as` runs; none where that is the present user. Raises Refusal."""
         if not (user := self._user):
             return []
         words = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups"]
         return [*words, "env", f"HOME={user.pw_dir}", f"USER={user.pw_name}", f"LOGNAME={user.pw_name}"]
 
     def take(self, place: Path) -> None:
-        """Take such a directory back, which lies in one of ours: what is in it is then nobody else's to change."""
+        """Make root the owner of a directory that was given (`give`), so that nobody else can change it."""
         if self._user:
             directories.take(place)
 
     def give(self, place: Path) -> None:
-        """Let whoever runs what is measured make files in this directory. Raises Refusal."""
+        """Let the user that runs the measured commands make files in this directory. Raises Refusal."""
         if not (user := self._user):
             return
-        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # it may lie in one that is his
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # he may own the directory above
         try:
             if os.fstat(descriptor).st_uid != user.pw_uid:
                 os.fchown(descriptor, user.pw_uid, user.pw_gid)
@@ -83,43 +83,43 @@ class Target(Kind):
 
     @property
     def model(self) -> Model:
-        """The device model as the claim has it."""
+        """The device model of the claim."""
         return models.claimed(self.home, self.name, self.claim)
 
     @property
     def preallocation_bytes(self) -> int:
-        """What the file system is to give a file at a time, as tune_prealloc.yml noted it; 0: as it likes."""
+        """Bytes that the file system is to give a file at a time, noted by tune_prealloc.yml; 0: its own choice."""
         noted = files.read_json(self.home / "tunables.json") or {}
         return int(noted.get("preallocation", {}).get("bytes", 0))
 
     @property
     def allocator_reset(self) -> str:
-        """`remount` or `none`: what starts the allocator from its beginning before each cell."""
+        """`remount` or `none`: how the allocator is reset before each cell."""
         return "none"
 
     def mount_options(self) -> list[str]:
-        """Options of every mount, as the kernel has them."""
+        """The options of every mount, read from the kernel."""
         lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         return [line[3] for mount in self.mounts for line in lines if line[1] == str(mount)]
 
     def queues(self) -> list[Path]:
-        """The block queues' tunables in sysfs, one folder a store."""
+        """The folder of each store's block queue in sysfs."""
         return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
 
     def charged(self) -> AbstractContextManager[None]:
-        """What is started while the block runs is measured under the device model: in its group. Raises Failure."""
+        """Put processes that start while the block runs into the device model's control group. Raises Failure."""
         return self.model.charged()
 
     def front(self, argv: Sequence[str] = ()) -> list[str]:
-        """What stands before a command that is measured as `run_as`.
+        """The words before a measured command (`as_user`); none where it reads a device itself, which root must.
 
-        What reads the device itself, past the file system, stays who we are. Raises Refusal.
+        Raises Refusal.
         """
         bare = any(device in word for device in self.devices for word in argv)
         return [] if bare else self.as_user()
 
     def model_in_place(self) -> dict[str, object] | None:
-        """The device model as read back, put in place before if it was not; or None."""
+        """Put the device model in place if it is not; what reads back, or None."""
         return self.model.put(self.devices)
 
     def save(self) -> None:
@@ -132,77 +132,77 @@ class Target(Kind):
 
     @abstractmethod
     def open(self) -> None:
-        """Verify that it is what was claimed, and have it ready for use. Raises Refusal, Failure."""
+        """Verify that the target is what was claimed, and make it ready for use. Raises Refusal, Failure."""
 
     @abstractmethod
     def format(self) -> None:
-        """Make it empty. Raises Refusal, Failure."""
+        """Empty the target. Raises Refusal, Failure."""
 
     def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, object]:
-        """Put the file system of a metadata image in the place of its own; notes of that. Raises Failure."""
-        raise Failure(f"target {self.name} is of kind {self.kind}: an image is restored onto one of kind loop alone")
+        """Replace the file system by that of a metadata image; notes of that. Raises Failure."""
+        raise Failure(f"target {self.name} is of kind {self.kind}: an image is restored only onto one of kind loop")
 
     def remount(self) -> None:
-        """Start the allocator from its beginning again, where that can be done."""
+        """Reset the allocator, where the kind of target can."""
         return
 
     @property
     def why_unwatched(self) -> str | None:
-        """Why the kernel cannot tell what others do to its file systems, all of it and nothing else; None: it can."""
-        return "its file system is others' too"
+        """Why the kernel cannot report exactly what others do to the target's file systems; None where it can."""
+        return "others use its file system too"
 
     def settle(self, wrong: Wrong = nothing) -> None:
-        """Wait until what was deleted is free; on Lustre until `wrong` has nothing to say. Raises Failure."""
+        """Wait until deleted files have freed their blocks; on Lustre until `wrong` finds nothing. Raises Failure."""
         return
 
     @abstractmethod
     def limits(self) -> Limits:
-        """What it may still be given."""
+        """How much more its files may take."""
 
     @abstractmethod
     def free(self, mount: Path) -> Free:
-        """What is free on a store."""
+        """The free space of a store."""
 
     @property
     def tolerance_bytes(self) -> int:
-        """By how much others may change the used space of each OST."""
+        """Bytes by which others may change the used space of each OST."""
         return 0
 
     def sync_servers(self) -> int | None:
-        """Have the servers commit; how many objects they have still to destroy, None where none can be asked."""
+        """Have the servers commit; how many objects they still have to destroy, None where no server answers."""
         return None
 
     @abstractmethod
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
-        """How the free space of a store lies; what cannot be told is absent, with the reason."""
+        """The layout of a store's free space; what cannot be read is absent, with the reason."""
 
     @property
     def layout_unavailable_because(self) -> str | None:
-        """Why free space cannot be laid out on it block by block; None: it can."""
+        """Why free space cannot be laid out on the target block by block; None: it can."""
         return (
             f"target {self.name} is of kind {self.kind}: a layout is copied onto one file system of fsage's own (kind "
-            "loop, stores: 1), or onto one OST (kind lustre, docs/background/replica.md)"
+            "loop, stores: 1) or onto one OST (kind lustre); see docs/background/replica.md"
         )
 
     def laid_space(self, counting: Counting = ONCE) -> Store:
-        """How free space lies on the one store where it can be laid out. Raises Failure."""
+        """The free space of the one store on which a layout can be laid out. Raises Failure."""
         raise Failure(str(self.layout_unavailable_because))
 
     @property
     def frees_parts(self) -> bool:
-        """Whether a hole that is punched into a file frees its blocks, whatever else the file still has."""
+        """Whether a hole that is punched into a file frees its blocks at once."""
         return True
 
     def why_no_extents(self, error: OSError) -> str:
-        """Why its file system does not say where its files lie."""
+        """Why the extents of its files cannot be read."""
         return f"FIEMAP: {error.strerror}"
 
     def osts(self, answers: Sequence[object]) -> list[dict[str, object]]:
-        """Its OSTs, as servers' `answers` have them (the verb `osts`): stores before those that are mounted."""
+        """The OSTs in the servers' `answers` to the verb `osts`: stores before those that are mounted."""
         return []
 
     def fullness(self) -> dict[str, object]:
-        """What evidence says beside the layout: {"osts": how full each is}, where there are such."""
+        """What evidence has beside the layout: on Lustre {"osts": how full each OST is}."""
         return {}
 
     def tune(self, wanted: Mapping[str, object], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
@@ -216,7 +216,7 @@ class Target(Kind):
         return changed, proof
 
     def untune(self, path: Path, kept: str, check: bool) -> list[str]:
-        """Put back the tunables that are noted at `path`, but for what is noted under `kept`; a sentence for each."""
+        """Restore the tunables that are noted at `path`, except what is noted under `kept`; a sentence for each."""
         noted, proof = files.read_json(path) or {}, list[str]()
         for name in sorted(set(noted) - {kept}):
             proof += queue.put_back(self.queues(), name, noted[name].get("before", ()), check)
@@ -226,27 +226,27 @@ class Target(Kind):
         return proof
 
     def spread(self, folder: Path) -> None:
-        """Have files that are made in a directory lie on all OSTs."""
+        """Stripe the files that will be made in a directory over all OSTs."""
         return
 
     def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
-        """Make the directories that a cell's files need in a state, by its notes. Raises Failure."""
+        """Make the directories that a cell's files need, by the notes of the state. Raises Failure."""
         return
 
     def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, Any] | None:
-        """On which OSTs a cell's files were put (stripes.placement); None where there are none. Raises Failure."""
+        """The OSTs that have a cell's files (stripes.placement); None for a target without OSTs. Raises Failure."""
         return None
 
     def verify_fillers(self) -> None:
-        """`Failure` where files of the structure lie on other OSTs than declared."""
+        """Raise Failure where files of the structure lie on other OSTs than declared."""
         return
 
     def stamp(self, index: int) -> None:
-        """Name target and store on the store itself; a stamp of another claim is refused."""
+        """Write target, claim and store into a mark on the store. Raises Refusal where another claim's mark is."""
         path = self.mounts[index] / ".fsage/claim.json"
         mark = {"target": self.name, "id": self.claim["id"], "store": index}
         mark_now = files.read_json(path)
         if mark_now is None:
             files.write_json(path, mark)
         elif mark_now != mark:
-            raise Refusal(f"{path} names {mark_now}, not {mark}: somebody else's file system; nothing was touched")
+            raise Refusal(f"{path} names {mark_now}, not {mark}: another claim's file system; nothing was touched")

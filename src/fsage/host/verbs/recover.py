@@ -40,7 +40,7 @@ def recover(declared: Mapping[str, object], request: Request, check: bool) -> di
 
 
 def put_back(home: Path) -> list[str]:
-    """The same for whoever holds the target."""
+    """Put back all that the journal names, for a caller that holds the target; a sentence for each thing."""
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
         proof = undo(home, cleanup.OF_A_CELL)

@@ -49,7 +49,6 @@ class LargestFirst(Placement):
     says = "the largest free extents first"
 
     def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
-        """As Placement.pieces."""
         left, pieces = size_bytes, 0.0
         for extents in free:
             if extents.bytes >= left:
@@ -81,7 +80,6 @@ class ByRequest(Placement):
         self.says = f"{request_bytes >> 20} MiB at a time, in any free extent that holds them"
 
     def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
-        """As Placement.pieces."""
         request = min(self.request_bytes, 1 << (size_bytes - 1).bit_length())
         first = _held(request, free)
         if size_bytes <= first.used:

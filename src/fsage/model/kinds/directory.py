@@ -17,12 +17,10 @@ class Directory(Kind):
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:
-        """As Kind.destroys."""
         return f"files that fsage made in {spec['directory']}; nothing else there is touched"
 
     @classmethod
     def disturbs(cls, spec: Spec, other: Spec) -> str | None:
-        """As Kind.disturbs."""
         ours, theirs = Path(spec["directory"]).resolve(), Path(other["directory"]).resolve()
         if ours != theirs and ours not in theirs.parents and theirs not in ours.parents:
             return None

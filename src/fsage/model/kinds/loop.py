@@ -16,12 +16,10 @@ class Loop(Kind):
 
     @classmethod
     def laid_bytes(cls, claim: Claim) -> int | None:
-        """As Kind.laid_bytes."""
         return claim["stores"][0]["image_id"]["bytes"]
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:
-        """As Kind.destroys."""
         made = f"{'the' if claimed else 'a new'} image of up to {spec['size_gib']} GiB"
         return f"all that is in {made} below {spec['image_dir'] or 'the roomiest place'}; no device or file of others"
 

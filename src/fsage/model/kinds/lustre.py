@@ -31,17 +31,15 @@ class Lustre(Kind):
 
     @classmethod
     def complete(cls, spec: dict[str, object]) -> None:
-        """As Kind.complete: the key `lustre`."""
+        """The key `lustre`."""
         spec["lustre"] = _complete(spec)
 
     @classmethod
     def laid_bytes(cls, claim: Claim) -> int | None:
-        """As Kind.laid_bytes."""
         return claim["lustre"].get("device_bytes")
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:
-        """As Kind.destroys."""
         declared = spec["lustre"]
         assert declared is not None
         capacity = declared["capacity_gib"]
@@ -53,7 +51,6 @@ class Lustre(Kind):
 
     @classmethod
     def disturbs(cls, spec: Spec, other: Spec) -> str | None:
-        """As Kind.disturbs."""
         if _name(spec) != _name(other):
             return None
         return f"is on the same file system as {spec['name']} ({_name(spec)})"

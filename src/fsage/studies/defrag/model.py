@@ -28,7 +28,6 @@ class FragmentedFile(Step):
         return whole_mib(self.percent, capacity_bytes)
 
     def writes_bytes(self, capacity_bytes: int) -> int:
-        """As Step.writes_bytes."""
         return self.file_bytes(capacity_bytes)
 
     def expect(self, files: Files, capacity_bytes: int) -> None:

@@ -36,7 +36,7 @@ class ContendedFiles(Step):
         return whole_mib(self.percent, capacity_bytes)
 
     def writes_bytes(self, capacity_bytes: int) -> int:
-        """As Step.writes_bytes: of the three that are read."""
+        """Of the three that are read."""
         return 3 * self.file_bytes(capacity_bytes)
 
     def between_bytes(self, size: int) -> int:
@@ -78,7 +78,6 @@ class Sqlite(Step):
         return whole_mib(self.percent, capacity_bytes)
 
     def writes_bytes(self, capacity_bytes: int) -> int:
-        """As Step.writes_bytes."""
         return self.file_bytes(capacity_bytes)
 
     def rows(self, capacity_bytes: int) -> int:

@@ -35,7 +35,7 @@ class Populate(Step):
         return f"populate generation {self.generation} to {self.percent}%"
 
     def unavailable_because(self, capacity_bytes: int) -> str | None:
-        """As Step.unavailable_because: not one file of a size fits."""
+        """Not one file of a size fits."""
         goal_bytes, largest_bytes = capacity_bytes * self.percent // 100, max(self.file_bytes)
         if not self.percent or largest_bytes <= goal_bytes:
             return None
@@ -45,11 +45,10 @@ class Populate(Step):
         )
 
     def writes_bytes(self, capacity_bytes: int) -> int:
-        """As Step.writes_bytes."""
         return 0 if self.method == "fallocate" else capacity_bytes * self.percent // 100
 
     def calls(self, capacity_bytes: int) -> int:
-        """As Step.calls: a file's opening and closing, and its requests."""
+        """A file's opening and closing, and its requests."""
         sizes = self.sizes(capacity_bytes)
         return 2 * len(sizes) + sum(-(-size // self.request_bytes) for size in sizes)
 

@@ -27,7 +27,7 @@ class Interleave(Step):
         return f"interleave {self.files} files in pieces of {self.granularity_bytes >> 10} KiB"
 
     def server_preallocation_bytes(self) -> int | None:
-        """As Step.server_preallocation_bytes: the pieces, where the servers lay the files together."""
+        """The pieces, where the servers lay the files together."""
         return self.granularity_bytes if self.method == TOGETHER else None
 
     def file_sizes(self, capacity_bytes: int) -> list[int]:

@@ -24,7 +24,6 @@ class Age(Step):
         return f"age by {self.way} to {self.percent}%, with {self.written_percent}% of the capacity written"
 
     def writes_bytes(self, capacity_bytes: int) -> int:
-        """As Step.writes_bytes."""
         return self._bytes(capacity_bytes)[1]
 
     def left(self, capacity_bytes: int) -> dict[tuple[str, str], int]:
