@@ -114,4 +114,4 @@ def test_cells_that_a_look_at_all_files_casts_doubt_on_are_failed(
     assert [found[name]["check"]["looked_at"] for name in "abc"] == ["files", "sample", "sample"]
     assert 0 < found["b"]["check"]["unseen_share"] < 1
     assert [found[name]["status"] for name in "abc"] == ["done", "failed", "failed"]
-    assert "only a sample of them was looked at" in found["c"]["why"]
+    assert "Only a sample of them was examined" in found["c"]["why"]
