@@ -42,6 +42,24 @@ def test_each_command_has_its_place_in_the_help() -> None:
     assert {"plan", "report", "advise", "site", "evidence", "remeasure"} <= asked
 
 
+def test_the_commands_that_messages_name_are_there_with_their_options_and_playbooks() -> None:
+    commands, wrong, seen = get_command(app).commands, [], 0
+    for path in sorted((ROOT / "src/fsage").rglob("*.py")):
+        text = re.sub(r'"\s*\n\s*f?"', "", path.read_text())  # sentences of several lines
+        for named in re.findall(r"`(?:\./run )?fsage ([^`]*)`", text):
+            words = re.sub(r"--(target|results|studies|inventories)[= ]\S+ ", "", named).split()
+            name, seen = words[0] if words else "", seen + 1
+            options = {word.partition("=")[0] for word in words if word.startswith("--")}
+            known = commands.get(name) and {option for one in commands[name].params for option in one.opts}
+            if known is None or not options <= known:
+                wrong.append(f"{path}: fsage {named}")
+        playbooks = re.findall(r"playbooks/(\w+\.yml)|`(\w+\.yml)`", text)
+        wrong += [
+            f"{path}: {one}" for pair in playbooks for one in pair if one and not (ROOT / "playbooks" / one).exists()
+        ]
+    assert not wrong and seen > 10
+
+
 @pytest.mark.parametrize(
     ("words", "number", "wanted"),
     [

@@ -29,7 +29,7 @@ class Commands:
         return cls(study, target, studies=str(prepared(Path(PLACES["results"]), study) or PLACES["studies"]))
 
     def fsage(self, *words: str) -> str:
-        """`./run fsage WORDS ...`."""
+        """A command of fsage, of these words."""
         options = [f"--{name}={getattr(self, name)}" for name in self._unusual]
         return shlex.join(["./run", "fsage", *options, f"--target={self.target}", *words])
 
