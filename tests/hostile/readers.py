@@ -160,10 +160,6 @@ def _parquet(content: bytes) -> None:
     compare(path, path, folder() / "compared")
 
 
-def _read_parquet(content: bytes) -> None:
-    dataset.read(_file("records.parquet", content))
-
-
 @cache
 def small_study() -> Path:
     """A study of two states with a cell each, which was measured."""
@@ -411,7 +407,7 @@ READERS = {
     ),
     "state": Reader(lambda: bend.values(_states_of_crate()), _states, (), 12),
     "parquet": Reader(lambda: bend.texts(_parquets()), _parquet, (ValueError,), 15),
-    "large parquet": Reader(_large_parquets, _read_parquet, (ValueError,), 10),
+    "large parquet": Reader(_large_parquets, _parquet, (ValueError,), 10),
     "tight crate": Reader(_tight_crates, _unpack, (crates.CrateError,), 10),
     "unpack": Reader(_crates, _unpack, (crates.CrateError,), 60),
     "crate": Reader(_crates, _remake, (crates.CrateError,), 3),

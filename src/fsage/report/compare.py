@@ -24,6 +24,8 @@ from fsage.text.sizes import round_size
 ALIKE = ["state", "params", "measure"]
 ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
 SIGNIFICANT = 0.05
+MOST_SAMPLES = 200
+"""Of a group: the exact test takes seconds with so many, and hours with a thousand."""
 SHOWN = 10
 ORIGIN = {"study": "study", "target": "target", "host": "host"}
 SIZES = {"capacity_bytes": "capacity", "measured_file_bytes": "a measured file"}
@@ -43,6 +45,9 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         raise CompareError(f"{to} is no folder: name one for the page and its figures")
     frames = [dataset.read(path) for path in (before, after)]
     tables = [main_groups(frame) for frame in frames]
+    for path, table in zip((before, after), tables, strict=True):
+        if (most := int(table["n"].max() if len(table) else 0)) > MOST_SAMPLES:
+            raise CompareError(f"{path} has {most:,} samples of one cell; at most {MOST_SAMPLES} are compared")
     both = tables[0].merge(tables[1], on=ALIKE, suffixes=("_before", "_after"))
     if both.empty:
         held = [", ".join(table["state"].unique()[:SHOWN]) or "no valid sample" for table in tables]
