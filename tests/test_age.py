@@ -165,7 +165,7 @@ def test_a_source_that_is_written_to_while_it_is_read_is_told_so(tmp_path, monke
 
         monkeypatch.setattr(free, "save", and_write)
         _, said = age.prepare([str(live.point)], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
-    assert said[1] == "live: it was written to while it was read, so its layout is that of no single moment"
+    assert said[1] == "live: warning: it changed while it was read, so its layout is not of one moment"
     torn = [(5, 9), (7, 2)]
     monkeypatch.setattr(ext4, "of_mount", lambda *_: of_extents("ext4", "x", "g", Geometry(100, 1, 9), torn))
     absent = free_space.of_mount("ext4", "/dev/none", tmp_path).absent["free_extents"]

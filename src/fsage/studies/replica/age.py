@@ -79,7 +79,7 @@ def prepare(
                 f"{found.head.source}"
             )
             if before != _free_blocks(source):
-                said.append(f"{name}: it was written to while it was read, so its layout is that of no single moment")
+                said.append(f"{name}: warning: it changed while it was read, so its layout is not of one moment")
             for more, changed in _if(found, name, names, what_if):
                 layout = Path(place) / f"{more}.gz"
                 free.write(changed, layout)
@@ -129,8 +129,8 @@ def refuse_stale(claim_copy: Path) -> None:
     except Unacceptable as why:
         raise ValueError(
             f"{claim_copy}: the target's claim {why}; an earlier release of fsage may have made it: move the file "
-            "away, give the target back (`./run ansible-playbook playbooks/release.yml`) and give the same command "
-            "again; nothing was touched"
+            f"away, give the target back (`./run ansible-playbook -i inventories/{claim_copy.stem} "
+            "playbooks/release.yml`) and give the same command again; nothing was touched"
         ) from None
 
 
