@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MOST = 1e18
 Number = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(min_length=1, max_length=255)]

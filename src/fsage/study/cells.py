@@ -267,10 +267,6 @@ def _is_size(key: str) -> bool:
     return key.endswith(("_size", "_bytes"))
 
 
-def _texts(key: str, levels: Iterable[object]) -> str:
-    return ", ".join(level_text(key, level) for level in levels)
-
-
 def _name(key: str, level: object) -> str:
     text = level_text(key, level)
     if not _IN_A_NAME.fullmatch(text):

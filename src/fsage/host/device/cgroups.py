@@ -17,7 +17,6 @@ from fsage.model.errors import Failure
 
 PREFIX = "fsage-"
 PATIENCE_S = 5.0  # what a killed command started may still end a transfer
-WEIGHTS = (1, 10_000)
 
 
 def root() -> Path | None:

@@ -22,7 +22,6 @@ from fsage.studies.iocontrol.report.rows import (
 )
 from fsage.text.sizes import round_size
 
-NONE = "\u2013"
 GAINS = ((ALONE["1"], "1"), ("P4", "1"), ("P4", "2"))
 """Pattern and group whose gain is shown, where it was measured."""
 
