@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from fsage.analysis.conditions import values
 from fsage.analysis.groups import measures, plural, samples
 from fsage.analysis.headline import at_largest_transfer, of_state
 from fsage.statistics import ALPHA, MARGIN, adjust_primary
+from fsage.study.study import Study
 from fsage.study.targets import REPEAT, SHARE
 
 AS_MEASURED = "_as_measured"
@@ -89,7 +89,7 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
     return found
 
 
-def compared(frame: pd.DataFrame, study: Any) -> list[Compared]:
+def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
     """The study's primary comparisons target by target, from `frame` as it was measured."""
     of_target = {name: at_largest_transfer(part) for name, part in as_measured(frame).groupby("target", sort=True)}
     asked, ps = [], []
@@ -161,7 +161,7 @@ def as_measured(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns=own).assign(**{name.removesuffix(AS_MEASURED): frame[name] for name in own})
 
 
-def pooled(frame: pd.DataFrame, study: Any, several: Collection[str] = ()) -> pd.DataFrame:
+def pooled(frame: pd.DataFrame, study: Study, several: Collection[str] = ()) -> pd.DataFrame:
     """Records of several targets as one table, for the sections of a report; of one target, as they are.
 
     - `cell` names the target too, in states that `several` are to measure

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from fsage.dataset.columns import COLUMNS
 from fsage.dataset.shape import Record
 from fsage.dataset.tables import DatasetError
+from fsage.model.observation import PhaseResult
 from fsage.model.untrusted import read_file
 from fsage.model.words import WARM
 
@@ -184,7 +185,7 @@ def _costs(model: dict[str, object]) -> dict[str, Any] | None:
     return numbers or None
 
 
-def _phase(phase: dict[str, Any]) -> str:
+def _phase(phase: PhaseResult) -> str:
     """What a phase ran, commands beside each other joined as in a shell."""
     return " & ".join(_typed(tuple(one["argv"])) for one in (phase, *phase.get("beside", ())))
 

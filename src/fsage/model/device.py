@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fsage.model import MIB
+from fsage.model.claim import Claim
 
 RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
 
@@ -117,6 +117,6 @@ def declarable() -> list[str]:
     return [kind for kind in KINDS if kind != Model.kind]
 
 
-def of_claim(claim: Mapping[str, Any]) -> type[Model]:
+def of_claim(claim: Claim) -> type[Model]:
     """The kind of a claimed target's model."""
     return KINDS[claim.get("device_model", {}).get("kind", Model.kind)]

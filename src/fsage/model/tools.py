@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from fsage.model import plugins
+from fsage.model.claim import Claim
 
 
 class Tool(NamedTuple):
@@ -71,7 +72,7 @@ def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[s
     return ["apptainer", "exec", *binds, f"{folder}/{image}", tool]
 
 
-def start(claim: Mapping[str, Any], tool: str, *folders: str) -> list[str]:
+def start(claim: Claim, tool: str, *folders: str) -> list[str]:
     """`command` on a claimed target, whose mounts the container sees; other folders too where they are named."""
     return command(tool, claim.get("containers"), [*(store["mount"] for store in claim["stores"]), *folders])
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from fsage.analysis.groups import measure_label, plural, samples
@@ -11,6 +9,7 @@ from fsage.analysis.targets import Compared, Effect, compared, effects, targets_
 from fsage.figures import Axis, Level, Lines, Point, Series
 from fsage.report.section import Section
 from fsage.statistics import ALPHA, MARGIN
+from fsage.study.study import Study
 
 HOW = {
     "share": "The targets share the states: each measured a part, and all of them those that are compared first.",
@@ -19,7 +18,7 @@ HOW = {
 BOUND = "Each target has levels of an axis of its own: what the targets differ in is not apart from what these do."
 
 
-def section(frame: pd.DataFrame, study: Any) -> Section | None:
+def section(frame: pd.DataFrame, study: Study) -> Section | None:
     """None for one target."""
     names = targets_of(frame)
     if len(names) < 2:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -54,7 +53,7 @@ def play(
         raise PlayFailed(f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
 
 
-def follow(process: subprocess.Popen[Any], progress: Callable[[], str] | None) -> int:
+def follow(process: subprocess.Popen[bytes], progress: Callable[[], str] | None) -> int:
     """Wait for a process, showing progress: one changing line on a terminal, else a line every ten seconds."""
     console = Terminal(stderr=True)
     if progress and console.is_terminal:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fsage.host.cells import query
 from fsage.host.device import cgroups, iocost
@@ -148,7 +147,7 @@ def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
     return (sum(counted.cost_us for counted in last) - sum(counted.cost_us for counted in first)) / 1e6
 
 
-def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen[Any]:
+def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen[str]:
     try:
         with cgroups.inside(group):
             return subprocess.Popen(

@@ -134,7 +134,7 @@ def wait(
     return late
 
 
-def _end_of(process: subprocess.Popen[Any]) -> int | None:
+def _end_of(process: subprocess.Popen[bytes]) -> int | None:
     """A descriptor that can be read once a process has ended; None before Linux 5.3, or when it is known to have."""
     if process.returncode is not None:  # its number may be another's by now
         return None

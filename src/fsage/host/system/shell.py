@@ -50,7 +50,7 @@ def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subproce
     return done
 
 
-def stop(process: subprocess.Popen[Any]) -> None:
+def stop(process: subprocess.Popen[str]) -> None:
     """End a command with its children (it leads a session of its own)."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:

@@ -14,7 +14,7 @@ from typing import Any
 from fsage.host.system import holders, places
 from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
 from fsage.model.errors import Refusal
-from fsage.model.hosts import Asker
+from fsage.model.hosts import Asker, Holder
 
 NOTE = "lease.json"  # in a target's home
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and unlocks
@@ -46,7 +46,7 @@ def alive(holder: Mapping[str, Any]) -> bool:
 class Held(Refusal):
     """Another run holds the target; `holder` is its lease, for a caller that can look its process up."""
 
-    def __init__(self, message: str, holder: Mapping[str, Any]) -> None:
+    def __init__(self, message: str, holder: Holder) -> None:
         super().__init__(message)
         self.holder = holder
 

@@ -16,6 +16,7 @@ from fsage.report.answer import Named, finding_of
 from fsage.report.section import Data, Section
 from fsage.report.words import doing, joined
 from fsage.studies.paf.report.rows import by_measure, factor_axis, factors, levels, main_rows
+from fsage.study.study import Study
 from fsage.text.numbers import ratio_text
 
 SHARE = "share of the capacity that is measured, %"
@@ -48,7 +49,7 @@ def amount(data: Data) -> Section | None:
     return Section("How much is measured", text, figures, table=_table(samples(data.frame)))
 
 
-def told(data: Data, study: Any, named: Callable[[str], Named]) -> dict[str, Any]:
+def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, Any]:
     """Sentences and figure of the answer: what each share of the target shows of the first pair that is compared."""
     rows = at_largest_transfer(data.frame)
     shares = {label: share(text) for text, label in params_labels(rows["params"]).items()}
