@@ -6,9 +6,9 @@ A study's `model` may declare more, in a table TOOLS of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.model import plugins
 from fsage.model.claim import Claim
