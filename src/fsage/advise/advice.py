@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -58,7 +57,7 @@ class Advice:
     options: Options
     weighed: Weighed
     decision: Decision | None
-    lacking: list[dict[str, Any]]
+    lacking: list[dict[str, object]]
     doubts: list[str]
     stamp: str
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import yaml
 
@@ -85,7 +85,7 @@ def read(what: str) -> Distribution:
         raise ValueError(f"--files {what}: is not text: {error}") from error
 
 
-Row = tuple[str, Any, Any]
+Row = tuple[str, object, object]
 """Where it stands, size, count."""
 
 
@@ -144,7 +144,7 @@ def _made(rows: Iterable[Row], source: str) -> Distribution:
     return Distribution(dict(sorted(files.items())), source, empty)
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     """Bytes, or text with its unit; 0 is an empty file."""
     text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else None
     if text is None or text.startswith("-"):
@@ -152,7 +152,7 @@ def _size(value: Any) -> int:
     return 0 if text.strip("0") == "" and text else parse_size(text)
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     try:
         number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
     except (ValueError, OverflowError):

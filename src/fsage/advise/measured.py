@@ -111,11 +111,11 @@ def _meant(rows: pd.DataFrame, at: At) -> list[bool]:
 
 
 @cache
-def _facts(params: str, axes: str | None) -> dict[str, Any]:
+def _facts(params: str, axes: str | None) -> dict[str, object]:
     return {**json.loads(params), **json.loads(axes or "{}")}
 
 
-def _same(text: str, value: Any) -> bool:
+def _same(text: str, value: object) -> bool:
     """'1M' is 1048576, 'true' is True."""
     if isinstance(value, int) and not isinstance(value, bool) and text != "0":
         try:
@@ -125,7 +125,7 @@ def _same(text: str, value: Any) -> bool:
     return text.lower() == (value if isinstance(value, str) else json.dumps(value)).lower()
 
 
-def _preferred(sets: dict[str, dict[str, Any]], at: At) -> dict[str, dict[str, Any]]:
+def _preferred(sets: dict[str, dict[str, Any]], at: At) -> dict[str, dict[str, object]]:
     """Of sets that differ in cache or transfer size those that were cold, and of the largest transfer."""
     if "cache" not in at and any(one.get("cache") == "cold" for one in sets.values()):
         sets = {text: one for text, one in sets.items() if one.get("cache", "cold") == "cold"}

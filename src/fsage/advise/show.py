@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from rich.console import Console
 
@@ -68,7 +67,7 @@ def _held(ratio: Ratio | None) -> str:
     return f"{ratio.value:.3g}" + (f" ({held.low:.3g} to {held.high:.3g})" if held else "")
 
 
-def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, object]:
     """Everything, for programs; `records`: state -> the files of the samples that were used."""
     found, request, files = advice.decision, advice.request, advice.files
     close = [found.best, *found.with_standing("alike", "open")] if found and found.verdict != "undecided" else []
@@ -97,7 +96,7 @@ def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, A
     }
 
 
-def _choice(one: Rival) -> dict[str, Any]:
+def _choice(one: Rival) -> dict[str, object]:
     return {
         "names": list(one.cost.names),
         "states": dict(one.cost.parts),

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 from fsage.model import plugins
 
@@ -49,7 +49,7 @@ def names() -> list[str]:
     return [name for name in plugins.names(__name__, "workloads") if name != SHARED]
 
 
-def params_of(given: Mapping[str, Any]) -> Any:
+def params_of(given: Mapping[str, object]) -> object:
     """A cell's parameters as its workload's Params; raises ValidationError."""
     return load(given["workload"]).Params.model_validate(given)
 

@@ -7,7 +7,7 @@ host knows which loop device an image got this time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -77,7 +77,7 @@ def rates(params: Params) -> list[str]:
     return ["read_bw_mib_s"]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: Mapping[str, object]) -> Outcome:
     """`read_bw_mib_s`, `read_seconds` (by fio's own clock), `read_bytes`; or why not."""
     return shared.judge(observation, Params, lambda _: ["read"], _judge)
 

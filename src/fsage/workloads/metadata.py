@@ -9,7 +9,7 @@ were dropped are not. Do not compare rates of different tools.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -92,7 +92,7 @@ def rates(params: Params) -> list[str]:
     return [f"{operation}_per_s" for operation in params.operations]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: Mapping[str, object]) -> Outcome:
     """`<operation>_per_s` of all tasks together, `<operation>_seconds`, `<operation>_files`; or why not."""
     return shared.judge(observation, Params, lambda params: params.operations, _judge)
 

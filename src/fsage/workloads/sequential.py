@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -107,7 +107,7 @@ def rates(params: Params) -> list[str]:
     return [f"{phase}_bw_mib_s" for phase in params.phases]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: Mapping[str, object]) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not.
 
     Of fio its percentiles of latency too (`shared.latencies`).

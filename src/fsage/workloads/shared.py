@@ -223,7 +223,7 @@ def read_fio(phase: PhaseResult) -> fio.FioRun:
     return fio.together(of_hosts(phase, partial(_on_host, phase)))
 
 
-def of_hosts(phase: PhaseResult, run_of: Callable[[str, Mapping[str, Any]], Run]) -> list[Run]:
+def of_hosts(phase: PhaseResult, run_of: Callable[[str, Mapping[str, object]], Run]) -> list[Run]:
     """What `run_of(host, its result)` makes of each host of a phase with `jobs`; `BadOutput` names the host."""
     if "by_host" not in phase:  # no job was begun
         raise BadOutput(phase["stderr"] or "no host tells what came of its job")
@@ -260,7 +260,7 @@ def latencies(name: str, moved: fio.FioTransfer) -> Metrics:
     return {f"{name}_latency_{percentile}_ms": value for percentile, value in moved.latency_ms.items()}
 
 
-def _on_host(phase: PhaseResult, name: str, one: Mapping[str, Any]) -> fio.FioRun:
+def _on_host(phase: PhaseResult, name: str, one: Mapping[str, object]) -> fio.FioRun:
     """What one host's fio left, its times by the launcher's clock."""
     run = _run_of(one, options_of(phase["argv"], {name: phase["jobs"][name]}))
     if run.jobs != (f"measured.{name}",):

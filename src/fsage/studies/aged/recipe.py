@@ -8,7 +8,7 @@ free space and large files in place of all others; `joined`, as much free space 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -92,7 +92,7 @@ def _of(way: str, age: Step) -> list[State]:
 
 
 def _state(way: str, holes: str, steps: tuple[Step, ...]) -> State:
-    axes: dict[str, Any] = {"way": way, "holes": holes}
+    axes: dict[str, object] = {"way": way, "holes": holes}
     nominal = {"recipe": "aged", "axes": axes, "reference": f"{way}.{JOINED}"}
     return State(f"{way}.{holes}", way, axes, nominal, steps)
 

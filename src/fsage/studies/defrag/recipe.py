@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -76,7 +76,7 @@ def _state(states: States, extents: int, scope: Literal["before", "file", "files
         "reference": f"{extents}.{BEFORE}",
         "axes": {"extents": extents, "scope": scope},
     }
-    axes: dict[str, Any] = {"extents": extents, "scope": scope}
+    axes: dict[str, object] = {"extents": extents, "scope": scope}
     return State(f"{extents}.{scope}", f"{extents}", axes, nominal, parts)
 
 

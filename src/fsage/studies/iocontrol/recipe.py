@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -89,7 +89,7 @@ def _state(states: States, piece_bytes: int, stage: str) -> State:
         "reference": f"{size}.{BEFORE}",
         "axes": {"piece_bytes": piece_bytes, "stage": stage},
     }
-    axes: dict[str, Any] = {"piece_size": piece_bytes, "stage": stage}
+    axes: dict[str, object] = {"piece_size": piece_bytes, "stage": stage}
     return State(f"{size}.{stage}", size, axes, nominal, tuple(parts))
 
 

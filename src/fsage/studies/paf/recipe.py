@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
@@ -24,7 +24,7 @@ Fragmentation = Annotated[int, Field(ge=0, le=99, strict=True)]
 AXES = ("capacity", "fragmentation", "file_size")
 
 
-def _structure(value: Any) -> PaF:
+def _structure(value: object) -> PaF:
     if not isinstance(value, str):
         raise ValueError(f"{show(value)} is not a structure; write it as text, such as 'PAF:70.30,20.40@264M'")
     return replace(parse(value), kblocks=None)  # the capacity is measured, whatever it was elsewhere
@@ -123,7 +123,7 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
     grown = [*map(str, generations[:-1]), f"{generations[-1].capacity_percent:02d}"]
     population = f"{','.join(grown)}{seed}@{sizes}" if states.reuse == "nested" else name
 
-    axes: dict[str, Any] = {"notation": structure}
+    axes: dict[str, object] = {"notation": structure}
     if len(generations) == len(structure.sizes_bytes) == 1:
         axes |= {
             "capacity": generations[0].capacity_percent,

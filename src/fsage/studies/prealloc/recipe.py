@@ -6,7 +6,7 @@ Of each size there is a state `clean`, nothing on the target, and one for each c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -69,7 +69,7 @@ def _state(states: States, size_bytes: int, deleted: int) -> State:
     }
     interleave = Interleave(1, states.files, size_bytes, states.filler)
     parts = (interleave, DeleteFiles(1, deleted, states.seed)) if deleted else ()
-    axes: dict[str, Any] = {"preallocation_size": size_bytes, "deleted": deleted}
+    axes: dict[str, object] = {"preallocation_size": size_bytes, "deleted": deleted}
     name = f"{size}.{f'{deleted:02d}' if deleted else CLEAN}"
     return State(name, size if deleted else name, axes, nominal, parts)
 

@@ -7,7 +7,7 @@ when a state is asked for, not when the study is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -77,7 +77,7 @@ def _state(states: States, layout: str, draw: int, joined: bool) -> State:
     sample = f"+{draw}@{states.window_groups}" if states.structures > 1 else ""
     name = f"{of}.{holes}{sample}"
     against = f"{of}.{JOINED}" + (f"@{states.window_groups}" if sample else "")  # as reports name all samples together
-    axes: dict[str, Any] = {"layout": of, "holes": holes}
+    axes: dict[str, object] = {"layout": of, "holes": holes}
     nominal = {
         "recipe": "replica",
         "axes": axes,

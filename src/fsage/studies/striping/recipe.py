@@ -138,7 +138,7 @@ def _state(states: States, name: str, pattern: Pattern) -> State:
         "fullness_percent": 0,
         "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
     }
-    axes: dict[str, Any] = {"pattern": name}
+    axes: dict[str, object] = {"pattern": name}
     laid_out = (name, states.realisation, pattern.file_bytes, pattern.largest_count, pattern.segments)
     parts: tuple[Step, ...] = (laid.Stripe(1, *laid_out, states.eviction_file),)
     if beside := states.database:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 from fsage.analysis.headline import comparisons
 from fsage.report.answer import Answer, cards_of
@@ -17,7 +16,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: Any) -> Answer | None:
+def answer(data: Data, study: object) -> Answer | None:
     """Whether replicas agree with their originals, and what age costs on either."""
     if not (said := [*agreed(data), *losses(data)]):
         return None

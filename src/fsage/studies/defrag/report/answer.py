@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pandas as pd
 
@@ -26,7 +25,7 @@ CODES = (
 READ = {"cold": "read cold", "warm": "read from memory"}
 
 
-def answer(data: Data, study: Any) -> Answer | None:
+def answer(data: Data, study: object) -> Answer | None:
     """A sentence for each state after the first, of reads cold and from memory."""
     rows = with_cache(data)
     said = []

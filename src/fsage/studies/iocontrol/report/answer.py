@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from fsage.figures import Axis, Level, Lines, Point, Series
 from fsage.report.answer import Answer, Card
@@ -39,7 +38,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: Any) -> Answer | None:
+def answer(data: Data, study: object) -> Answer | None:
     """The victim under each scheduler at equal weights, before and after defragmentation."""
     for workload in (WEIGHTS, SQLITE):
         everything = shared(data, workload)

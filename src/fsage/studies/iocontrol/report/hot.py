@@ -76,7 +76,7 @@ def moved_share(data: Data, piece: str) -> float | None:
     return next(found, None)
 
 
-def _notes(data: Data) -> dict[tuple[int, str], dict[str, Any]]:
+def _notes(data: Data) -> dict[tuple[int, str], dict[str, object]]:
     """(piece in bytes, stage) -> what the steps noted."""
     noted = data.frame.dropna(subset="notes").groupby("axes", sort=False)["notes"].first()
     levels = [(json.loads(str(axes)), json.loads(text)) for axes, text in noted.items()]

@@ -7,7 +7,7 @@ Reads go past the cache. Of the file in pieces the whole is read, or only what i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -58,7 +58,7 @@ def rates(params: Params) -> list[str]:
     return [f"group{name}_bw_mib_s" for name in PATTERNS[params.pattern]]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: Mapping[str, object]) -> Outcome:
     """Of each group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size), and `bw_ratio` of two; or why not."""
     return shared.judge(observation, Params, lambda params: ["share"], _judge)
 

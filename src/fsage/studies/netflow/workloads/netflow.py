@@ -152,7 +152,7 @@ def rates(params: Params) -> list[str]:
     return [f"{phase}_bw_mib_s" for phase in MEASURED]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: Mapping[str, object]) -> Outcome:
     """Of both measured phases `_bw_mib_s`, `_seconds` (first to last I/O), `_bytes`, `_records` and `_checksum`.
 
     Or why not. The bytes of `models` are those of its records.
@@ -238,6 +238,6 @@ def _metrics(name: str, found: netflow.Result, made: netflow.Result) -> shared.M
     }
 
 
-def _compare(what: str, found: Any, wanted: Any, how: str) -> None:
+def _compare(what: str, found: object, wanted: object, how: str) -> None:
     if found != wanted:
         raise BadOutput(f"{what} {found} is not {wanted}, {how}")

@@ -35,7 +35,7 @@ def choose_transfers(rows: pd.DataFrame, mib: tuple[int, ...]) -> pd.DataFrame:
     return rows[rows["transfer_size_bytes"].isin(chosen if len(chosen) > 1 else spread(pd.Series(present), 3))]
 
 
-def spread(values: pd.Series, count: int) -> list[Any]:
+def spread(values: pd.Series, count: int) -> list[object]:
     """At most `count` of the distinct values, the ends among them."""
     distinct = sorted(values.dropna().unique())
     if len(distinct) <= count:

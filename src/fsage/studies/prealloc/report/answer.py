@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import pandas as pd
 
@@ -22,7 +21,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: Any) -> Answer | None:
+def answer(data: Data, study: object) -> Answer | None:
     """The smallest and the largest size at the fullest, writes and reads, and how long the pieces are there."""
     rows = compared(aged(rows_of(data)), "value")
     rows = rows[rows["deleted"] == rows["deleted"].min()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from fsage.analysis.headline import Comparison
 from fsage.model import filesystems
@@ -18,7 +17,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: Any) -> Answer | None:
+def answer(data: Data, study: object) -> Answer | None:
     """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
     full = {state: 100 * (1 - one["original"]["free_bytes"] / one["original"]["device_bytes"])
             for state, one in copied(data).items()}  # fmt: skip

@@ -101,7 +101,7 @@ def _distance(one: dict[str, float]) -> str:
 
 
 def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, dict[str, object]]] = {}
     for state, noted in copied(data).items():
         found.setdefault(state.split(".")[0], {})[state] = noted
     return {layout: dict(sorted(states.items())) for layout, states in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fsage.model import striping
 from fsage.model.errors import Refusal
@@ -45,7 +45,7 @@ class Database(striping.Layout):
         """The step in words."""
         return f"make a database of {self.volumes} volumes, laid out as {self.pattern}"
 
-    def sequences(self, claim: Mapping[str, Any]) -> int:
+    def sequences(self, claim: Mapping[str, object]) -> int:
         """How many sequences each volume has on a claimed target.
 
         Raises Refusal where that is none, or more than makeblastdb keeps in one volume.
@@ -60,7 +60,7 @@ class Database(striping.Layout):
             )
         return count
 
-    def lying(self, claim: Mapping[str, Any]) -> list[striping.Volume]:
+    def lying(self, claim: Mapping[str, object]) -> list[striping.Volume]:
         """The volumes on a claimed target. Raises Refusal where the target cannot have them in this layout."""
         size = self.sequences(claim) * sequences.PACKED_BYTES
         return striping.volumes(self, striping.osts_of(claim), self.volumes, size)

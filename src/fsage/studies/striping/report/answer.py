@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -20,7 +19,7 @@ from fsage.text.sizes import round_size
 MARGIN = 0.08
 
 
-def answer(data: Data, study: Any) -> Answer | None:
+def answer(data: Data, study: object) -> Answer | None:
     """The best layout of each phase over the default; whether it grows with the file, or the best that does."""
     rows = compared(rows_of(data), "value")
     if rows.empty:

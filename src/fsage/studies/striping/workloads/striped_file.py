@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -98,7 +98,7 @@ def rates(params: Params) -> list[str]:
     return [f"{phase}_bw_mib_s" for phase in PHASES]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: Mapping[str, object]) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (first start to last end), `<phase>_bytes`; or why not.
 
     Of several IORs also `<phase>_start_spread_ms`: how long after the first one the last one started.
