@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from fsage.analysis.headline import comparisons
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pandas as pd
 
 from fsage.analysis.groups import compared, measure_label
