@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from fsage.analysis.conditions import labelled, values
 from fsage.analysis.groups import measures, params_labels, plural, samples
 from fsage.statistics import ALPHA, MARGIN, Ratio, adjust_primary, compare, ratio, reachable
+from fsage.study.study import Study
 from fsage.text.numbers import ratio_text
 
 
@@ -87,7 +87,7 @@ class Comparison:
         return f"no difference found: {size} could be chance ({p})"
 
 
-def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
+def comparisons(frame: pd.DataFrame, study: Study) -> list[Comparison]:
     """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
     rows = at_largest_transfer(frame)
     labels = params_labels(rows["params"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from fsage.analysis.groups import samples
 from fsage.plan.again import Commands
+from fsage.plan.target import Target
+from fsage.study.study import Study
 
 SHORT_SAMPLE_S = 1.0
 SHOWN = 20
@@ -73,7 +73,7 @@ def gaps(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[dict[str, object
     ]
 
 
-def commands(study: Any, target: Any) -> dict[str, str]:
+def commands(study: Study, target: Target) -> dict[str, str]:
     """What measures again, and only what is not there."""
     command = Commands.usual(study.name, target.name)
     return {
@@ -85,7 +85,7 @@ def commands(study: Any, target: Any) -> dict[str, str]:
     }
 
 
-def short_samples(frame: pd.DataFrame) -> dict[str, Any]:
+def short_samples(frame: pd.DataFrame) -> dict[str, object]:
     """Samples below a second by the tool's own clock."""
     rows = [
         {"state": row["state"], "cell": row["cell"], "phase": phase, "seconds": row[f"{phase}_seconds"]}

@@ -15,6 +15,7 @@ from fsage.figures import Axis, Figure, Lines, Point, Series, limits
 from fsage.report.section import Data
 from fsage.report.words import Finding, doing, joined, pieces
 from fsage.statistics import summarise
+from fsage.study.study import Study
 from fsage.text.sizes import round_size
 
 MOST_CARDS = 4
@@ -58,7 +59,7 @@ def plain(state: str) -> Named:
 
 def by_comparisons(
     data: Data,
-    study: object,
+    study: Study,
     named: Callable[[str], Named] = plain,
     codes: str = "",
     order: Callable[[list[Comparison]], list[Comparison]] = list,

@@ -16,6 +16,7 @@ from fsage.analysis.conditions import basis, conditions, reduced
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure
+from fsage.plan.target import Target
 from fsage.report import drift, evidence, latency, layout, provenance, tables, targets, traces
 from fsage.report import states as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
@@ -23,6 +24,7 @@ from fsage.report.evidence import Evidence
 from fsage.report.render import template
 from fsage.report.section import Data, Section
 from fsage.report.view import view_of
+from fsage.study.study import Study
 
 if TYPE_CHECKING:
     from fsage.figures.panel import Panel
@@ -61,8 +63,8 @@ def build(page: Page, frame: pd.DataFrame, out_dir: Path) -> Path:
 
 
 def contents(
-    study: object,
-    target: object,
+    study: Study,
+    target: Target,
     frame: pd.DataFrame,
     *,
     plan_cells: Iterable[tuple[str, Any]],
@@ -109,7 +111,7 @@ def contents(
     return Page(answer_of(data, study), _sections(study, data, known, traced), stamp(frame), rest)
 
 
-def answer_of(data: Data, study: object) -> Answer:
+def answer_of(data: Data, study: Study) -> Answer:
     """The study's answer, as its recipe's view gives it."""
     if samples(data.frame).empty:
         return Answer([NOTHING])
@@ -117,7 +119,7 @@ def answer_of(data: Data, study: object) -> Answer:
 
 
 def answer_lines(
-    frame: pd.DataFrame, study: object, planned: list[str], comparison: pd.DataFrame | None = None
+    frame: pd.DataFrame, study: Study, planned: list[str], comparison: pd.DataFrame | None = None
 ) -> list[str]:
     """The same for the terminal: a line a sentence, and on what it was taken."""
     found = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)
@@ -127,7 +129,7 @@ def answer_lines(
 
 
 def _data(
-    study: Any, frame: pd.DataFrame, table: pd.DataFrame, planned: list[str], comparison: pd.DataFrame | None
+    study: Study, frame: pd.DataFrame, table: pd.DataFrame, planned: list[str], comparison: pd.DataFrame | None
 ) -> Data:
     sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
     beside = summarise(comparison) if comparison is not None else table.iloc[:0]
@@ -157,7 +159,7 @@ def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
     return {str(state): list(found.dropna().unique()) for state, found in readable.groupby("state")["layout_digest"]}
 
 
-def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -> list[Section]:
+def _sections(study: Study, data: Data, known: Evidence, traced: Iterable[Path]) -> list[Section]:
     """What the recipe's view says, and what every report has."""
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
     found = [

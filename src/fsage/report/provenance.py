@@ -6,13 +6,14 @@ import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 import fsage
 from fsage.analysis.groups import samples
+from fsage.plan.target import Target
 from fsage.report.evidence import Evidence
+from fsage.study.study import Study
 
 OF_RECORDS = (
     ("device model", "device_model"),
@@ -36,7 +37,7 @@ OF_THE_CLAIM = (
 
 
 def facts(
-    study: Any, target: Any, frame: pd.DataFrame, evidence: Evidence, claim: Mapping[str, object] | None
+    study: Study, target: Target, frame: pd.DataFrame, evidence: Evidence, claim: Mapping[str, object] | None
 ) -> list[tuple[str, list[str]]]:
     """(what, values): each distinct value that the records hold, and what the claim says."""
     claim = claim or {}

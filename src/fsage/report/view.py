@@ -11,6 +11,7 @@ from fsage.analysis.headline import Comparison
 from fsage.model import plugins
 from fsage.report.answer import Answer, by_comparisons
 from fsage.report.section import Data, Section
+from fsage.study.study import Study
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class View:
 
     sections: tuple[Callable[[Data], Section | None], ...] = ()
     reference: str = "the state that its recipe names as reference"
-    answer: Callable[[Data, object], Answer | None] = by_comparisons
+    answer: Callable[[Data, Study], Answer | None] = by_comparisons
     published: Callable[[Data, Sequence[Comparison]], list[str]] = lambda data, compared: []
     headings: Mapping[str, str] = field(default_factory=dict)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import limits, osts, servers, space, stripes, tunables
@@ -21,6 +20,7 @@ from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.kinds import lustre as facts
 from fsage.model.target import LustreSpec, Spec
+from fsage.model.typed import Json
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from fsage.host.remote import alike, probe
 from fsage.host.remote.host_agent import drop_of
@@ -316,7 +316,7 @@ class Hosts:
             "by_host": by_host,
         }
 
-    def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict[str, Any]]:
+    def _all(self, hosts: Iterable[Host], what: Callable[[Host], Json]) -> dict[str, Json]:
         """Tell every host `what(host)`, then wait for all answers."""
         hosts = list(hosts)
         for host in hosts:

@@ -8,6 +8,7 @@ from fsage.report.section import Data
 from fsage.report.view import View
 from fsage.studies.aged.report.validity import agreed, cost_figures, costs, losses, validity
 from fsage.studies.replica.report.maps import agreement, maps
+from fsage.study.study import Study
 
 CODES = (
     "A state such as churn.original was aged by use: its files came and went. churn.copied has the same free space, "
@@ -15,7 +16,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: object) -> Answer | None:
+def answer(data: Data, study: Study) -> Answer | None:
     """Whether replicas agree with their originals, and what age costs on either."""
     if not (said := [*agreed(data), *losses(data)]):
         return None

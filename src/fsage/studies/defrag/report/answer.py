@@ -12,6 +12,7 @@ from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data
 from fsage.report.words import Finding, pieces
 from fsage.studies.defrag.report.rates import extents_of, with_cache
+from fsage.study.study import Study
 
 SCOPES = {
     "before": "as it was",
@@ -25,7 +26,7 @@ CODES = (
 READ = {"cold": "read cold", "warm": "read from memory"}
 
 
-def answer(data: Data, study: object) -> Answer | None:
+def answer(data: Data, study: Study) -> Answer | None:
     """A sentence for each state after the first, of reads cold and from memory."""
     rows = with_cache(data)
     said = []

@@ -25,6 +25,7 @@ from fsage.studies.iocontrol.report.rows import (
     shared,
     victim,
 )
+from fsage.study.study import Study
 
 PATTERN = "P4"
 """Both groups have the same weight, and group 1's file is in pieces."""
@@ -38,7 +39,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: object) -> Answer | None:
+def answer(data: Data, study: Study) -> Answer | None:
     """The victim under each scheduler at equal weights, before and after defragmentation."""
     for workload in (WEIGHTS, SQLITE):
         everything = shared(data, workload)

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from fsage.analysis.groups import samples
+from fsage.model.typed import Json
 from fsage.parse import MIB
 from fsage.report.section import Data
 from fsage.statistics import MARGIN, Ratio, ratio, summarise
@@ -187,13 +188,13 @@ def scheduler_label(name: str) -> str:
     return f"{words.get(base, base)}{f' ({layout})' if layout else ''}"
 
 
-def _scheduler(params: dict[str, Any], odd: Sequence[str]) -> str:
+def _scheduler(params: Json, odd: Sequence[str]) -> str:
     """The scheduler, and what else tells cells apart that are alike in pattern and state."""
     cgroup = [] if params["cgroup"] == "v2" else [f"cgroup-{params['cgroup']}"]
     return " ".join([params["scheduler"], *cgroup, *(f"{key}={params.get(key)}" for key in odd)])
 
 
-def _charged(params: dict[str, Any]) -> str:
+def _charged(params: Json) -> str:
     if params["scheduler"] != "iocost":
         return ""
     return (

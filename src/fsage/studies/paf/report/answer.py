@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from fsage.analysis.headline import at_largest_transfer, of_state
 from fsage.report.answer import SENTENCES, Answer, Named, by_comparisons, plain
@@ -14,6 +13,7 @@ from fsage.studies.paf.report.file_sizes import largest, sizes_told
 from fsage.studies.paf.report.fullness import EQUAL_WITHIN_POINTS
 from fsage.studies.paf.report.rows import axes_of
 from fsage.studies.paf.report.truth import planted_told
+from fsage.study.study import Study
 
 CODES = (
     "A state such as 80.50 is AA.BB: files worth AA = 80% of the empty file system were added, then each of them was "
@@ -22,7 +22,7 @@ CODES = (
 HALF = 50
 
 
-def answer(data: Data, study: Any) -> Answer:
+def answer(data: Data, study: Study) -> Answer:
     """A sentence for each pair of states that the study compares.
 
     Before them, or in their place: what was recovered of planted values, what another size of files does, or what
@@ -54,7 +54,7 @@ def decoded(equally_full: frozenset[str], state: str) -> Named:
     return Named(f"at {capacity:g}% full with {share} of the files deleted", f"{capacity:g}% full, {share} deleted")
 
 
-def _equally_full(data: Data, study: Any) -> frozenset[str]:
+def _equally_full(data: Data, study: Study) -> frozenset[str]:
     """Unfragmented states that a fragmented one of (about) the same real fullness is compared with."""
     rows = at_largest_transfer(data.frame)
     found = set()

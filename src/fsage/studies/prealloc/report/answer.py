@@ -13,6 +13,7 @@ from fsage.report.words import joined
 from fsage.studies.prealloc.report.contiguity import mean_extents_mib
 from fsage.studies.prealloc.report.rates import LEAST_POINTS, share_rows
 from fsage.studies.prealloc.report.rows import aged, rows_of
+from fsage.study.study import Study
 
 CODES = (
     "A state such as 1M.05 is a target that was filled with files whose pieces of 1 MiB lie in turns, after 5 of them "
@@ -20,7 +21,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: object) -> Answer | None:
+def answer(data: Data, study: Study) -> Answer | None:
     """The smallest and the largest size at the fullest, writes and reads, and how long the pieces are there."""
     rows = compared(aged(rows_of(data)), "value")
     rows = rows[rows["deleted"] == rows["deleted"].min()]

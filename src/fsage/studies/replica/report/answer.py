@@ -10,6 +10,7 @@ from fsage.model import filesystems
 from fsage.report.answer import Answer, Named, by_comparisons
 from fsage.report.section import Data
 from fsage.studies.replica.report.maps import copied, is_copied
+from fsage.study.study import Study
 
 CODES = (
     "A state such as ost0012.copied has the free space of the layout ost0012 block by block, ost0012.joined as much of "
@@ -17,7 +18,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: object) -> Answer | None:
+def answer(data: Data, study: Study) -> Answer | None:
     """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
     full = {state: 100 * (1 - one["original"]["free_bytes"] / one["original"]["device_bytes"])
             for state, one in copied(data).items()}  # fmt: skip

@@ -14,12 +14,13 @@ from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data
 from fsage.report.words import DOING, TWICE, Finding, doing
 from fsage.studies.striping.report.rows import layouts_axis, rows_of, stripes_of
+from fsage.study.study import Study
 from fsage.text.sizes import round_size
 
 MARGIN = 0.08
 
 
-def answer(data: Data, study: object) -> Answer | None:
+def answer(data: Data, study: Study) -> Answer | None:
     """The best layout of each phase over the default; whether it grows with the file, or the best that does."""
     rows = compared(rows_of(data), "value")
     if rows.empty:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
 
 import pandas as pd
 
 from fsage.analysis.groups import measure_label
 from fsage.model.striping import Segment, object_bytes
+from fsage.model.typed import Json
 from fsage.report.section import Data, Section
 from fsage.studies.striping.report.rows import rows_of
 from fsage.text.sizes import round_size
@@ -52,7 +52,7 @@ def layouts(data: Data) -> Section | None:
     return Section("Layouts as verified", text, [], table=table, warnings=warnings)
 
 
-def _layout(noted: dict[str, Any]) -> list[str]:
+def _layout(noted: Json) -> list[str]:
     if "unsupported" in noted:
         return ["unsupported", NONE, NONE, NONE]
     segments = [Segment(*one) for one in noted["segments"]]
@@ -64,7 +64,7 @@ def _layout(noted: dict[str, Any]) -> list[str]:
     return ["; ".join(said), round_size(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]
 
 
-def _volumes(noted: dict[str, Any], segments: list[Segment]) -> list[str]:
+def _volumes(noted: Json, segments: list[Segment]) -> list[str]:
     """The same of a database's volumes."""
     of = Counter(number for number, _ in noted["volumes"])
     said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)}: {of[number]}" for number, one in enumerate(segments)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from fsage import statistics
 from fsage.analysis.groups import measure_label
+from fsage.model.typed import Json
 from fsage.report.section import Data, Section
 from fsage.studies.striping.report.rows import rows_of
 
@@ -40,7 +40,7 @@ def server_cache(data: Data) -> Section | None:
     return Section("With and without the servers' cache", text, [], table=table)
 
 
-def _row(kept: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def _row(kept: Json, other: Json) -> list[str]:
     factor = statistics.ratio(other["samples"], kept["samples"])
     held = f" ({factor.interval.low:.3g} to {factor.interval.high:.3g})" if factor.interval else ""
     said = f"{factor.value:.3g}x{held}" if factor.value is not None else NONE
