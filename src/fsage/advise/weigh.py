@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fsage.advise.choices import Choice, Options
 from fsage.advise.distribution import Distribution
@@ -61,14 +60,14 @@ def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: 
         return Weighed([], covered, 0.0)
     share, whole = files.share_of_bytes(common), files.bytes
     shares = {size: size * files.files[size] / whole / share for size in sorted(common)}
-    alike: dict[tuple[Any, ...], list[Choice]] = defaultdict(list)
+    alike: dict[tuple[tuple[tuple[str, float], ...], float, float], list[Choice]] = defaultdict(list)
     for one in (one for one in options.choices if one.name in compared):
         parts: dict[str, float] = defaultdict(float)
         for size, its_share in shares.items():
             for state, part in told[one.name][size].items():
                 parts[state] += part * its_share
-        alike[(*sorted(parts.items()), one.times, one.once_s)].append(one)
-    costs = [_cost(same, dict(key[:-2]), seconds) for key, same in alike.items()]
+        alike[tuple(sorted(parts.items())), one.times, one.once_s].append(one)
+    costs = [_cost(same, dict(states), seconds) for (states, *_), same in alike.items()]
     return Weighed(costs, covered, share)
 
 

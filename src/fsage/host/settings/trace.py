@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from fsage.host.system import journal, libc, mounting, places
 from fsage.host.targets.target import Target
@@ -163,14 +162,18 @@ def _blktrace(target: Target, device: str, trace: Trace) -> Iterator[None]:
         places.remove(folder)
 
 
-def requests_in(lines: Iterable[str]) -> Iterator[Any]:
-    """(seconds by the trace's clock, offset in bytes, bytes, whether it writes) of each request in tracefs' `trace`."""
+Moved = tuple[float, int, int, bool]
+"""A request: seconds by the trace's clock, offset in bytes, bytes, whether it writes."""
+
+
+def requests_in(lines: Iterable[str]) -> Iterator[Moved]:
+    """Each request in tracefs' `trace`."""
     for line in lines:
         if match := LINE.search(line):
             yield from _moving(match[1], match[2], match[3], int(match[4]) * SECTOR_BYTES)
 
 
-def requests_of_blkparse(lines: Iterable[str]) -> Iterator[Any]:
+def requests_of_blkparse(lines: Iterable[str]) -> Iterator[Moved]:
     """The same of blkparse's output in the format BLKPARSE."""
     for line in lines:
         words = line.split()
@@ -178,7 +181,7 @@ def requests_of_blkparse(lines: Iterable[str]) -> Iterator[Any]:
             yield from _moving(words[0], words[1], words[2], int(words[3]))
 
 
-def _moving(seconds: str, way: str, sector: str, moved_bytes: int) -> Iterator[Any]:
+def _moving(seconds: str, way: str, sector: str, moved_bytes: int) -> Iterator[Moved]:
     """Only what moves data: R or W, not a flush or discard alone. `way` is the kernel's rwbs."""
     if moved_bytes and ("R" in way or "W" in way):
         yield float(seconds), int(sector) * SECTOR_BYTES, moved_bytes, "W" in way
