@@ -6,12 +6,10 @@ from functools import partial
 
 from fsage.report.view import View
 from fsage.studies.iocontrol.report.answer import answer
-from fsage.studies.iocontrol.report.fair import fair
 from fsage.studies.iocontrol.report.hot import hot
 from fsage.studies.iocontrol.report.queries import queries
 from fsage.studies.iocontrol.report.rows import SQLITE, WEIGHTS
-from fsage.studies.iocontrol.report.sharing import sharing
-from fsage.studies.iocontrol.report.steps import steps
+from fsage.studies.iocontrol.report.sharing import fair, sharing, steps
 from fsage.studies.iocontrol.report.victims import victims
 
 VIEW = View(

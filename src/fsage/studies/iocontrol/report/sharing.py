@@ -1,13 +1,16 @@
-"""A figure for each scheduler: what each group read in each pattern, beside what its weight asks for."""
+"""What each group reads, beside what its weight asks for and beside its fair rate; what fragmentation alone changes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from statistics import median
 
 import pandas as pd
 
 from fsage.figures import Axis, Figure, Lines, limits, series
 from fsage.report.section import Data, Section
+from fsage.statistics import coefficient_of_variation, ratio
 from fsage.studies.iocontrol.report.rows import (
     AFTER,
     ALONE,
@@ -18,10 +21,13 @@ from fsage.studies.iocontrol.report.rows import (
     PRIMES,
     SQLITE,
     Shared,
+    against_fair,
+    interval_text,
     points,
     scheduler_label,
     shared,
 )
+from fsage.studies.iocontrol.weighted import PATTERNS
 
 WORDS = {BEFORE: "before defragmentation", HOT: "what is hot was defragmented", AFTER: "after defragmentation"}
 
@@ -68,3 +74,71 @@ def axis_of_patterns(mine: list[Shared]) -> str:
 
 def _rates(group: str, one: Shared) -> list[float]:
     return one.bw_mib_s.get(group, [])
+
+
+NONE = "\u2013"
+
+
+def fair(data: Data, workload: str) -> Section | None:
+    """The table."""
+    everything = shared(data, workload)
+    pairs = [one for one in everything if len(one.shares) == len(GROUPS)]
+    if not pairs:
+        return None
+    heads = ["scheduler", "state", "pattern", "MiB/s", "I/Os", "KiB each", "ratio", "CoV of it"]
+    table = [[*heads, *(f"group {group} to fair" for group in GROUPS)], *(_row(one, everything) for one in pairs)]
+    called = " and ".join(CALLED[workload].values())
+    text = (
+        f"Medians of {called}, in that order; I/Os are those that the kernel counted in a sample. The ratio is "
+        "group 1's rate over group 2's. Fair as above, the median of all pairwise ratios with its interval."
+    )
+    return Section("Rates and fair rates" + " beside SQLite" * (workload == SQLITE), text, [], table=table)
+
+
+def _row(one: Shared, everything: Sequence[Shared]) -> list[str]:
+    spread = coefficient_of_variation(one.ratios)
+    weights = ":".join(str(reader.weight) for reader in PATTERNS[one.pattern].values())
+    return [
+        scheduler_label(one.scheduler),
+        one.state,
+        f"{one.pattern} ({weights})",
+        " and ".join(f"{median(one.bw_mib_s[group]):.4g}" for group in GROUPS),
+        " and ".join(f"{median(one.ios[group]):,.0f}" for group in GROUPS),
+        " and ".join(_size(median(one.io_kib[group])) for group in GROUPS),
+        f"{median(one.ratios):.3g}",
+        NONE if spread is None else f"{spread:.1%}",
+        *(interval_text(against_fair(one, group, everything)) for group in GROUPS),
+    ]
+
+
+def _size(kib: float) -> str:
+    return f"{kib:.3g}" if kib < 1000 else f"{kib:.0f}"
+
+
+AGAINST = {"P4": "P2", "P5": "P3"}
+
+
+def steps(data: Data, workload: str) -> Section | None:
+    """A table: each group's rate with the file in pieces over its rate with whole files, before and after."""
+    everything = shared(data, workload)
+    known = {(one.scheduler, one.piece, one.stage, one.pattern): one for one in everything}
+    rows = []
+    for one in everything:
+        if one.pattern not in AGAINST:
+            continue
+        for stage in (one.stage, BEFORE):  # whole files are the same before and after
+            whole = known.get((one.scheduler, one.piece, stage, AGAINST[one.pattern]))
+            if whole:
+                found = [interval_text(ratio(one.bw_mib_s[name], whole.bw_mib_s[name])) for name in GROUPS]
+                rows.append([scheduler_label(one.scheduler), one.state, f"{one.pattern} / {whole.pattern}", *found])
+                break
+    if not rows:
+        return None
+    text = (
+        f"P4 differs from P2, and P5 from P3, in that {CALLED[workload]['1']} reads the file in pieces. A ratio is "
+        "the median of all pairwise ones with the interval that inverts the exact rank-sum test."
+    )
+    heads = ["scheduler", "state", "patterns", *CALLED[workload].values()]
+    return Section(
+        "What the pieces do to each group" + " beside SQLite" * (workload == SQLITE), text, [], table=[heads, *rows]
+    )

@@ -12,13 +12,12 @@ from fsage.studies.paf.report.bandwidth import over_capacity, over_fragmentation
 from fsage.studies.paf.report.file_sizes import file_sizes
 from fsage.studies.paf.report.filler import filler, several
 from fsage.studies.paf.report.fullness import at_equal_fullness
-from fsage.studies.paf.report.loss import loss
+from fsage.studies.paf.report.loss import loss, variation
 from fsage.studies.paf.report.metadata import metadata
 from fsage.studies.paf.report.plane import plane
 from fsage.studies.paf.report.position import position
 from fsage.studies.paf.report.published import published
 from fsage.studies.paf.report.truth import truth
-from fsage.studies.paf.report.variation import variation
 
 Draw = Callable[[Data], Section | None]
 

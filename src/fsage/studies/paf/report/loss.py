@@ -1,4 +1,4 @@
-"""What is lost against the clean state, over capacity and over transfer size."""
+"""What is lost against the clean state, over capacity and over transfer size; how much the iterations scatter."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ import math
 
 import pandas as pd
 
-from fsage.analysis.groups import compared, params_labels
-from fsage.figures import Axis, Figure, Level, Lines, Series, limits_with_zero
+from fsage.analysis.groups import compared, counts, measure_label, params_labels
+from fsage.figures import Axis, Band, Figure, Level, Lines, Series, limits_with_zero
 from fsage.report.section import Data, Section
-from fsage.studies.paf.report.rows import CAPACITY, by_measure, choose_transfers, levels, lines, main_rows, spread
+from fsage.studies.paf.report.rows import (
+    CAPACITY,
+    by_measure,
+    choose_transfers,
+    largest_transfer,
+    levels,
+    lines,
+    main_rows,
+    spread,
+    transfers,
+)
 from fsage.text.sizes import round_size
 
 LEAST_POINTS = 10.0
@@ -68,3 +78,27 @@ def _aged(rows: pd.DataFrame) -> pd.DataFrame:
 def _figure(title: str, drawn: tuple[Series, ...], x: Axis, shared: pd.DataFrame) -> Lines:
     y = Axis("loss against clean, %", limits_with_zero(shared, LEAST_POINTS))
     return Lines(title, drawn, x, y, (Level(0.0),))
+
+
+PUBLISHED_COV_PERCENT = (0.0, 3.5)
+
+
+def variation(data: Data) -> Section | None:
+    """Coefficient of variation at the largest transfer against capacity, unfragmented states."""
+    rows = largest_transfer(main_rows(data))
+    rows = rows[(rows["fragmentation_percent"] == 0) & rows["cov"].notna()]
+    if rows.empty:
+        return None
+    percent = rows.assign(median=rows["cov"] * 100, low=float("nan"), high=float("nan"))
+    percent["samples"] = [[] for _ in range(len(percent))]
+    labels = {m: f"{measure_label(m)[0]}s" for m in percent["measure"].unique()}
+    highest = max(1.1 * percent["median"].max(), 1.2 * PUBLISHED_COV_PERCENT[1])
+    figure = Lines(
+        "Coefficient of variation over capacity",
+        lines(percent, "capacity_percent", labels, "measure"),
+        Axis(CAPACITY, ticks=levels(percent, "capacity_percent")),
+        Axis("coefficient of variation, %", (0, highest)),
+        band=Band(*PUBLISHED_COV_PERCENT, "published: 0-3.5%, writes"),
+    )
+    text = f"Sample standard deviation over mean, {transfers(rows)} transfers, {counts(rows)} samples a point."
+    return Section("How much iterations scatter", text, [figure])
