@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import pandas as pd
 
 from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import measures, params_labels, samples
+from fsage.model.typed import Json
 from fsage.text.sizes import parse_size
 from fsage.text.strict import show, unknown_value
 
@@ -45,12 +45,12 @@ class Measured:
             max((self.rows[f"{name}{BANDWIDTH}"] * self.rows[f"{name}_seconds"]).median() for name in self.mix) * 2**20
         )
 
-    def axes(self, state: str) -> dict[str, Any]:
+    def axes(self, state: str) -> Json:
         """The levels of a state on the axes of its recipe."""
         return json.loads(self.rows.loc[self.rows["state"] == state, "axes"].iloc[0])
 
     @property
-    def notes(self) -> dict[str, dict[str, Any]]:
+    def notes(self) -> dict[str, Json]:
         """State -> what its steps noted, of all records."""
         found = self.records.dropna(subset="notes").groupby("state")["notes"].first()
         return {str(state): json.loads(text) for state, text in found.items()}
@@ -125,7 +125,7 @@ def _same(text: str, value: object) -> bool:
     return text.lower() == (value if isinstance(value, str) else json.dumps(value)).lower()
 
 
-def _preferred(sets: dict[str, dict[str, Any]], at: At) -> dict[str, dict[str, object]]:
+def _preferred(sets: dict[str, Json], at: At) -> dict[str, dict[str, object]]:
     """Of sets that differ in cache or transfer size those that were cold, and of the largest transfer."""
     if "cache" not in at and any(one.get("cache") == "cold" for one in sets.values()):
         sets = {text: one for text, one in sets.items() if one.get("cache", "cold") == "cold"}

@@ -16,6 +16,7 @@ import yaml
 
 from fsage.archive.crate import CrateError
 from fsage.model import structure, tools, tuning, untrusted
+from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target
@@ -165,7 +166,7 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
     return anonymous, study, place
 
 
-def _study(listed: Listed, study: dict[str, Any]) -> dict[str, Any]:
+def _study(listed: Listed, study: Json) -> Json:
     """A study without words of its author's own."""
     headline = [{**one, "label": f"{one.get('state')} to {one.get('against')}"} for one in study.get("headline", [])]
     return {**listed.value({**study, "headline": headline}, "axes"), "title": study["name"], "question": WITHHELD}

@@ -19,6 +19,7 @@ from fsage.dataset.columns import COLUMNS
 from fsage.dataset.shape import Record
 from fsage.dataset.tables import DatasetError
 from fsage.model.observation import PhaseResult
+from fsage.model.typed import Json
 from fsage.model.untrusted import read_file
 from fsage.model.words import WARM
 
@@ -31,7 +32,7 @@ MOST_METRICS = 500
 """Columns of their own, in a whole table."""
 
 NUMBER = (int, float)
-TYPES: dict[str, Any] = {"str": str, "Int64": int, "float64": NUMBER, "boolean": bool}
+TYPES: Json = {"str": str, "Int64": int, "float64": NUMBER, "boolean": bool}
 ALLOWED = {name: TYPES[column.type] for name, column in COLUMNS.items()}
 SORTED_BY = [
     "study",
@@ -57,7 +58,7 @@ def load(paths: Iterable[Path]) -> pd.DataFrame:
     return frame.sort_values(SORTED_BY, kind="stable", ignore_index=True)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> Json | None:
     try:
         record = orjson.loads(read_file(path, MOST_BYTES))
         Record.model_validate(record)
@@ -81,7 +82,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     }
 
 
-def _check(row: dict[str, Any], place: dict[str, str]) -> None:
+def _check(row: Json, place: dict[str, str]) -> None:
     """Raise TypeError or ValueError for a cell of the table that is not of its column's type, or no record of here."""
     for name, value in row.items():
         if value is not None and not isinstance(value, ALLOWED.get(name, NUMBER)):
@@ -100,7 +101,7 @@ def _of_path(path: Path) -> dict[str, str]:
     return {"target": target, "study": study, "state": state, "cell": cell}
 
 
-def _row(record: dict[str, Any]) -> dict[str, object]:
+def _row(record: Json) -> dict[str, object]:
     params, layout, conditions = record["params"], record["layout"], record["conditions"]
     nominal = record["nominal"]
     varied = {key: value for key, value in params.items() if key != "iteration"}
@@ -147,7 +148,7 @@ def _row(record: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def _achieved(layout: dict[str, Any]) -> dict[str, float]:
+def _achieved(layout: Json) -> dict[str, float]:
     """Shares over all generations: filled, of the capacity; deleted, of what was filled."""
     generations = layout.get("generations")
     if not generations:
@@ -164,14 +165,14 @@ def _achieved(layout: dict[str, Any]) -> dict[str, float]:
 OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "position_sd", "mean_extent_bytes", "layout_score")
 
 
-def _measured(phases: list[dict[str, Any]]) -> dict[str, object]:
+def _measured(phases: list[Json]) -> dict[str, object]:
     """Extents of the cell's own files, as its first phase with a map left them."""
     extents: dict[str, object] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
     of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
     return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
 
 
-def _metadata(phases: list[dict[str, Any]]) -> str | None:
+def _metadata(phases: list[Json]) -> str | None:
     """What is known of names and inodes. Those of a phase that is to read from memory are warm because that was asked.
 
     Where it was not, warm ones fail the cell.
@@ -179,7 +180,7 @@ def _metadata(phases: list[dict[str, Any]]) -> str | None:
     return "; ".join(sorted({phase["metadata"] for phase in phases if "metadata" in phase} - {WARM})) or None
 
 
-def _costs(model: dict[str, object]) -> dict[str, Any] | None:
+def _costs(model: dict[str, object]) -> Json | None:
     """What a modelled device charges: the numbers among its parameters."""
     numbers = {key: value for key, value in model.items() if isinstance(value, (int, float)) and value is not True}
     return numbers or None

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest
@@ -26,6 +26,7 @@ from fsage import seam
 from fsage.model.errors import Failure
 from fsage.model.evidence.counting import Counting
 from fsage.model.message import printable
+from fsage.model.typed import JsonView
 
 
 class TimeUp(Exception):
@@ -129,7 +130,7 @@ class Watched(NamedTuple):
     """A store that was looked at: `found` is its Store.summary, None where it could not be read; `at` since 1970."""
 
     device: str
-    found: Mapping[str, Any] | None
+    found: JsonView | None
     seconds: float
     at: float
 

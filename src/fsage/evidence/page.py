@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -13,10 +12,11 @@ from fsage.evidence.tables import extents_per_file, tables, title
 from fsage.evidence.verdict import verdicts
 from fsage.figures import Axis, Bars, Figure, Strips
 from fsage.figures.drawing import draw
+from fsage.model.typed import Json
 from fsage.text.sizes import format_size
 
 
-def page(layout: dict[str, Any]) -> str:
+def page(layout: Json) -> str:
     """HTML of what `fsage.host.inspect` found, the verdict first; the same bytes each time for the same layout."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -34,7 +34,7 @@ def page(layout: dict[str, Any]) -> str:
     return template.render(what=layout["what"], seconds=layout["seconds"], stores=stores, version=fsage.__version__)
 
 
-def _figures(store: dict[str, Any]) -> Iterator[Figure]:
+def _figures(store: Json) -> Iterator[Figure]:
     """Each plot that the store's summary is enough for."""
     if bitmap := store["bitmap"]:
         yield Strips("Free space", {"": tuple(bitmap["free_share"])}, store["device_bytes"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from fsage.model.typed import Json
 from fsage.text.sizes import round_size
 
 NUMBERS_SHOWN = 12
@@ -22,7 +22,7 @@ class Table:
     numbers: bool = True
 
 
-def title(store: dict[str, Any]) -> str:
+def title(store: Json) -> str:
     """'ext4, 8 GiB, 9.04% full'; what is not known is left out."""
     words = [store["filesystem"] or "files"]
     if store["device_bytes"]:
@@ -30,7 +30,7 @@ def title(store: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def tables(store: dict[str, Any]) -> Iterator[Table]:
+def tables(store: Json) -> Iterator[Table]:
     """All that the store's summary (agent.evidence.store.Store.summary) has."""
     if store["device_bytes"]:
         yield _space(store)
@@ -48,7 +48,7 @@ def tables(store: dict[str, Any]) -> Iterator[Table]:
         yield _absent(store["absent"])
 
 
-def _space(store: dict[str, Any]) -> Table:
+def _space(store: Json) -> Table:
     rows = [[key, round_size(store[f"{key.replace(' ', '_')}_bytes"])] for key in ("device", "block", "used", "free")]
     if extents := store["free_extents"]:
         rows.append(["free extents", f"{extents['count']:,}"])
@@ -71,7 +71,7 @@ def _histogram(classes: list[dict[str, int]], free_bytes: int) -> Table:
     return Table("Free extents by size", ["from, to twice that", "extents", "bytes", "of free bytes"], rows)
 
 
-def _groups(groups: dict[str, Any]) -> Table:
+def _groups(groups: Json) -> Table:
     inodes = groups["inode_buckets"]
     columns = ["free", "by bytes", "of all"] + (["by inodes"] if inodes else [])
     rows = [
@@ -84,7 +84,7 @@ def _groups(groups: dict[str, Any]) -> Table:
     )
 
 
-def _files(name: str, files: dict[str, Any], source: str) -> Iterator[Table]:
+def _files(name: str, files: Json, source: str) -> Iterator[Table]:
     score = files["layout_score"]
     rows = [
         ["files", f"{files['files']:,}"],
@@ -100,7 +100,7 @@ def _files(name: str, files: dict[str, Any], source: str) -> Iterator[Table]:
     yield Table(f"Extents of files {name}", ["extents", "files", "of files"], shown)
 
 
-def extents_per_file(files: dict[str, Any]) -> dict[str, int]:
+def extents_per_file(files: Json) -> dict[str, int]:
     """Number of extents -> files; of many numbers, classes by power of two: '4-7'."""
     counts: dict[str, int] = files["extents_per_file"]
     if len(counts) <= NUMBERS_SHOWN:
@@ -128,7 +128,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f}%"
 
 
-def of_fragments(found: dict[str, Any]) -> Iterator[Table]:
+def of_fragments(found: Json) -> Iterator[Table]:
     """The tables of `fsage fragments`, from fsage.host.defragmentation.look.summary."""
     yield _all_files(found)
     yield Table(
@@ -141,7 +141,7 @@ def of_fragments(found: dict[str, Any]) -> Iterator[Table]:
         yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], _worst_files(found))
 
 
-def _all_files(found: dict[str, Any]) -> Table:
+def _all_files(found: Json) -> Table:
     every = found["all"]
     rows = [
         ["files", f"{every['files']:,}"],
@@ -167,7 +167,7 @@ def _all_files(found: dict[str, Any]) -> Table:
     return Table("All files", ["", ""], rows, numbers=False)
 
 
-def _worst_files(found: dict[str, Any]) -> list[list[str]]:
+def _worst_files(found: Json) -> list[list[str]]:
     return [
         [
             one["path"],

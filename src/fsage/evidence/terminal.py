@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fsage import seam
 from fsage.evidence import verdict
 from fsage.evidence.tables import Table, of_fragments, tables, title
 from fsage.model.message import printable
+from fsage.model.typed import Json
 
 SHADES = "█▓▒░ "  # in use to free
 STRIP_COLUMNS = 64
@@ -75,7 +75,7 @@ def _fail(verdicts: Sequence[verdict.Verdict], limits: Mapping[str, float]) -> i
     return REACHED if reached else 0
 
 
-def show(layout: dict[str, Any], as_json: bool, fail_on: str = "") -> int:
+def show(layout: Json, as_json: bool, fail_on: str = "") -> int:
     """Print what `fsage.host.inspect` found, of each store the verdict first; the exit code. Raises ValueError."""
     verdicts = verdict.verdicts(layout)
     code = _fail(verdicts, verdict.parse_limits(fail_on, verdict.NAMES))

@@ -6,10 +6,11 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.model import filesystems
 from fsage.model.evidence import placement
+from fsage.model.typed import Json
 from fsage.text.sizes import format_size, round_size
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -60,19 +61,19 @@ class Verdict:
     sentences: list[str]
     values: Mapping[str, float | None]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """For a script: of `values` those that are known; null: a file of that size does not fit."""
         known = {name: value for name, value in self.values.items() if value is not None}
         values = {name: None if value == math.inf else value for name, value in known.items()}
         return {"sentences": self.sentences, "values": values}
 
 
-def verdicts(layout: dict[str, Any]) -> list[Verdict]:
+def verdicts(layout: Json) -> list[Verdict]:
     """The verdict on each store of a layout, as fsage.model.local.Local.inspect gives it."""
     return [verdict(store, layout["what"], layout.get("mounted")) for store in layout["stores"]]
 
 
-def verdict(store: dict[str, Any], what: str, mounted: dict[str, int] | None) -> Verdict:
+def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     """The verdict on a Store.summary. `mounted`: what statvfs(2) says where it is mounted (fsage.host.inspect)."""
     free = placement.classes(store["free_extents"]) if store["free_extents"] else []
     known = store["device_bytes"] is not None and store["free_bytes"] is not None
@@ -92,7 +93,7 @@ def verdict(store: dict[str, Any], what: str, mounted: dict[str, int] | None) ->
     return Verdict(sentences, values)
 
 
-def _full(store: dict[str, Any], free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
+def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
     said = (
         f"{store['fullness_percent']:.1f}% full: {round_size(store['used_bytes'])} of "
         f"{round_size(store['device_bytes'])} are in use, the file system's own blocks among them"
@@ -114,7 +115,7 @@ def _full(store: dict[str, Any], free: list[placement.Extents], mounted: dict[st
     )
 
 
-def _df(store: dict[str, Any], mounted: dict[str, int] | None) -> str:
+def _df(store: Json, mounted: dict[str, int] | None) -> str:
     """' (df says 91%: it ...)' where df's number is another."""
     if not mounted or not mounted["bytes"]:
         return ""
@@ -132,7 +133,7 @@ def _df(store: dict[str, Any], mounted: dict[str, int] | None) -> str:
     return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
 
 
-def new_files(store: dict[str, Any], mounted: dict[str, int] | None) -> list[NewFile]:
+def new_files(store: Json, mounted: dict[str, int] | None) -> list[NewFile]:
     """How new files of NEW_FILES would lie in a Store.summary; none where its free extents are not known."""
     if not store["free_extents"]:
         return []
@@ -141,7 +142,7 @@ def new_files(store: dict[str, Any], mounted: dict[str, int] | None) -> list[New
     return [_new_file(store, size, free) if free and size <= room else NewFile(size, None, None) for size in NEW_FILES]
 
 
-def _new_file(store: dict[str, Any], size_bytes: int, free: list[placement.Extents]) -> NewFile:
+def _new_file(store: Json, size_bytes: int, free: list[placement.Extents]) -> NewFile:
     if way := _placement(store):
         low, high = way.pieces(size_bytes, free)
     else:
@@ -149,12 +150,12 @@ def _new_file(store: dict[str, Any], size_bytes: int, free: list[placement.Exten
     return NewFile(size_bytes, round(low), round(max(low, high)))
 
 
-def _placement(store: dict[str, Any]) -> placement.Placement | None:
+def _placement(store: Json) -> placement.Placement | None:
     known = filesystems.like(store["filesystem"])
     return known.placement if known else None
 
 
-def _new(store: dict[str, Any], files: Sequence[NewFile]) -> str:
+def _new(store: Json, files: Sequence[NewFile]) -> str:
     known = filesystems.like(store["filesystem"])
     how = "from the largest free extents first, to as they come: how this file system chooses is not known"
     if known and known.placement:
@@ -171,7 +172,7 @@ def _new(store: dict[str, Any], files: Sequence[NewFile]) -> str:
     return f"{said} ({how}){too_large}."
 
 
-def _next(store: dict[str, Any], free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
+def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
     """What can no longer be had first, and at which fullness."""
     device_bytes, now = store["device_bytes"], store["fullness_percent"]
     ends: list[tuple[float, str]] = []
@@ -203,7 +204,7 @@ def _inodes_percent(mounted: dict[str, int] | None) -> float | None:
     return 100 * (1 - mounted["free_inodes"] / mounted["inodes"])
 
 
-def _worth(store: dict[str, Any], what: str, files: Sequence[NewFile]) -> str:
+def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:
     """Whether to measure, and why."""
     broken = [one for one in files if one.high is not None and one.high > 1 and one.size_bytes / one.high < WHOLE_BYTES]
     if not broken:
@@ -218,7 +219,7 @@ def _worth(store: dict[str, Any], what: str, files: Sequence[NewFile]) -> str:
     return f"Worth measuring, for {why}: `{command}` says what that costs, which depends on the device."
 
 
-def _of_files(store: dict[str, Any], what: str) -> Iterator[str]:
+def _of_files(store: Json, what: str) -> Iterator[str]:
     """How the files lie that were looked at."""
     for name, files in (store["files"] or {}).items():
         count = files["files"]
@@ -238,7 +239,7 @@ def _two_digits(pieces: int) -> int:
     return round(pieces / 10**digits) * 10**digits
 
 
-def of_fragments(found: dict[str, Any]) -> Verdict:
+def of_fragments(found: Json) -> Verdict:
     """On files that were looked at (fsage.host.defragmentation.look.summary)."""
     every, broken = found["all"], found["files_in_pieces"]
     if not every["files"]:

@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from fsage.host.cells import measure, outbox
 from fsage.host.device import capabilities
@@ -33,6 +32,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.request import Request
 from fsage.model.structure import Shard
+from fsage.model.typed import Json
 
 Verb = Callable[[dict[str, object], Request, bool], dict[str, object]]
 
@@ -54,7 +54,7 @@ def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
         return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
 
-def of_step(verb: str, given: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def of_step(verb: str, given: Json, request: Request, check: bool) -> Json:
     """A verb on the next step (of one kind, if asked so), or on the one that `begin_step` announced."""
     spec = given["target"]
     if verb == "begin_step":
@@ -75,7 +75,7 @@ def of_step(verb: str, given: dict[str, Any], request: Request, check: bool) -> 
     return state.work(spec, request, step, shard)
 
 
-def question(text: bytes) -> dict[str, Any]:
+def question(text: bytes) -> Json:
     """What came on stdin. Raises Refusal."""
     try:
         given = message.read(text, QUESTION_BYTES)

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from fsage.model import MIB, typed
 from fsage.model.hosts import Facts
 from fsage.model.message import printable, read
-from fsage.model.typed import Count, Seconds, Signed, Word
+from fsage.model.typed import Count, Json, Seconds, Signed, Word
 
 ANSWER_BYTES = 4 * MIB
 

@@ -7,11 +7,12 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from fsage.model import device, filesystems, kinds
 from fsage.model.errors import Refusal
 from fsage.model.target import Launcher, LustreSpec, Spec
+from fsage.model.typed import Json
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -19,7 +20,7 @@ MIB = 1 << 20
 
 LONGEST_PATH = 1024  # the kernel takes 4095 bytes, with what is added to it
 
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: Json = {
     "name": "local",
     "kind": "loop",
     "filesystem": "ext4",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fsage.model import MIB
 from fsage.model.claim import Claim
+from fsage.model.typed import Json
 
 RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
 
@@ -14,7 +15,7 @@ class Model:
     """No model: what a target's devices cost is what this machine's do."""
 
     kind: ClassVar[str] = "none"
-    defaults: ClassVar[dict[str, Any]] = {}
+    defaults: ClassVar[Json] = {}
     """What a declaration may say of it, and what it has where that says nothing."""
     may_be_zero: ClassVar[tuple[str, ...]] = ()
     may_be_negative: ClassVar[tuple[str, ...]] = ()
@@ -49,12 +50,12 @@ class Iocost(Model):
     }
 
     @staticmethod
-    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+    def reach_s(parameters: Json, span_bytes: int) -> float:
         """A random I/O's cost, where both places are further apart than RANDOM_FROM_BYTES."""
         return max(0.0, 1 - RANDOM_FROM_BYTES / span_bytes) ** 2 / float(parameters["random_iops"])
 
     @staticmethod
-    def label(parameters: dict[str, Any]) -> str:
+    def label(parameters: Json) -> str:
         """Rates in both ways."""
         return (
             f"modelled device (IOCost, {parameters['bytes_per_s'] / MIB:.0f} MiB/s, "
@@ -80,7 +81,7 @@ class Seek(Model):
     required = True
 
     @staticmethod
-    def why_wrong(declared: dict[str, Any]) -> str | None:
+    def why_wrong(declared: Json) -> str | None:
         """The outer end of a disk is not the slower one."""
         if declared["outer_to_inner"] >= 1:
             return None
@@ -90,12 +91,12 @@ class Seek(Model):
         )
 
     @staticmethod
-    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+    def reach_s(parameters: Json, span_bytes: int) -> float:
         """A seek, however far."""
         return float(parameters["seek_s"])
 
     @staticmethod
-    def label(parameters: dict[str, Any]) -> str:
+    def label(parameters: Json) -> str:
         """Rate and seek, and what else is planted."""
         parts = [f"{parameters['bytes_per_s'] / MIB:.0f} MiB/s"]
         if (factor := parameters.get("outer_to_inner", 1)) != 1:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from fsage.model import kinds
 from fsage.model.claim import Claim, utc_now
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
+from fsage.model.typed import JsonView
 
 ANOTHER = "another target: it has a claim of its own, or none"
 LIVE = "read anew whenever it is used, and on record with each cell"
@@ -52,7 +53,7 @@ def decided(key: str) -> str:
     return DECIDED.get(key, CLAIMED)
 
 
-def flat(spec: Mapping[str, Any]) -> dict[str, object]:
+def flat(spec: JsonView) -> dict[str, object]:
     """A complete declaration, with `scale` and `lustre` as keys of the form scale.tasks."""
     settings = {}
     for key, value in spec.items():
@@ -69,7 +70,7 @@ def declared(spec: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in kept.items() if key not in kinds.named(spec["kind"]).meaningless}
 
 
-def refuse(claim: Mapping[str, Any], spec: Mapping[str, object]) -> None:
+def refuse(claim: JsonView, spec: Mapping[str, object]) -> None:
     """`Refusal` where the declaration differs from what was claimed in what cannot change without a new claim."""
     now = flat(spec)
     for key, value in claim.get("declared", {}).items():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from fsage.model.typed import Count, Json, Name, Printable, Word
+from fsage.model.typed import Count, Json, JsonView, Name, Printable, Word
 
 
 class Holder(TypedDict):
@@ -121,7 +121,7 @@ ALIKE = {
 """What the clients must have in common for their numbers to belong together."""
 
 
-def differences(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def differences(clients: Mapping[str, JsonView]) -> list[str]:
     """Where clients (name -> facts, or more) differ in what must be alike, a sentence each."""
     sentences = []
     for key, what in ALIKE.items():

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 
 class Obstacle(NamedTuple):
@@ -33,7 +34,7 @@ class Able(NamedTuple):
 class Local(Protocol):
     """The module fsage.host.local."""
 
-    def inspect(self, what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, Any]:
+    def inspect(self, what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
         """{"schema", "what", "seconds", "mounted", "stores": [Store.summary]} of a device, image, directory, text, `-`.
 
         Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of
@@ -50,7 +51,7 @@ class Local(Protocol):
         order: str,
         seek_ms: float | None,
         rate_mb_s: float | None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """How files lie, and what defragmenting would gain (fsage.host.defragmentation.look). Raises ValueError."""
 
     def regular_files(self, directory: Path) -> Iterator[Path]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from fsage.model import MIB, kinds, typed
 from fsage.model.errors import Refusal
 from fsage.model.structure import Notes, Step
+from fsage.model.typed import JsonView
 
 ALL = -1  # a stripe count: as many as there are OSTs
 SEGMENTS, PFL = "segments", "pfl"
@@ -86,12 +87,12 @@ class Layout(Step):
         return scaled(self, osts_of(claim), file_bytes(claim))
 
 
-def file_bytes(claim: Mapping[str, Any]) -> int:
+def file_bytes(claim: JsonView) -> int:
     """How large the file is on a claimed target: what all tasks on all clients move."""
     return claim["amount_mib"] * claim.get("tasks", 1) * max(1, len(claim.get("hosts", ()))) * MIB
 
 
-def osts_of(claim: Mapping[str, Any]) -> int:
+def osts_of(claim: JsonView) -> int:
     """How many OSTs a claimed target has: those of its Lustre file system, or its stores."""
     return len(claim["lustre"]["osts"] if kinds.named(claim["kind"]).has_osts else claim["stores"])
 

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, TypedDict
 
 from fsage.model import plugins
 from fsage.model.message import Unacceptable, shown
-from fsage.model.typed import read_block, to_json
+from fsage.model.typed import Json, read_block, to_json
 
 Files = dict[tuple[int, int], "int | None"]
 """(generation, index) -> bytes of a file that must be there; None: of any size."""
-Notes = dict[str, Any]
+Notes = Json
 """What a step notes of its work, for the state's token: plain JSON."""
 
 
@@ -94,7 +94,7 @@ class Step(ABC):
 
     def with_input(self, digest: str) -> Step:
         """The step with the digest of what it needs."""
-        more: dict[str, Any] = {"input": digest}
+        more: Json = {"input": digest}
         return replace(self, **more)
 
     @abstractmethod

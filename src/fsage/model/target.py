@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
+
+from fsage.model.typed import Json
 
 Launcher = Literal["openmpi", "mpich", "srun"]
 
@@ -52,7 +54,7 @@ class Spec(TypedDict):
     amount_mib: int | None
     launcher: Launcher
     launcher_options: list[str]
-    device_model: dict[str, Any] | None
+    device_model: Json | None
     directory: str
     budget_gib: float
     containers: str | None

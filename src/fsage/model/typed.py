@@ -47,6 +47,9 @@ Signed = Annotated[int, Check(lambda value: -LARGEST <= value <= LARGEST, "a who
 Seconds = Annotated[float, Check(lambda value: 0 <= value < 1e9, "a number of seconds")]
 Attempt = Annotated[int, between(1, 10**6, "a whole number")]
 Json = dict[str, Any]
+"""A JSON object of which nothing more is declared."""
+JsonView = Mapping[str, Any]
+"""The same, for who only looks; what is declared (a TypedDict) is one too."""
 
 
 def read(kind: type[T], value: object, where: str = "") -> T:

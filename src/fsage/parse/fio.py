@@ -14,8 +14,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from fsage.model.typed import Json
 from fsage.parse import MIB, BadOutput, Transfer, check_end
 
 LATENCIES = {"p50": 50.0, "p99": 99.0, "p99_9": 99.9}
@@ -112,7 +112,7 @@ def _split(stdout: str) -> tuple[str, dict[str, object] | None, str]:
     return before, document, stdout[start.start() + length :]
 
 
-def _values(document: dict[str, Any]) -> FioRun:
+def _values(document: Json) -> FioRun:
     jobs = document["jobs"]
     for job in jobs:
         if job["error"] != 0:
@@ -128,22 +128,22 @@ def _values(document: dict[str, Any]) -> FioRun:
     )
 
 
-def _began(jobs: list[dict[str, Any]], printed_ms: int) -> float:
+def _began(jobs: list[Json], printed_ms: int) -> float:
     begins = [int(job["job_start"]) for job in jobs if "job_start" in job]
     return (min(begins) if begins else printed_ms - max(_run_ms(job) for job in jobs)) / 1000
 
 
-def _run_ms(job: dict[str, Any]) -> int:
+def _run_ms(job: Json) -> int:
     return max(int(job["write"]["runtime"]), int(job["read"]["runtime"]))
 
 
-def _span(jobs: list[dict[str, Any]]) -> float:
+def _span(jobs: list[Json]) -> float:
     begins = [int(job.get("job_start", 0)) for job in jobs]
     runs = [_run_ms(job) for job in jobs]
     return (max(begin + run for begin, run in zip(begins, runs, strict=True)) - min(begins)) / 1000
 
 
-def _transfer(parts: list[dict[str, Any]]) -> FioTransfer | None:
+def _transfer(parts: list[Json]) -> FioTransfer | None:
     moved_bytes = sum(int(part["io_bytes"]) for part in parts)
     seconds = max(int(part["runtime"]) for part in parts) / 1000
     if moved_bytes == 0:
@@ -155,7 +155,7 @@ def _transfer(parts: list[dict[str, Any]]) -> FioTransfer | None:
     return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)
 
 
-def _latency_ms(part: dict[str, Any], operations: int) -> dict[str, float]:
+def _latency_ms(part: Json, operations: int) -> dict[str, float]:
     """Of completion, in milliseconds; a job with `--clat_percentiles=0` has none."""
     known = {float(percent): int(value) for percent, value in part.get("clat_ns", {}).get("percentile", {}).items()}
     enough = {name: percent for name, percent in LATENCIES.items() if operations >= 100 / (100 - percent) - 1e-6}

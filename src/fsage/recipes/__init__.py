@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from fsage.model import plugins
 from fsage.model.structure import Step
+from fsage.model.typed import Json
 
 BLOCK_BYTES = 4096
 
@@ -29,8 +30,8 @@ class State(NamedTuple):
 
     name: str
     population: str
-    axes: dict[str, Any]
-    nominal: dict[str, Any]
+    axes: Json
+    nominal: Json
     parts: tuple[Step, ...]
 
     @property

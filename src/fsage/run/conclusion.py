@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from fsage import dataset, recipes, report
 from fsage.analysis import agreement, targets, truth
+from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
@@ -124,7 +123,7 @@ def _states(pool: Pool) -> list[str]:
     return [state.name for state in recipes.expand(pool.study) if state.name in measured]
 
 
-def _more(pool: Pool) -> dict[str, Any]:
+def _more(pool: Pool) -> Json:
     """What a report shows beside the records."""
     cells, several = list(pool.cells()), _on_several(pool)
     states: dict[str, Path] = {}
@@ -150,7 +149,7 @@ def _beside(pool: Pool) -> pd.DataFrame | None:
     return targets.pooled(dataset.load(map(Path, pool.compared_records())), pool.study)
 
 
-def _is_of(plan: Plan, state: str, cell: Cell, found: Mapping[str, Any]) -> bool:
+def _is_of(plan: Plan, state: str, cell: Cell, found: JsonView) -> bool:
     """Whether a record is what the plan has for a cell."""
     return (
         found["params"] == cell.params

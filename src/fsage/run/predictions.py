@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from fsage.adaptive.surface import Belief
 from fsage.model import typed
+from fsage.model.typed import JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
@@ -56,7 +55,7 @@ def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, object] | None:
     return found
 
 
-def _of_state(plan: Plan, state: str, like: Mapping[str, Any]) -> dict[str, object]:
+def _of_state(plan: Plan, state: str, like: JsonView) -> dict[str, object]:
     """An observation of a state that is said to be as planned: nobody looked."""
     steps = plan.states[state].steps(plan.target.scale.file_size, request.seed_of(plan))
     capacity = like["layout"]["capacity_bytes"]

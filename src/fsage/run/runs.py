@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from fsage import seam
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Holder
+from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.partition import Parts
 from fsage.plan.plan import Noted, Plan
@@ -95,7 +95,7 @@ def studies() -> list[str]:
     return list(_noted(Path(os.environ[NOTE]))["missing"])
 
 
-def _noted(path: Path) -> dict[str, Any]:
+def _noted(path: Path) -> Json:
     noted = results.read(path)
     if noted is None:
         raise Superseded

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable
-from typing import Any
 
 from fsage import workloads
+from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
@@ -82,7 +82,7 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
     )
 
 
-def observations_of(plan: Plan, state: str, key: str) -> list[dict[str, Any]]:
+def observations_of(plan: Plan, state: str, key: str) -> list[Json]:
     """What was observed of a group: in the store, or behind a record that was handed over before."""
     found = []
     for cell in groups(plan.cells[state]).get(key, ()):

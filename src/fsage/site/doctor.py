@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +13,7 @@ from fsage import seam, workloads
 from fsage.model import device, filesystems, kinds
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
+from fsage.model.typed import Json
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target, target_of
 from fsage.study.study import StudyError
@@ -100,7 +101,7 @@ def _kinds_of_targets() -> list[Check]:
 _WHAT = {"directory": "a plain directory, whose file system is others' too", "lustre": "a directory of a Lustre"}
 
 
-def _lacking(declared: dict[str, Any]) -> list[str]:
+def _lacking(declared: Json) -> list[str]:
     """What this host lacks for a target that is declared like this, and by default otherwise."""
     if declared["kind"] == "lustre":
         anywhere = {"fsname": "any", "mgs": "any@tcp", "capacity_gib": "all"}

@@ -11,12 +11,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from fsage import seam
 from fsage.model.hosts import differences, skews
+from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.target import Target
 from fsage.study.study import StudyError
@@ -31,7 +31,7 @@ class Host:
 
     name: str
     groups: tuple[str, ...]
-    answer: dict[str, Any] | None
+    answer: Json | None
     asked_at: float | None = None
     answered_at: float | None = None
     why: str | None = None
@@ -85,7 +85,7 @@ def user_of(inventory: Path) -> str:
     return user
 
 
-def _read(inventory: Path) -> dict[str, Any]:
+def _read(inventory: Path) -> Json:
     command = ["ansible-inventory", "-i", str(inventory), "--list"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     try:
@@ -194,5 +194,5 @@ def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
     return said
 
 
-def _answer(host: Host) -> dict[str, Any]:
+def _answer(host: Host) -> Json:
     return host.answer or {}

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, get_origin
 from pydantic import BaseModel, Field, ValidationError
 
 from fsage import workloads
+from fsage.model.typed import Json
 from fsage.text.sizes import format_size
 from fsage.text.strict import (
     SIZE_PATTERN,
@@ -48,7 +49,7 @@ class Cell(NamedTuple):
 
     name: str
     kind: str
-    params: dict[str, Any]
+    params: Json
     order: int
 
 
@@ -201,7 +202,7 @@ def level_text(key: str, level: Any) -> str:
     return format_size(level) if _is_size(key) else str(level).lower() if isinstance(level, bool) else str(level)
 
 
-def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def schema(name: str) -> tuple[Json, Json]:
     """Return the JSON schema of `cells:` for one workload, and the shapes of one level of each parameter."""
     model = workloads.load(name).Params
     described = model.model_json_schema()

@@ -15,6 +15,7 @@ from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
 from fsage.model import tuning, untrusted
+from fsage.model.typed import Json
 from fsage.recipes import State
 from fsage.statistics import reachable
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
@@ -104,8 +105,8 @@ class Study(Strict):
         None, description="one range of the device, read before and after each state; null: none"
     )
     traces: Any = Field(None, description="cells whose requests to the device are recorded; null: none")
-    only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
-    exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
+    only: list[Json] = Field([], description="keep the combinations that match one of these; []: all")
+    exclude: list[Json] = Field([], description="leave out the combinations that match one of these")
     tuning: Annotated[dict[str, object], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
         {}, description="client tunables of the block queue or of Lustre, by name"
     )
@@ -279,7 +280,7 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
     return study
 
 
-def _in_turns(block: Any, study: Study) -> dict[str, Any] | None:
+def _in_turns(block: Any, study: Study) -> Json | None:
     """The block of a study with as many structures as it has iterations, of one each; None where that cannot be."""
     states, cells = study.states, study.cells
     if getattr(states, "structures", None) != 1 or states.seed is None or cells.stop:

@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
+from fsage.model.typed import Json
 from fsage.text.sizes import parse_size
 
 MOST_LEVELS = 1000
@@ -107,7 +108,7 @@ def names_of(value: object, least: int = 0) -> tuple[str, ...]:
     return tuple(value)
 
 
-def choice_of(block: dict[str, Any], key: str, known: list[str]) -> str:
+def choice_of(block: Json, key: str, known: list[str]) -> str:
     """Return the value of `key`, which must be one of the known ones; raises ValidationError if not."""
     if key not in block:
         refuse([Problem((key,), f"is missing; allowed: {', '.join(known)}")])

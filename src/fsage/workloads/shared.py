@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,6 +14,7 @@ from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.typed import JsonView
 from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 
@@ -268,7 +269,7 @@ def _on_host(phase: PhaseResult, name: str, one: Mapping[str, object]) -> fio.Fi
     return replace(run, began=began_here(phase, name, run.began, run.span_seconds))
 
 
-def _run_of(phase: Mapping[str, Any], asked: Mapping[str, str]) -> fio.FioRun:
+def _run_of(phase: JsonView, asked: Mapping[str, str]) -> fio.FioRun:
     run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
     # fio echoes what it was given, some of it in a form of its own: these come back as they were.
     for option in ("rw", "ioengine", "directory", "size", "bs", "nrfiles", "numjobs", "direct", "loops"):
@@ -281,7 +282,7 @@ def _run_of(phase: Mapping[str, Any], asked: Mapping[str, str]) -> fio.FioRun:
 
 
 def judge(
-    observation: Mapping[str, Any],
+    observation: JsonView,
     model: type[BaseModel],
     steps: Callable[..., Sequence[str]],
     judge_phase: Callable[..., Metrics],

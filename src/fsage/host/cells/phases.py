@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from fsage.host.cells import io_groups, leftover
 from fsage.host.lustre import servercache
@@ -24,6 +24,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.token import Token
+from fsage.model.typed import Json
 from fsage.model.words import WARM
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10

@@ -17,11 +17,11 @@ import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from fsage.host.system import caches
 from fsage.model.errors import Failure
 from fsage.model.request import Query
+from fsage.model.typed import Json
 
 SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
 """It reads every page of the table."""

@@ -8,7 +8,6 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
@@ -20,6 +19,7 @@ from fsage.model.claim import utc_now
 from fsage.model.declaration import MIB, tasks_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
 SAMPLE_S = 1.02  # a sample lasts a second, and a little more for noise
@@ -66,7 +66,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
     }
 
 
-def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
+def amount(target: Target, first_guess_mib_s: float) -> Json:
     """How much each task moves: from pairs of a write and a read on the empty target.
 
     Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes` (how often a file is gone
@@ -122,7 +122,7 @@ def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
     return room_mib
 
 
-def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
+def _pair(target: Target, each_mib: int, passes: int) -> Json:
     """One write and one read as a cell has them, in the model's group: rates, seconds, command lines."""
     tasks = tasks_of(target.spec)
     Quota(target).must_hold(each_mib * tasks * MIB, "calibrating")

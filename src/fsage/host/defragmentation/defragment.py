@@ -17,7 +17,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
@@ -30,6 +29,7 @@ from fsage.model.evidence import fragmentation
 from fsage.model.evidence.counting import Counting
 from fsage.model.evidence.fragmentation import Extent, Fragmentation
 from fsage.model.filesystems import Defragmenter
+from fsage.model.typed import Json
 
 CLOCK_S = 0.02  # by which a file's times may lag behind the clock
 TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
@@ -98,7 +98,7 @@ def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: floa
     }
 
 
-def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes: int | None) -> dict[str, Any]:
+def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes: int | None) -> Json:
     """Defragment one file, within a time limit; say what was done, and what not.
 
     Returns path, bytes (that have a place), extents_before, ideal_extents, extents_after, moved_bytes, command, status

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from fsage.host.device import capabilities, cgroups
 from fsage.host.device.cgroups import words, write
@@ -21,6 +20,7 @@ from fsage.host.device.model import Model
 from fsage.host.system import files, journal, mounting
 from fsage.model import device as facts
 from fsage.model.errors import Failure, Refusal
+from fsage.model.typed import Json
 
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
 # of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
@@ -58,7 +58,7 @@ def possible(declared: dict[str, object]) -> str | None:
     return None
 
 
-def grantable(declared: dict[str, Any]) -> str | None:
+def grantable(declared: Json) -> str | None:
     """Why no group of cgroup v2 can have the block I/O controller here; None when one can."""
     if obstacle := capabilities.obstacle(capabilities.CONTROL_GROUP):
         return str(obstacle)
@@ -98,7 +98,7 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> 
     }
 
 
-def lay(name: str, devices: list[str], model: dict[str, Any]) -> None:
+def lay(name: str, devices: list[str], model: Json) -> None:
     """Make the group and lay the model over the devices, the controller moved to cgroup v2 before. See `put`."""
     with files.locked(journal.SHARED_LOCK):
         root = _provide_io(model.get("allow_moving", []))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fsage.model import device as facts
+from fsage.model.typed import Json
 
 if TYPE_CHECKING:
     from fsage.model.claim import ClaimedStore, Image
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 class Model(facts.Model):
     """No model: each store's loop device is attached to the image itself."""
 
-    def __init__(self, home: Path, name: str, claimed: dict[str, Any]) -> None:
+    def __init__(self, home: Path, name: str, claimed: Json) -> None:
         """Of the target `name` whose home this is; `claimed` are the parameters that its claim fixed."""
         self.home, self.name, self.claimed = home, name, claimed
 

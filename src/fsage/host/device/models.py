@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fsage.host.device.iocost import Iocost
 from fsage.host.device.model import Model
 from fsage.host.device.seek import Seek
+from fsage.model.typed import Json
 
 if TYPE_CHECKING:
     from fsage.model.claim import Claim
@@ -22,7 +23,7 @@ def claimed(home: Path, name: str, claim: Claim) -> Model:
     return KINDS[parameters["kind"]](home, name, parameters)
 
 
-def choose(declared: dict[str, Any] | None, most_bytes_per_s: int) -> dict[str, object]:
+def choose(declared: Json | None, most_bytes_per_s: int) -> dict[str, object]:
     """The model's parameters and label, fixed before anything is measured with it.
 
     `most_bytes_per_s`: what a store's device can give steadily.
@@ -47,7 +48,7 @@ def none(why: str) -> dict[str, object]:
     return {"kind": Model.kind, "label": Model.label({}), "why_none": why}
 
 
-def why_refused(declared: dict[str, Any] | None) -> str | None:
+def why_refused(declared: Json | None) -> str | None:
     """Why a target that declares this model is not claimed on this machine; None when it may be."""
     if declared is None or not KINDS[declared["kind"]].required:
         return None

@@ -8,7 +8,6 @@ import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from fsage.host.claiming import calibrate, claim, images
 from fsage.host.device import capabilities, loops, models, seek
@@ -30,6 +29,7 @@ from fsage.model.evidence.store import Store
 from fsage.model.hosts import Asker
 from fsage.model.kinds import loop as facts
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 PROGRAMS = ("losetup", "blkid", "wipefs")
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
@@ -132,7 +132,7 @@ class Loop(Target, facts.Loop):
     def set_up(self) -> None:
         """Complete a claim: choose the device model, make the file systems, measure capacity and amount."""
         declared, stores = self.spec["device_model"], len(self.devices)
-        raw: dict[str, Any] = claim.no_backing()
+        raw: Json = claim.no_backing()
         if declared or self.spec["amount_mib"] is None:
             image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
             # Twice what the model may take at most: beyond that no further run changes what is chosen.

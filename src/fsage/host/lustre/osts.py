@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fsage.host.evidence import ext4
 from fsage.host.lustre import params, space
@@ -17,6 +17,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.message import shown
 from fsage.model.request import Request
+from fsage.model.typed import Json
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target
@@ -41,7 +42,7 @@ def inspect(declared: Mapping[str, object], request: Request, check: bool) -> di
     return {"changed": False, "msg": f"{len(seen)} OSTs of {fsname}", "osts": seen}
 
 
-def every(target: Target, seen: list[dict[str, object]]) -> list[dict[str, Any]]:
+def every(target: Target, seen: list[dict[str, object]]) -> list[Json]:
     """What servers saw, by number, every OST of the claim among it: of one that none serves all is absent.
 
     Raises Refusal for what is of no OST of this file system.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence import dumpe2fs
 from fsage.model.evidence.store import NotThisText
 from fsage.model.target import Spec
+from fsage.model.typed import JsonView
 
 PROC = "/proc/fs/ldiskfs"
 INODE_TABLE = re.compile(r"^Inode blocks per group: +(\d+)$", re.MULTILINE)
@@ -295,7 +296,7 @@ TABLE = "prealloc_table"
 SHOWN = 3
 
 
-def unavailable_because(servers: Servers, noted: Mapping[str, Any] | None) -> str | None:
+def unavailable_because(servers: Servers, noted: JsonView | None) -> str | None:
     """Why the servers do not have what was `noted` when they were tuned; None when they have, or nothing was set."""
     wanted = {ost: entry[TABLE] for ost, entry in ((noted or {}).get("now") or {}).items() if TABLE in entry}
     if not wanted:

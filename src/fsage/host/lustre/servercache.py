@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from fsage.host.lustre import params
 from fsage.host.system import files
@@ -19,6 +19,7 @@ from fsage.model.declaration import complete, home_of, lustre_of
 from fsage.model.errors import Failure
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 from fsage.model.words import SERVERS_KEPT
 
 PROPERTY = "primarycache"
@@ -27,7 +28,7 @@ PROPERTY = "primarycache"
 class Servers(Protocol):
     """Who can ask every server (fsage.host.remote.remote_hosts.Hosts)."""
 
-    def ask_servers(self, **what: object) -> dict[str, dict[str, Any]]:
+    def ask_servers(self, **what: object) -> dict[str, Json]:
         """The answer of each."""
 
 

@@ -12,7 +12,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from fsage.host.evidence import ext4
 from fsage.host.lustre import params, space
@@ -24,6 +23,7 @@ from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.message import shown
 from fsage.model.target import LustreSpec
+from fsage.model.typed import Json
 
 # One connection stays open between cells: a cell must not wait for a handshake with every server.
 PLACE = "/run" if os.geteuid() == 0 else "~/.ssh"
@@ -59,7 +59,7 @@ def sync(fsname: str, hosts: Sequence[Mapping[str, object]]) -> int | None:
     return sum(counts) if counts else None
 
 
-def _sync(fsname: str, host: dict[str, Any]) -> list[int]:
+def _sync(fsname: str, host: Json) -> list[int]:
     """How many objects are still to be destroyed on each OST, by each MDT of this host: of an OSS nothing."""
     asked = _asked(
         "lustre-sync",
@@ -145,7 +145,7 @@ class Watch:
             "absent": self.absent,
         }
 
-    def _fullness(self) -> dict[str, Any] | None:
+    def _fullness(self) -> Json | None:
         try:
             return space.fullness(space.osts(self.mount))
         except Failure as why:

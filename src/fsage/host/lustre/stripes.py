@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.host.structure import fillers
 from fsage.host.system.shell import run
@@ -22,6 +22,7 @@ from fsage.model.errors import Failure
 from fsage.model.striping import Segment
 from fsage.model.structure import Notes
 from fsage.model.target import Striping
+from fsage.model.typed import Json
 
 PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
 ANY = -1  # a first OST
@@ -50,7 +51,7 @@ def parse(text: str) -> list[Component]:
     return components
 
 
-def _found(text: str) -> list[dict[str, Any]]:
+def _found(text: str) -> list[Json]:
     """What of each component is in the text. Raises ValueError."""
     components: list[dict[str, Any]] = []
     start = 0
@@ -122,7 +123,7 @@ def _asked(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
     return [(segment.start_bytes, segment.stripes, segment.stripe_bytes) for segment in segments]
 
 
-def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Sequence[Segment] = ()) -> dict[str, Any]:
+def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Sequence[Segment] = ()) -> Json:
     """Where written files lie: {"files", "looked_at", "stripes", "astray"}; wanted as declared, or in `segments`.
 
     stripes: by OST (its number), of the files looked at; astray: a sentence for each that is not as declared.
@@ -160,12 +161,12 @@ def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Seq
     }
 
 
-def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:
+def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> Json:
     """Where files that were written lie (of_files)."""
     return of_files(written, lustre_of(target.spec), len(target.claim["lustre"]["osts"]), segments)
 
 
-def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) -> dict[str, Any]:
+def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) -> Json:
     """The same for a cell in a state (its notes), which may have a layout of its own; its segment files one by one."""
     segments = striping.noted(notes)
     if not _in_folders(notes):

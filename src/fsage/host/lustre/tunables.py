@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fsage.host.lustre import granted, params, prealloc
 from fsage.host.system import files
 from fsage.model.errors import Failure, Refusal
 from fsage.model.tuning import OF_LUSTRE
+from fsage.model.typed import Json
 
 Values = dict[str, str]  # by the parameter's full name
 
@@ -44,7 +44,7 @@ def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> No
     raise Failure(f"{name}: asked {asked}; {holds}{'; ' + why if why else ''}; put back to what was there")
 
 
-def tune(fsname: str, wanted: Mapping[str, object], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+def tune(fsname: str, wanted: Mapping[str, object], noted: Json, check: bool) -> tuple[bool, list[str]]:
     """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported.
 
     Returns whether anything changed (or would), and a sentence for each. In alphabetical order, by which

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from fsage.host.lustre import cold, prealloc, servercache
 from fsage.host.remote import alike, probe
@@ -31,6 +31,7 @@ from fsage.host.targets.target import Target
 from fsage.model.answers import Dropped
 from fsage.model.errors import Failure, Refusal
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
 
@@ -42,7 +43,7 @@ class Gone(Exception):
 class HostAgent:
     """What a host can be told to do."""
 
-    def __init__(self, given: dict[str, Any], launcher: Launcher) -> None:
+    def __init__(self, given: Json, launcher: Launcher) -> None:
         self.launcher = launcher
         claim, client = given["claim"], given["role"] == "client"
         spec: Spec = given["target"]  # complete, as `Hosts` has it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from fsage.host import containers
 from fsage.host.containers import versions
@@ -17,12 +16,13 @@ from fsage.model import declaration
 from fsage.model.declaration import GIB
 from fsage.model.errors import Failure
 from fsage.model.hosts import Probe
+from fsage.model.typed import Json, JsonView
 
 SSH_ANSWER_S = 30
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 
 
-def probe(declared: Mapping[str, object], request: Mapping[str, Any], check: bool) -> dict[str, Any]:
+def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Json:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(declared)
     missing = containers.missing(spec["containers"])
@@ -58,7 +58,7 @@ def probe(declared: Mapping[str, object], request: Mapping[str, Any], check: boo
     }
 
 
-def unreached(hosts: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+def unreached(hosts: dict[str, list[Json]]) -> dict[str, str]:
     """Why the host that launches does not reach another one by ssh, by its name; empty when it reaches all."""
     others = [*hosts.get("clients", [])[1:], *hosts.get("servers", [])]
     names = sorted({host["name"] for host in others if not host["local"]})

@@ -38,6 +38,7 @@ from fsage.model.hosts import Inventory, clients_of, differences, servers_of, sk
 from fsage.model.message import Unacceptable
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
+from fsage.model.typed import Json, JsonView
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
@@ -80,7 +81,7 @@ class Host:
             self.process.stdin.write(content)
             self.process.stdin.flush()
 
-    def tell(self, what: dict[str, Any]) -> None:
+    def tell(self, what: Json) -> None:
         """Send a line that is to be answered."""
         self.told.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
@@ -143,7 +144,7 @@ class Host:
 
 def answers_of(
     hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Json]:
     """The answer of each to what it was told first and has not answered; `check_alive` is called often.
 
     Raises Lost where a host has gone, Failure where it failed.
@@ -244,7 +245,7 @@ class Hosts:
             for host in self.remote_hosts:
                 host.give(b"\n")
 
-    def drop(self, target: Target, of_state: Sequence[Path] = ()) -> dict[str, Any]:
+    def drop(self, target: Target, of_state: Sequence[Path] = ()) -> Json:
         """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
 
         `of_state`: files of its state that are read, beside those that are measured.

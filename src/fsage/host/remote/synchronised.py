@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from io import BufferedReader
 from types import MappingProxyType
-from typing import Any
 
 from fsage.host.system.commands import Command, too_late, wait
 from fsage.host.system.library import at_hand
 from fsage.host.system.shell import stop
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
+from fsage.model.typed import Json
 
 IGNORED = b";\n"  # a comment in a job file
 NEXT = b"next\n"
@@ -80,7 +80,7 @@ class SynchronisedCommand:
         timeout_s: float,
         asked: Callable[[], None] | None = None,
         also: Mapping[BufferedReader, Callable[[], bool]] = MappingProxyType({}),
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Tell it its job, and wait; what fsage.host.system.commands.run gives of a command.
 
         `asked`: called for each line NEXT; `tell` answers it. Without it the command is told nothing more. `also`: as

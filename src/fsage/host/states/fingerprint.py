@@ -15,6 +15,7 @@ from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
 from fsage.model.evidence.files import FileLayouts
 from fsage.model.observation import Extents
+from fsage.model.typed import Json
 
 
 def fingerprint(target: Target, sample: Sample | None = None) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fsage.host import structure as making
 from fsage.host import token
@@ -32,6 +31,7 @@ from fsage.model.observation import Layout, StateEvidence
 from fsage.model.request import Request
 from fsage.model.structure import ALONE, Shard, Step
 from fsage.model.token import BUILDING, MEASURING, READY, Token
+from fsage.model.typed import Json, JsonView
 
 Result = dict[str, object]
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO
 
 from fsage.host.system.shell import stop
+from fsage.model.typed import Json
 
 LOOK_EVERY_S = 0.2
 CHUNK_BYTES = 1 << 16
@@ -24,7 +25,7 @@ CHUNK_BYTES = 1 << 16
 class Command:
     """One of them. `line_s`: when each line of its standard output came, in seconds since `began`."""
 
-    def __init__(self, argv: Sequence[str], began: float, how: dict[str, Any]) -> None:
+    def __init__(self, argv: Sequence[str], began: float, how: Json) -> None:
         self.began, self.ended_s, self.line_s = began, 0.0, list[float]()
         self.out, self.err = bytearray(), bytearray()
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -57,7 +58,7 @@ def run(
     timeout_s: float,
     front: Sequence[str] = (),
     **how: object,
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
 
     `line_s` are the seconds, since the first was started, at which each line of stdout came. `check_alive` is called

@@ -9,14 +9,14 @@ A reboot voids both.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fsage.host.system import files
+from fsage.model.typed import Json
 
 SHARED = Path("/run/fsage/shared.json")
 SHARED_LOCK = Path("/run/fsage/shared.lock")
 
-Entry = dict[str, Any]
+Entry = Json
 
 
 def path_of(home: Path) -> Path:

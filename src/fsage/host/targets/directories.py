@@ -9,7 +9,6 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from fsage.host.system import files, mounting, places, space
 from fsage.host.targets import claims
@@ -18,6 +17,7 @@ from fsage.model.claim import Claim
 from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 OURS = ("filler", "measured", ".fsage")
 SHARE_OF_FREE = 0.10
@@ -44,7 +44,7 @@ def create(spec: Spec, check: bool) -> dict[str, Any]:
     return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
 
 
-def remove(spec: Spec, check: bool, released: dict[str, Any]) -> dict[str, Any]:
+def remove(spec: Spec, check: bool, released: Json) -> Json:
     """Remove the directory if nothing is left in it."""
     place, proof = Path(spec["directory"]), list(released["proof"])
     if not place.is_dir():
@@ -80,7 +80,7 @@ def identity(place: Path) -> dict[str, Any]:
     return {"dev": stat.st_dev, "ino": stat.st_ino}
 
 
-def verify(place: Path, claim: Claim, identify: Callable[[Path], dict[str, Any]] = identity) -> None:
+def verify(place: Path, claim: Claim, identify: Callable[[Path], Json] = identity) -> None:
     """`Refusal` unless `place` is the very directory that was claimed, and nobody else can write to it."""
     store = claim["stores"][0]
     try:

@@ -14,6 +14,7 @@ from fsage.model import plugins
 from fsage.model.claim import Claim
 from fsage.model.hosts import Asker
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 PACKAGE = "fsage.host.kinds"
 

@@ -7,14 +7,14 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from fsage.host.system import holders, places
 from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, Holder
+from fsage.model.typed import Json, JsonView
 
 NOTE = "lease.json"  # in a target's home
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and unlocks
@@ -125,7 +125,7 @@ def lost(home: Path, request: Asker) -> bool:
 
 
 @contextlib.contextmanager
-def held(home: Path, request: Asker, shared: bool = False) -> Iterator[dict[str, Any] | None]:
+def held(home: Path, request: Asker, shared: bool = False) -> Iterator[Json | None]:
     """Hold the target while a command works on it; `shared` among the shards of one step. Gives the lease.
 
     Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
@@ -160,7 +160,7 @@ class Watch:
     killed one, or the next job of the same run after one that was cancelled.
     """
 
-    def __init__(self, home: Path, request: Asker, lease: dict[str, Any] | None) -> None:
+    def __init__(self, home: Path, request: Asker, lease: Json | None) -> None:
         self.home = home
         self.lease = lease
         self.parent = os.getppid()

@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from fsage.host.device import models, queue
 from fsage.host.device.model import Model
@@ -25,6 +24,7 @@ from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.hosts import Host
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 
 class Target(Kind):
@@ -205,7 +205,7 @@ class Target(Kind):
         """What evidence has beside the layout: on Lustre {"osts": how full each OST is}."""
         return {}
 
-    def tune(self, wanted: Mapping[str, object], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+    def tune(self, wanted: Mapping[str, object], noted: Json, check: bool) -> tuple[bool, list[str]]:
         """Set tunables and note them in `noted`; whether something changed, and a sentence for each."""
         changed, proof = False, []
         for name, value in sorted(wanted.items()):

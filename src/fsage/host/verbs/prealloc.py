@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fsage.host.lustre import prealloc as ldiskfs
 from fsage.host.lustre.osts import is_one
@@ -26,6 +25,7 @@ from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.request import Request
+from fsage.model.typed import Json
 
 NOTHING = (
     "nothing is asked for, and nothing was before: give tune_prealloc_size (such as 4MiB), tune_prealloc_table or "
@@ -167,7 +167,7 @@ def _put(target: Target, settable: Preallocation, size_bytes: int, now: dict[str
         raise Failure(f"target {target.name}: asked {settable.words(size_bytes)}, mounted with {options}")
 
 
-def _words(entry: dict[str, Any] | None) -> str:
+def _words(entry: Json | None) -> str:
     if entry is None:
         return "as it is by itself"
     asked = ", ".join(f"{key} {value}" for key, value in entry["asked"].items())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.model.evidence import runs
 from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, without
 from fsage.model.evidence.text import LINE_BYTES, Text
+from fsage.model.typed import Json
 
 FIELD = re.compile(rb"([A-Z][^:]*): +(\S.*)")
 BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+-\d+\)")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from fsage.model.typed import Json
 
 
 class Extents(NamedTuple):
@@ -19,7 +21,7 @@ class Extents(NamedTuple):
     bytes: int
 
 
-def classes(free_extents: dict[str, Any]) -> list[Extents]:
+def classes(free_extents: Json) -> list[Extents]:
     """The free extents of a store, the largest first."""
     extents = [
         Extents(bucket["from_bytes"], bucket["extents"], bucket["bytes"]) for bucket in free_extents["histogram"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.typed import Json
 
 SCHEMA = 1
 
@@ -54,7 +54,7 @@ class Store:
 
     filesystem: str | None
     source: dict[str, str]
-    found: dict[str, Any]
+    found: Json
     absent: dict[str, str] = field(default_factory=dict)
 
     def summary(self, number: int) -> dict[str, object]:

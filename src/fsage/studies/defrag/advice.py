@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from statistics import median
-from typing import Any
 
 from fsage.advise.advice import AdviceRequest
 from fsage.advise.choices import Choice, Options, Parts
@@ -71,7 +70,7 @@ def _of_size(piece_bytes: int, parts: Parts, size_bytes: int) -> Parts:
     return parts if size_bytes > piece_bytes else {}
 
 
-def _work(notes: dict[str, Any]) -> float | None:
+def _work(notes: Json) -> float | None:
     """Seconds of defragmentation for a MiB that was moved; none where nothing is noted or moved."""
     done = notes.get("defragment", {})
     return done["seconds"] / done["moved_bytes"] * MIB if done.get("moved_bytes") else None

@@ -7,9 +7,9 @@ I/Os, is what the kernel counted for its control group over the same span of tim
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,7 @@ from fsage.model import filler, kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cost, Group, IoGroups, Phase
+from fsage.model.typed import Json, JsonView
 from fsage.parse import MIB, BadOutput
 from fsage.studies.iocontrol import model as iocontrol
 from fsage.workloads import Unsupported, shared
@@ -117,7 +118,7 @@ def seconds(params: Params, claim: Claim) -> float:
     return params.settle_s + params.seconds + float(claim["calibration"]["cell_overhead_s"]) + 0.5
 
 
-def found(params: Params, phase: PhaseResult) -> dict[str, Any]:
+def found(params: Params, phase: PhaseResult) -> Json:
     """The groups of a phase by name. Raises BadOutput where it failed, or they are not those of the pattern."""
     if phase["rc"] != 0:
         raise BadOutput(phase["stderr"].strip() or f"exit code {phase['rc']}")
@@ -127,7 +128,7 @@ def found(params: Params, phase: PhaseResult) -> dict[str, Any]:
     return there
 
 
-def metrics(name: str, one: Mapping[str, Any], seconds: float) -> shared.Metrics:
+def metrics(name: str, one: JsonView, seconds: float) -> shared.Metrics:
     """Of one group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size). Raises BadOutput for too few I/Os."""
     if one["ios"] < LEAST_IOS:
         raise BadOutput(f"group {name} read {one['ios']} times in {seconds:.2f} s; {LEAST_IOS} tell a share")

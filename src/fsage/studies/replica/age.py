@@ -8,13 +8,14 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
 from fsage.evidence import free
 from fsage.evidence.free import Free
 from fsage.model.message import Unacceptable
+from fsage.model.typed import Json
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import load_claim
 from fsage.records.messages import check_claim
@@ -202,7 +203,7 @@ def _study_of(shipped: object, study: str, names: Sequence[str], samples: int, d
     }
 
 
-def _enough(cells: dict[str, Any], pairs: int) -> dict[str, object]:
+def _enough(cells: Json, pairs: int) -> dict[str, object]:
     """Cells with so many iterations that a difference can be told from chance among as many pairs of states."""
     family = pairs * len(cells["phases"])
     enough = (number for number in range(cells["iterations"], MOST_ITERATIONS) if reachable(number, number, family))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,7 @@ from fsage.model.errors import Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
+from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
 from fsage.studies.striping.model import Stripe
 from fsage.workloads import Unsupported, shared
@@ -114,7 +115,7 @@ def layout(steps: Sequence[Step], claim: Claim) -> list[striping.Segment]:
         raise Unsupported(str(why)) from why
 
 
-def noted(observation: Mapping[str, Any]) -> list[striping.Segment]:
+def noted(observation: JsonView) -> list[striping.Segment]:
     """The segments of the layout in which a cell was measured, none where its state had none."""
     return striping.noted(observation["layout"].get("notes", {}))
 

@@ -9,10 +9,10 @@ that what is found does not depend on the shares. Nothing is written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ from fsage.model.errors import Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
+from fsage.model.typed import JsonView
 from fsage.parse import MIB, BadOutput
 from fsage.studies.blast import output as blastn
 from fsage.studies.striping import striped
@@ -114,7 +115,7 @@ def rates(params: Params) -> list[str]:
     return ["search_bw_mib_s"]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """`search_bw_mib_s` (the database's bytes by the time from the first start to the last end) and what made it up.
 
     `search_seconds`, `search_bytes`, `search_hits`, `search_checksum` (of all hits), and `search_cpu_s` of all
@@ -156,7 +157,7 @@ def _shares(params: Params, claim: Claim, volumes: int) -> list[tuple[int, int]]
     return [(volumes * number // count, volumes * (number + 1) // count) for number in range(count)]
 
 
-def _judge(noted: Mapping[str, Any], queries: int, params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(noted: JsonView, queries: int, params: Params, phase: PhaseResult) -> shared.Metrics:
     tasks = [phase, *phase.get("beside", ())]
     hits: list[tuple[str, ...]] = []
     searched = 0

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fsage.host.defragmentation import defragment, ranges
 from fsage.host.structure import Work
 from fsage.model.errors import Failure, Refusal
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
+from fsage.model.typed import Json
 from fsage.studies.defrag.model import HOT
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def work(step: Defragment, target: Target, done: list[Step], shard: Shard, check
     return Work(changed, {**moved, "left": moved["left"][:SHOWN], "sha256": before})
 
 
-def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> dict[str, Any]:
+def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> Json:
     """Defragment what the step names. Raises Refusal, Failure."""
     if step.scope == HOT:
         if not step.hot_bytes or not step.every_bytes:

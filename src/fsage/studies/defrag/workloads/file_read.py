@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,6 +20,7 @@ from fsage.model.filler import path_of
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
+from fsage.model.typed import JsonView
 from fsage.parse import MIB, BadOutput
 from fsage.studies.defrag.model import FragmentedFile
 from fsage.workloads import Outcome, shared
@@ -83,7 +84,7 @@ def rates(params: Params) -> list[str]:
     return ["read_bw_mib_s"]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """`read_bw_mib_s`, `read_seconds` (by fio's own clock, all reads), `read_bytes`, and fio's percentiles of
     latency, of several reads the median; or why not.
     """

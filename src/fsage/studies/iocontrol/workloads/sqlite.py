@@ -8,9 +8,9 @@ queries run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Group, Phase
 from fsage.model.structure import Step
+from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
 from fsage.studies.iocontrol import weighted
 from fsage.studies.iocontrol.model import Sqlite
@@ -75,7 +76,7 @@ def rates(params: Params) -> list[str]:
     return [*(f"group{name}_bw_mib_s" for name in names), *(["query_rows_per_s"] if DATABASE in names else [])]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """What `weights` gives of each group, and of the queries `query_seconds` (mean), `query_rows_per_s`, `queries` and
     `query_checksum`; or why not.
 
@@ -87,7 +88,7 @@ def read(observation: Mapping[str, Any]) -> Outcome:
     return shared.judge(observation, Params, lambda params: ["share"], partial(_judge, noted or {}))
 
 
-def _judge(noted: Mapping[str, Any], params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(noted: JsonView, params: Params, phase: PhaseResult) -> shared.Metrics:
     found = weighted.found(params, phase)
     metrics: shared.Metrics = {"share_seconds": phase["shared_s"]}
     spent = phase["shared_s"]

@@ -111,7 +111,7 @@ def _start(assignment: Assignment, shares: Sequence[list[object]]) -> list[Task]
     return tasks
 
 
-def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[dict[str, Any]]:
+def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[Json]:
     """Give every task a share, and further ones to whoever has done one; the results."""
     for task in tasks:
         task.hear()  # that it is ready

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -23,6 +23,7 @@ from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.striping import Segment
 from fsage.model.structure import Step
+from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
 from fsage.studies.netflow import output as netflow
 from fsage.studies.netflow.model import LEAST_BYTES, LENGTHS, MOST_MODELS, Assignment, Distribution, PhaseName
@@ -185,7 +186,7 @@ def _at_work(params: Params, claim: Claim) -> Claim:
 def _result(phase: PhaseResult) -> netflow.Result:
     """What all hosts did in a phase, by the launcher's clock."""
 
-    def of_host(name: str, one: Mapping[str, Any]) -> netflow.Result:
+    def of_host(name: str, one: JsonView) -> netflow.Result:
         found = netflow.parse(one["stdout"], one["stderr"], one["rc"])
         began = shared.began_here(phase, name, found.began, found.seconds)
         return found.model_copy(update={"began": began})
