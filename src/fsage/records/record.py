@@ -7,12 +7,13 @@ import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage import recipes, workloads
 from fsage.model import structure
 from fsage.model.message import Unacceptable, shown
 from fsage.model.observation import Observation
+from fsage.model.typed import JsonView
 from fsage.parse import launcher
 from fsage.plan import results
 from fsage.plan.plan import Plan
@@ -26,7 +27,7 @@ ENTRIES = 100_000  # of a bundle
 BULKY = ("stdout", "stderr", "line_s")  # kept in the raw observation only
 
 
-def make_judgement(observation: Mapping[str, Any]) -> dict[str, object]:
+def make_judgement(observation: JsonView) -> dict[str, object]:
     """Whether one observation ran right, and its numbers."""
     layout = observation["layout"]
     outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
@@ -53,7 +54,7 @@ def make_record(observation: Mapping[str, object], raw: Path, root: Path) -> dic
     }
 
 
-def _of_budget(layout: Mapping[str, Any]) -> workloads.Outcome | None:
+def _of_budget(layout: JsonView) -> workloads.Outcome | None:
     """A failure where the target held more than its claim allows, whatever was measured."""
     if layout["free_bytes"] >= 0:
         return None
@@ -63,7 +64,7 @@ def _of_budget(layout: Mapping[str, Any]) -> workloads.Outcome | None:
     )
 
 
-def _lean(phase: Mapping[str, Any]) -> dict[str, object]:
+def _lean(phase: JsonView) -> dict[str, object]:
     lean = {key: phase[key] for key in phase if key not in BULKY}
     said = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
     if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(said)):
@@ -143,7 +144,7 @@ class _Kept:
         return self._ids[cell]
 
 
-def _requested(observation: Mapping[str, Any]) -> tuple[str, int]:
+def _requested(observation: JsonView) -> tuple[str, int]:
     """Which request an observation answers: under which claim, and as which attempt of its cell."""
     return observation["claim"], observation.get("requested_attempt", observation["attempt"])
 
@@ -192,7 +193,7 @@ def _judged(observation: Observation) -> None:
         raise Unacceptable(f"cannot be judged ({type(error).__name__}: {shown(str(error))})") from None
 
 
-def keep(observation: Mapping[str, Any], root: Path, target: str) -> None:
+def keep(observation: JsonView, root: Path, target: str) -> None:
     """Put an observation into raw/ (write-once) and the store, as the next attempt of its cell.
 
     Of those that hosts send only what `unpack` accepted comes here, for its words become paths.

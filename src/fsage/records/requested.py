@@ -6,11 +6,10 @@ A note is kept for ever: what a lost run left on its host is taken whenever it c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fsage.model.message import Unacceptable, shown
+from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.records.messages import same_as
@@ -20,7 +19,7 @@ OF_CELL = ("attempt", "kind", "order", "params")
 Note = dict[str, object]
 
 
-def note(where: Results, request: Mapping[str, Any]) -> None:
+def note(where: Results, request: JsonView) -> None:
     """Note the cells of a request, before it goes to a host."""
     path = where.requested(request["state"])
     noted = results.read(path) or []
@@ -38,9 +37,9 @@ class Requested:
 
     def __init__(self, root: Path, target: str) -> None:
         self.root, self.target = root, target
-        self._notes: dict[tuple[str, str], dict[tuple[str, str, int], list[dict[str, Any]]]] = {}
+        self._notes: dict[tuple[str, str], dict[tuple[str, str, int], list[Json]]] = {}
 
-    def match(self, observation: Mapping[str, Any]) -> None:
+    def match(self, observation: JsonView) -> None:
         """Raise Unacceptable when nobody asked this target for a typed observation.
 
         Its study and state are names, so the note lies below the results, whatever they are.
@@ -61,7 +60,7 @@ class Requested:
                 return
         raise Unacceptable(f"{why} ({words})")
 
-    def _of_state(self, study: str, state: str) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
+    def _of_state(self, study: str, state: str) -> dict[tuple[str, str, int], list[Json]]:
         if (study, state) not in self._notes:
             notes = self._notes[study, state] = {}
             for note in results.read(Results(self.root, self.target, study).requested(state)) or []:
