@@ -89,5 +89,5 @@ def checked(text: bytes, told: str, role: str) -> dict[str, object]:
     if "failed" in answer:
         return {"failed": printable(str(answer["failed"]))[:2000]}
     kind: Any = Dropped if (told, role) == ("drop", "client") else ANSWERS.get(told, typed.Json)
-    checked_answer: dict[str, Any] = typed.read(kind, answer)
+    checked_answer: Json = typed.read(kind, answer)
     return checked_answer

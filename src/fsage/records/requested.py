@@ -68,7 +68,7 @@ class Requested:
         return self._notes[study, state]
 
 
-def _key(note: Mapping[str, Any]) -> tuple[str, str, int]:
+def _key(note: JsonView) -> tuple[str, str, int]:
     return note["cell"], note["claim"], note["attempt"]
 
 

@@ -57,7 +57,7 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
     and for a process or a group that ends too early.
     """
     io_groups, began = phase["io_groups"], time.monotonic()
-    running: list[subprocess.Popen[Any]] = []
+    running: list[subprocess.Popen[str]] = []
     query_process: query.QueryProcess | None = None
 
     def wait(done: Callable[[], bool]) -> None:

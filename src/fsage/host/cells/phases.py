@@ -135,7 +135,7 @@ class Phases:
         device = self.target.devices[0] if self.target.devices else "no device"
         return [word.replace("{device}", device) for word in phase["argv"]]
 
-    def found_warm(self, phase: Phase) -> dict[str, Any]:
+    def found_warm(self, phase: Phase) -> Json:
         """Have all pages of what is read in memory. Raises Failure where some do not stay there."""
         began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
         whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
@@ -146,7 +146,7 @@ class Phases:
             caches.bring_in(paths)
         raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
 
-    def drop_caches(self, phase: Phase) -> dict[str, Any]:
+    def drop_caches(self, phase: Phase) -> Json:
         """Make the target cold on every host; what of the measured files stayed in memory (caches.left_of).
 
         Where umount and mount reset the allocator, they drop all that the kernel has of the file system: data, names,

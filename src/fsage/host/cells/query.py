@@ -44,7 +44,7 @@ def argv(query: Query) -> list[str]:
 class QueryProcess:
     """The process of a query as its caller sees it; no method waits."""
 
-    def __init__(self, process: subprocess.Popen[Any]) -> None:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process, self.output = process, ""
         self.answers: list[dict[str, object]] = []
         if process.stdout:
@@ -102,7 +102,7 @@ def ask(path: Path, seconds: float) -> list[dict[str, object]]:
     """Query until all took `seconds` together. Raises Failure, sqlite3.Error."""
     import sqlite3  # a Python may be built without it: see unavailable_because
 
-    answers: list[dict[str, Any]] = []
+    answers: list[Json] = []
     while sum(answer["seconds"] for answer in answers) < seconds:
         caches.give_up(path)
         if cached := caches.cached_pages([path]):

@@ -248,7 +248,7 @@ class Loop(Target, facts.Loop):
         self.save()
         self.make()
 
-    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, Any]:
+    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> Json:
         """Put the file system of a metadata image in the place of the target's own.
 
         Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system.

@@ -127,7 +127,7 @@ class Lustre(Directory, facts.Lustre):
     def why_no_extents(self, error: OSError) -> str:
         return f"{super().why_no_extents(error)}; Lustre gives it for files of one stripe only"
 
-    def osts(self, answers: Sequence[Any]) -> list[dict[str, object]]:
+    def osts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
         return osts.every(self, list(answers))
 
     @property

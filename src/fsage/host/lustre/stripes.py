@@ -53,7 +53,7 @@ def parse(text: str) -> list[Component]:
 
 def _found(text: str) -> list[Json]:
     """What of each component is in the text. Raises ValueError."""
-    components: list[dict[str, Any]] = []
+    components: list[Json] = []
     start = 0
     for match in PAIR.finditer(text):
         key, value = match[1], match[2]

@@ -255,7 +255,7 @@ class Hosts:
         for host in self.clients:
             host.tell({"do": "drop", "of_state": list(map(str, of_state))})
         here = drop_of(target, of_state)
-        dropped: Mapping[str, Any] = answers_of(self.clients)
+        dropped: JsonView = answers_of(self.clients)
         every = {**dropped, **self._all(self.servers, lambda _: {"do": "drop"})}
         together = caches.together([here, *dropped.values()])
         return {**here, **together, "seconds": time.monotonic() - began, "hosts": every}

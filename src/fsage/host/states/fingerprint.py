@@ -18,7 +18,7 @@ from fsage.model.observation import Extents
 from fsage.model.typed import Json
 
 
-def fingerprint(target: Target, sample: Sample | None = None) -> dict[str, Any]:
+def fingerprint(target: Target, sample: Sample | None = None) -> Json:
     """Names, inodes, sizes, blocks and mtimes of all filler files, with the free space of every store.
 
     Each file is added to `sample`. Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes",
@@ -60,7 +60,7 @@ def fingerprint(target: Target, sample: Sample | None = None) -> dict[str, Any]:
     }
 
 
-def digest(mounts: list[Path]) -> dict[str, Any]:
+def digest(mounts: list[Path]) -> Json:
     """A digest of the extents of every filler file: {"hash", "files", "extents", "seconds"}.
 
     The same hash means the same layout instance, extent by extent. A file system without FIEMAP gives the hash None,

@@ -82,7 +82,7 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
     return now, None
 
 
-def differs(target: Target, now: Token, seen: Mapping[str, Any]) -> str | None:
+def differs(target: Target, now: Token, seen: JsonView) -> str | None:
     """How a fingerprint (`seen`) differs from that in the token `now`; None when it does not."""
     if seen["hash"] != now.fingerprint:
         return (
@@ -221,7 +221,7 @@ def _accounted(target: Target, now: Token) -> Wrong:
     return space.in_all(sum(now.osts.values()) - now.held_bytes + ours, target.tolerance_bytes)
 
 
-def _accounts(target: Target) -> dict[str, Any]:
+def _accounts(target: Target) -> Json:
     prints = fingerprint(target)
     kept = ("files", "bytes", "held_bytes", "free_bytes", "osts")
     return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}

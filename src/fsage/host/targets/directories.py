@@ -23,7 +23,7 @@ OURS = ("filler", "measured", ".fsage")
 SHARE_OF_FREE = 0.10
 
 
-def create(spec: Spec, check: bool) -> dict[str, Any]:
+def create(spec: Spec, check: bool) -> Json:
     """Make the directory. Raises Refusal where it exists, unless it is empty or this target's already."""
     place = Path(spec["directory"])
     if place.is_symlink() or (place.exists() and not place.is_dir()):
@@ -74,7 +74,7 @@ def budget_bytes(spec: Spec) -> int:
     return int(min(spec["budget_gib"] * GIB, SHARE_OF_FREE * space.free_bytes(spec["directory"])))
 
 
-def identity(place: Path) -> dict[str, Any]:
+def identity(place: Path) -> Json:
     """The device and inode numbers of a directory."""
     stat = os.lstat(place)
     return {"dev": stat.st_dev, "ino": stat.st_ino}

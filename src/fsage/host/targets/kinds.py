@@ -18,7 +18,7 @@ from fsage.model.typed import Json
 
 PACKAGE = "fsage.host.kinds"
 
-Result = dict[str, Any]
+Result = Json
 """The answer of a verb: changed, msg, and more."""
 
 

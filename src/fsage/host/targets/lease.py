@@ -36,7 +36,7 @@ def start_of(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def alive(holder: Mapping[str, Any]) -> bool:
+def alive(holder: JsonView) -> bool:
     """Whether the run that holds a lease is still running."""
     if holder.get("machine") == machine():
         return start_of(holder["pid"]) == holder["pid_start"]
@@ -51,13 +51,13 @@ class Held(Refusal):
         self.holder = holder
 
 
-def dead_here(holder: Mapping[str, Any]) -> bool:
+def dead_here(holder: JsonView) -> bool:
     """Whether a holder's process ran on this machine and has ended; `holder` may be another host's answer."""
     pid = holder.get("pid")
     return holder.get("machine") == machine() and type(pid) is int and start_of(pid) != holder.get("pid_start")
 
 
-def describe(holder: Mapping[str, Any]) -> str:
+def describe(holder: JsonView) -> str:
     """The holder as text: run, process, host, since when, with which command."""
     return (
         f"run {holder['run']} (process {holder['pid']} on {holder['host']}, since {holder['since']}: "
@@ -92,7 +92,7 @@ def refuse_if_held(home: Path, request: Asker) -> None:
         )
 
 
-def take(home: Path, request: Asker) -> dict[str, Any] | None:
+def take(home: Path, request: Asker) -> Json | None:
     """Note the request's run as the holder; the lease, or None for a request without a run.
 
     Raises Refusal where another living run holds the target, and names it.

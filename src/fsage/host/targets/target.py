@@ -197,7 +197,7 @@ class Target(Kind):
         """Why the extents of its files cannot be read."""
         return f"FIEMAP: {error.strerror}"
 
-    def osts(self, answers: Sequence[object]) -> list[dict[str, object]]:
+    def osts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
         """The OSTs in the servers' `answers` to the verb `osts`: stores before those that are mounted."""
         return []
 
@@ -233,7 +233,7 @@ class Target(Kind):
         """Make the directories that a cell's files need, by the notes of the state. Raises Failure."""
         return
 
-    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, Any] | None:
+    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> Json | None:
         """The OSTs that have a cell's files (stripes.placement); None for a target without OSTs. Raises Failure."""
         return None
 

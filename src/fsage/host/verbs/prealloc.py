@@ -130,8 +130,8 @@ def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
     }
 
 
-def _of_servers(target: Target, fsname: str, request: Request, earlier: dict[str, Any]) -> dict[str, object]:
-    osts = dict[str, Any]()
+def _of_servers(target: Target, fsname: str, request: Request, earlier: Json) -> dict[str, object]:
+    osts = Json()
     for server in request.get("osts", []):
         if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):
             raise Refusal(f"a server answered {shown(server)}, which is no preallocation of {fsname}'s OSTs")

@@ -50,7 +50,7 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
     """
     header, first_group = read_header(text)
     block_bytes, device_bytes = header.block_bytes, header.blocks * header.block_bytes
-    values: dict[str, Any] = {"device_bytes": device_bytes, "block_bytes": block_bytes}
+    values: Json = {"device_bytes": device_bytes, "block_bytes": block_bytes}
     absent = {"files": "dumpe2fs lists no files"}
     if first_group is None:
         values["free_bytes"] = header.free_blocks * block_bytes

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Optional
 from fsage.model import typed
 from fsage.model.errors import Failure
 from fsage.model.message import Unacceptable
+from fsage.model.typed import Json
 from fsage.studies.netflow.host import index, share
 from fsage.studies.netflow.host.work import PHASES
 from fsage.studies.netflow.model import CHECKSUMS, Assignment
