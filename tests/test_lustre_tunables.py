@@ -78,7 +78,7 @@ def test_the_studys_tunables_are_set_by_name_read_back_and_put_back(spec: dict, 
         site.answer(command)
     for name, old, new in (("max_rpcs_in_flight", "8", "256"), ("max_read_ahead_mb", "256", "512")):
         holds(site, name, old)
-        answers = json.loads((site.place / "answers.json").read_text())[asked(name)]
+        answers = site.left()[asked(name)]
         first = {**answers[0], "stdout": answers[0]["stdout"].replace(f"={old}\n", f"={new}\n")}
         site.answers({asked(name): [first, answers[0]]})
     site.commands()
@@ -112,7 +112,7 @@ def test_what_lustre_takes_and_does_not_do_fails_and_is_put_back(
 
 def test_what_is_set_in_part_is_put_back(spec: dict, site: Site) -> None:
     holds(site, "max_rpcs_in_flight")
-    looks = json.loads((site.place / "answers.json").read_text())[asked("max_rpcs_in_flight")]
+    looks = site.left()[asked("max_rpcs_in_flight")]
     part = {
         **looks[0],
         "stdout": looks[0]["stdout"].replace(f"{OST0}.max_rpcs_in_flight=8", f"{OST0}.max_rpcs_in_flight=257"),
@@ -150,7 +150,7 @@ def test_tunables_are_put_back_without_a_release_and_preallocation_stays(spec: d
     wanted = "max_rpcs_in_flight: 256 -> 8 at 2 connections"
     assert tune.restore(spec, {}, True)["proof"] == [wanted]
     assert set(json.loads(path.read_text())) == {"max_rpcs_in_flight", "preallocation"}
-    looks = json.loads((site.place / "answers.json").read_text())[asked("max_rpcs_in_flight")]
+    looks = site.left()[asked("max_rpcs_in_flight")]
     site.answers(
         {asked("max_rpcs_in_flight"): [looks[-1], {**looks[-1], "stdout": looks[-1]["stdout"].replace("256", "8")}]}
     )
