@@ -170,7 +170,7 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
         (mount / "new").write_bytes(bytes(size))
         pieces = fragmentation.of_file(fiemap.extents(mount / "new")).extents
         (mount / "new").unlink()
-        assert said.high == said.low and pieces / 2 <= said.high <= 2 * pieces, (size, pieces, said)
+        assert said.low / 2 <= pieces <= 2 * said.high <= 4 * said.low, (size, pieces, said)
 
 
 @pytest.mark.root

@@ -96,7 +96,7 @@ class Project:
         del self.env["PYTHONPATH"]
         self.env["ANSIBLE_CONFIG"] = str(ROOT / "ansible.cfg")
 
-    def run(self, *argv: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    def run(self, *argv: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             argv,
             cwd=self.root,

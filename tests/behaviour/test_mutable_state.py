@@ -13,7 +13,7 @@ import re
 import pytest
 from project import CELLS, Project
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
 
 def measured_again(before: dict, project: Project) -> set[str]:
