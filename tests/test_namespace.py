@@ -61,26 +61,27 @@ def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine: Machine, loc
 def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_path: Path) -> None:
     """Mounts of a machine that shares none, as a container's: the copies in fsage's namespace do not follow them."""
     with small("ext4", tmp_path / "elsewhere", size=8 * MIB) as there:
-        device = mounting.mounted_at(there.point).source
         mounting.unmount(there.point)
-        subprocess.run(["losetup", device, there.image], check=True)
-        machine.run("mount", device, str(there.point))
-        for verb in ("create", "claim"):
-            assert not machine.agent(verb, local_target).get("failed")
-        machine.run("umount", str(there.point))
-        assert mounting.exclusive(device), "who unmounted it has it"
-
-        machine.run("mount", device, str(there.point))
-        other = {**local_target, "name": f"{local_target['name']}b", "home": str(there.point)}
-        said = machine.agent("create", other)["msg"]
-        assert said.startswith(f"{there.point} lies on a mount that fsage's mount namespace on "), said
-        assert os.listdir(there.point) == [] and machine.run("ls", str(there.point)).stdout == "lost+found\n"
-        machine.agent("release", local_target)
-        answer = machine.agent("release", other)
-        assert not answer.get("failed"), "a namespace that is made now has it"
-        machine.run("umount", str(there.point))
-        subprocess.run(["losetup", "--detach", device], check=True)
-        there.mount()
+        attach = ["losetup", "--find", "--show", there.image]
+        device = subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip()
+        try:
+            machine.run("mount", device, str(there.point))
+            for verb in ("create", "claim"):
+                assert not machine.agent(verb, local_target).get("failed")
+            machine.run("umount", str(there.point))
+            assert mounting.exclusive(device), "who unmounted it has it"
+            machine.run("mount", device, str(there.point))
+            other = {**local_target, "name": f"{local_target['name']}b", "home": str(there.point)}
+            said = machine.agent("create", other)["msg"]
+            assert said.startswith(f"{there.point} lies on a mount that fsage's mount namespace on "), said
+            assert os.listdir(there.point) == [] and machine.run("ls", str(there.point)).stdout == "lost+found\n"
+            machine.agent("release", local_target)
+            answer = machine.agent("release", other)
+            assert not answer.get("failed"), "a namespace that is made now has it"
+        finally:
+            machine.run("umount", str(there.point), check=False)
+            subprocess.run(["losetup", "--detach", device], check=True)
+            there.mount()
 
 
 @pytest.mark.long
