@@ -102,7 +102,9 @@ def test_files_below_the_first_watermark_are_in_the_layout_of_the_first_segment(
     choices = {tuple(one["names"]): one["states"] for one in advice["choices"]}
     assert choices == {("IOR.1", "IOR.4", "IOR.5", "IOR.6"): {"IOR.1": 1}, ("IOR.2",): {"IOR.2": 1}}
     assert advice["covered_share_of_bytes"]["IOR.3"] == pytest.approx(20 * 64 / (20 * 64 + 3 * 70))
-    assert advice["choose"] == ["IOR.2"] and advice["sentences"][0].startswith("Of the 5 choices that can be compared")
+    assert advice["choose"] == ["IOR.2"] and advice["sentences"][0].startswith(
+        "Among the 5 choices that can be compared"
+    )
     assert advice["doubts"][0] == "Not compared: IOR.3, measured for 86% of the bytes."
     advice = found("striping", [], "--files", files(tmp_path, "size,count\n64M,300\n70M,3\n"))
     assert advice["choose"] == ["IOR.3"] and advice["compared_share_of_bytes"] == pytest.approx(0.989, abs=0.001)
@@ -197,7 +199,7 @@ def test_what_joining_free_space_gains_is_told_of_an_aged_file_system(found, slo
 def test_a_failed_choice_is_named_and_not_chosen(found):
     records = [failed(one) if one["state"] == "IOR.3" else one for one in taken("striping")]
     advice = found("striping", records)
-    assert advice["sentences"][0].startswith("Of the 5 choices that can be compared: choose IOR.4 or IOR.6")
+    assert advice["sentences"][0].startswith("Among the 5 choices that can be compared: choose IOR.4 or IOR.6")
     assert "No sample: IOR.3: 5 cells failed: the disk was gone." in advice["doubts"]
     assert {one["stands"] for one in advice["choices"]} == {"best", "open", "worse"}
 

@@ -131,7 +131,7 @@ def test_several_targets_share_a_study_and_its_budget(tmp_path: Path, laid_out: 
     )
     said, jobs = dry_run(tmp_path, "series1", target="a,b", budget="45m", **part)
     assert "budget series1 on a: about " in said and "budget series1 on b: about " in said and jobs["adaptive"] == 2
-    with pytest.raises(StudyError, match="a budget is of one target, or of several that share the states"):
+    with pytest.raises(StudyError, match="a budget needs one target, or targets that share the states"):
         laid_out("quickstart", target="a,b", inventories=str(folder), budget="45m")
 
 

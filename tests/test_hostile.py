@@ -181,9 +181,9 @@ def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan: Pla
     lost = observation(plan, "60.50@8M", 0)
     for key, value in (("attempt", 2), ("claim", "c2"), ("order", 99), ("cell", "other"), ("target", "elsewhere")):
         (why,) = unpacked(plan, {**lost, "id": f"x{key}", key: value})
-        assert "asked for" in why
+        assert "answers no request" in why
     (why,) = unpacked(plan, {**lost, "params": {**lost["params"], "workload": "os"}})
-    assert "as params" in why and "was asked for" in why
+    assert "as params" in why and "was requested" in why
     (why,) = unpacked(plan, {**lost, "nominal": {**lost["nominal"], "recipe": "../../../x"}})
     assert "as nominal" in why
     later = plan.study.model_copy(update={"tuning": {"nomerges": 2}})  # the study was edited since
@@ -199,10 +199,10 @@ def test_one_observation_is_taken_of_each_attempt_that_was_requested(tmp_path: P
     path = bundle(plan, *({**first, "id": f"x{number}"} for number in range(copies)))
     new, refused = record.unpack(path, plan.results.root, "here")
     assert (new, len(refused), len(kept_aside(plan))) == (1, copies - 1, copies - 1), "never lost"
-    assert "is a second one of what was asked for once: study 'tiny', state" in refused[0]
+    assert "is a second answer to one request: study 'tiny', state" in refused[0]
     assert plan.results.attempts(STATE, first["cell"]) == 1
     (why,) = unpacked(plan, second, {**second, "id": "z"})
-    assert why.startswith("an observation from target here is a second one")
+    assert why.startswith("an observation from target here is a second answer")
     assert record.unpack(bundle(plan, first | {"id": "x0"}, second), plan.results.root, "here") == (0, [])
     raw = results.read(plan.results.raw(STATE, first["cell"], 2))
     assert (raw["id"], raw["claim"], raw["attempt"], raw["requested_attempt"]) == ("y", "c2", 2, 1)

@@ -60,7 +60,7 @@ def test_cells_on_stores_find_what_was_generated_and_a_spoiled_one_fails_visibly
     assert "models: checksum 1 is not " in told(2, checksum=1)
     assert "index: bytes 7 is not 33554432, as generated" in told(1, bytes=7)
     assert "models: records 7 is not " in told(2, records=7)
-    assert "index: tasks 3 is not 4, as asked" in told(1, tasks=3)
+    assert "index: tasks 3 is not 4, as requested" in told(1, tasks=3)
     assert "not all took part" in told(1, least_shares=0)
     assert "distribution asynchronous is not synchronous" in told(2, distribution="asynchronous")
     assert "this is no result of netflow" in told(1, bytes="7")

@@ -89,7 +89,7 @@ def test_what_a_message_names_can_be_given_as_it_stands(plan):
     command = Pool((plan,)).commands.remeasure("--failed").replace("./run ", "").replace("-- tiny", "-n -- tiny")
     done = subprocess.run(["bash", "-ec", command], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
-    assert "1 records set aside" in done.stdout and "8 cells to measure" in done.stdout and not path.exists()
+    assert "1 records quarantined" in done.stdout and "8 cells to measure" in done.stdout and not path.exists()
     assert Commands.usual("quickstart", "local").measure == "./run snakemake --config target=local -- quickstart"
     aged = Commands.usual("age_0123456789ab", "local").fsage("report")
     assert aged == "./run fsage --studies=results/age/age_0123456789ab --target=local report"
@@ -227,7 +227,7 @@ def test_what_is_missing_is_decided_once(plan, tmp_path):
     assert len(later["tiny"].plans[0].missing["30.00@8M"]) == 1
     assert len(runs.as_noted(later, noted)["tiny"].plans[0].missing["30.00@8M"]) == 2
     noted.unlink()
-    with pytest.raises(runs.Superseded, match="another goes on in its place"):
+    with pytest.raises(runs.Superseded, match="another took its place"):
         runs.as_noted(later, noted)
 
 

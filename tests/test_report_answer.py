@@ -97,9 +97,11 @@ def test_why_samples_are_missing_stands_on_the_first_screen(quickstart, tmp_path
     states = list(dict.fromkeys(state for state, _ in planned(quickstart)))
     lines = report.answer_lines(dataset.load(store(records, tmp_path / "a")), quickstart, states)
     assert "5 planned cells failed: write: No space left on device (5)." in lines
-    assert "Not all samples were taken under one MiB a task: 384.0: 10 samples, 320.0: 5 samples." in lines
+    assert "Samples were taken under more than one MiB a task: 384.0: 10 samples, 320.0: 5 samples." in lines
     text = words(build(quickstart, records, tmp_path / "b"))
-    assert text.index("No space left on device (5)") < text.index("MiB a task: 384") < text.index("A state such as")
+    assert (
+        text.index("No space left on device (5)") < text.index("MiB a task: 384") < text.index("State names are AA.BB")
+    )
 
 
 def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_report_is_full_of(quickstart, tmp_path):
@@ -107,7 +109,7 @@ def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_repor
     assert len(found.sentences) == 2 and len(found.cards) == 4
     assert found.sentences[1].startswith("At 80% full with half of the files deleted, writing 64 MiB at a time is ")
     assert "than on an equally full file system without holes (" in found.sentences[1]
-    assert found.codes.startswith("A state such as 80.50 is AA.BB: ")
+    assert found.codes.startswith("State names are AA.BB. 80.50: ")
     assert re.fullmatch(
         r"Fullness: at 80\.00 writes reach 0\.\d\dx of 10\.00 \(0\.\d\d-0\.\d\d, 96\.8%, n=5\+5\), "
         r"a loss of 2\d% \(adjusted p=0\.032\)\.",

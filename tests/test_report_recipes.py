@@ -116,7 +116,7 @@ def test_page_of_a_search_has_its_volumes_and_says_that_all_found_the_same(tmp_p
     assert cells[1].startswith("1 \u00d7 1 MiB: 26; 1 \u00d7 2 MiB: 26; 1 \u00d7 4 MiB: 27 volumes")
     assert cells[2:5] == ["222 MiB", "3 of 16", "79"] and cells[-1] == "5 of 5 cells"
     assert re.match(r"2\.\d+x \(", cells[6])
-    assert "Search speed-up over blast.1" in page and "A database searched by blastn" in page
+    assert "Search speed-up over blast.1" in page and "blastn searches a database" in page
     assert re.search(r"Fastest here, searches: .*blast\.10 \(dynamic, 2\.", page)
     assert "The same in every layout and every cell: search." in page and "One shared file" not in page
 
@@ -350,7 +350,7 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
             "striping",
             r"Fastest here, 16 stripes of 1 MiB \(IOR\.3\): writing is 3\.99 times as fast as in the default la",
         ),
-        ("striping", r"Of the layouts that grow with the file, 4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB"),
+        ("striping", r"Among the layouts that grow with the file, 4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB"),
         (
             "striping_netflow",
             r"Fastest here, 16 stripes of 1 MiB \(netflow\.3\): indexing is 3\.\d+ to 3\.\d+ times",

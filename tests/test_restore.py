@@ -273,7 +273,7 @@ def test_a_study_says_that_it_trusts(refused, load):
         "states": {"recipe": "aged", "images": ["ost0012.qcow2"]},
         "cells": {"workload": "sequential", "transfer_size": ["4M"], "iterations": 2},
     }
-    assert "states.trusted: an image is mounted, and this machine's kernel then reads what its maker wrote" in refused(
+    assert "states.trusted: an image is mounted: this machine's kernel then reads what its maker wrote" in refused(
         block
     )
     block["states"]["trusted"] = True

@@ -31,7 +31,7 @@ def test_which_studies_are_asked_for(words, asked):
 def test_only_narrows_what_is_asked_for_and_nothing_else():
     assert settings.narrowed({}, []) == {}
     assert settings.narrowed({"only": {"capacity": 80}}, ["series1"]) == {"series1": {"capacity": 80}}
-    with pytest.raises(StudyError, match="narrows the studies that are asked for, and none is: name one"):
+    with pytest.raises(StudyError, match="narrows the requested studies, and none is requested: name one"):
         settings.narrowed({"only": {"capacity": 80}}, [])
 
 

@@ -80,7 +80,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             "eviction_file: 60 is not allowed: percent of",
         ),
         ("striping", "server_cache: kept", "server_cache: off", "cells.server_cache: false is not allowed"),
-        ("striping_scaling", "", "", "are more than target osts was claimed with: 2 (n1, n2); leave such cells out"),
+        ("striping_scaling", "", "", "are more than target osts was claimed with: 2 (n1, n2). Leave these cells out"),
     ],
 )
 def test_a_study_that_cannot_be_is_refused(ran: Any, name: str, was: str, now: str, why: str) -> None:

@@ -90,7 +90,7 @@ def test_targets_that_age_differently_are_kept_apart_and_it_is_said(study, tmp_p
     assert (whole["block"] == whole["target"]).all()
     assert {one.ratio.n for one in comparisons(whole, study)} == {5}, "of one target"
     said = " ".join(report.answer_lines(whole, study, ALL))
-    assert "The targets are not pooled, for age does not do the same to all of them" in said
+    assert "The targets are not pooled: age does not do the same to all of them" in said
 
 
 def test_without_states_that_all_measured_nothing_is_pooled(study, tmp_path):

@@ -53,7 +53,7 @@ def test_ior(images):
             ior_cell("ior-3.3.0/fail-optB"),
             "write: IOR ended with code 0 but tells of trouble: .*argument: -B",
         ),
-        (ior_cell("ior-3.3.0/multi-dir-at"), "write: 4 tasks ran of 2 asked for"),
+        (ior_cell("ior-3.3.0/multi-dir-at"), "write: 4 tasks ran of 2 requested"),
         (ior_cell("ior-3.3.0/N2-of-4", {**CLAIM, "tasks": 4}), "write: 2 tasks"),
         (ior_cell("ior-3.3.0/exists-warning"), "IOR reports writes: 1, reads: 1, not one of them"),
         (ior_cell("ior-3.3.0/multiFile-m-i3-keep"), "IOR reports writes: 3"),
@@ -64,7 +64,7 @@ def test_ior(images):
         ),
         (
             ior_cell("ior-main/fail-unlike-mpi"),
-            "write: 2 processes of IOR ran, each .* was alone: .*launcher that belongs",
+            "write: 2 processes of IOR ran, each believed that it was alone. The launcher does not belong",
         ),
         (ior_cell("ior-main/fail-jsonfile-enospc"), "code 134: .*No space left on device"),
     ],
@@ -90,13 +90,13 @@ def placed(nodes, on_first):
 def test_tasks_that_ran_elsewhere_than_asked_for():
     assert sequential.read(placed(4, 1)).status == "valid"
     assert sequential.read(placed(1, 4)).why == (
-        "write: 4 tasks ran on 1 nodes, 4 of them on the first; asked for were 4 nodes with 1 on each: what launches "
-        "them (a job's nodes, a site's fsage_target.launcher_options) places them otherwise"
+        "write: 4 tasks ran on 1 nodes, 4 of them on the first; requested were 4 nodes with 1 on each: the launcher "
+        "(a job's nodes, a site's fsage_target.launcher_options) places them differently"
     )
     assert "ran on 4 nodes, 3 of them on the first" in sequential.read(placed(4, 3)).why
     cell = mdtest_cell("main")
     cell["phases"][1]["stdout"] = cell["phases"][1]["stdout"].replace("Nodemap: 11", "Nodemap: 10")
-    assert "stat: 2 tasks ran on 1 nodes, 1 of them on the first; asked for were 1 nodes" in metadata.read(cell).why
+    assert "stat: 2 tasks ran on 1 nodes, 1 of them on the first; requested were 1 nodes" in metadata.read(cell).why
     cell["phases"][1]["stdout"] = cell["phases"][1]["stdout"].replace("on 1 node(s)", "on 2 node(s)")
     assert "stat: 2 tasks ran on 2 nodes" in metadata.read(cell).why
 
@@ -187,9 +187,9 @@ def test_mdtest(version, create_per_s, images):
         ),
         ({"create": "fail-leftover-second-run"}, "create: .*unable to create tree directory"),
         ({"create": "fail-no-n"}, "create: mdtest measured nothing"),
-        ({"create": "W1-C"}, "create: 1798 files, with 2000 asked for, 1000 by each task"),
+        ({"create": "W1-C"}, "create: 1798 files, requested 2000, 1000 by each task"),
         ({"create": "f1-l2"}, "create: mdtest's output has 2 tables of rates"),
-        ({"create": "fail-unlike-mpi"}, "create: 2 processes of mdtest ran, each of which believed that it was alone"),
+        ({"create": "fail-unlike-mpi"}, "create: 2 processes of mdtest ran, and each believed that it was alone"),
         ({"create": "phase-T"}, "create: mdtest did File stat 1 times, not File creation once"),
         ({"create": "C-T-r"}, "File creation, File stat, File removal 3 times"),
         ({"create": "fail-inodes-enospc"}, "No space left on device"),
@@ -204,4 +204,4 @@ def test_mdtest_that_did_not_do_as_asked(change, reason):
 def test_mdtest_with_fewer_files():
     cell = mdtest_cell("main")
     cell["phases"][0]["stdout"] = cell["phases"][0]["stdout"].replace("2 tasks, 2000 files", "2 tasks, 1000 files")
-    assert "create: 1000 files, with 2000 asked for" in metadata.read(cell).why
+    assert "create: 1000 files, requested 2000" in metadata.read(cell).why

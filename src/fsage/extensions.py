@@ -31,7 +31,9 @@ def extend(folder: str) -> None:
         for module in sorted(path.relative_to(top) for path in _files(top)):
             _judge(top, module)
         if not top.name.isidentifier() or top.name in plugins.studies():
-            raise Refusal(f"a study is named after its folder, and {top.name!r} is no name, or one of fsage's own")
+            raise Refusal(
+                f"a study is named after its folder: {top.name!r} is not a name, or is the name of a built-in study"
+            )
         name = f"{plugins.STUDIES}.{top.name}"
         spec = ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = [str(top)]

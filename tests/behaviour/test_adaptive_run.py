@@ -40,7 +40,7 @@ def test_what_is_sure_enough_is_predicted_and_can_be_measured_later(
             assert rate not in predicted, "a prediction is no sample"
     assert project.fsage("remeasure", "small").returncode != 0
     aside = project.fsage("remeasure", "small", "--skipped")
-    assert f"{len(skipped)} records set aside" in aside.stdout, aside.stderr
+    assert f"{len(skipped)} records quarantined" in aside.stdout, aside.stderr
     again = project.snakemake("-n", "small")
     assert f", {len(skipped)} cells to measure" in again.stdout, again.stdout + again.stderr
 

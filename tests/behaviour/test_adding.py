@@ -83,7 +83,7 @@ def linked(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (shadows, "'paf' is no name, or one of fsage's own"),
+        (shadows, "'paf' is not a name, or is the name of a built-in study"),
         (misplaced, "files.py is nothing that fsage looks for"),
         (open_to_all, "recipe.py is a link, or others than user"),
         (in_an_open_folder, "host"),

@@ -102,7 +102,7 @@ def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     slurm.run("scontrol", "release", waiting)
     wait_for(lambda: slurm.state_of(waiting) == "FAILED", 60, "the job of the first run to be refused")
     log = next((cluster.root / ".snakemake/slurm_logs").rglob(f"{waiting}.log")).read_text()
-    assert "another goes on in its place" in log
+    assert "another took its place" in log
     assert cluster.taken() == before
 
 

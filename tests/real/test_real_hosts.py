@@ -110,7 +110,7 @@ def test_tasks_that_are_placed_otherwise_fail_every_cell_and_the_report_says_why
     project.write_study(**SMALL, **SEQUENTIAL)
     ran = project.run("snakemake", "small", timeout=600)
     assert ran.returncode != 0
-    expected = "write: 6 tasks ran on 2 nodes, 3 of them on the first; asked for were 3 nodes with 2 on each"
+    expected = "write: 6 tasks ran on 2 nodes, 3 of them on the first; requested were 3 nodes with 2 on each"
     assert [str(why).startswith(expected) for why in whys(project)] == [True, True], whys(project)
     assert "6 tasks ran on 2 nodes" in ran.stdout + ran.stderr, "the summary has the reasons"
     assert "6 tasks ran on 2 nodes" in (project.root / "results/report/testbed/small/index.html").read_text()

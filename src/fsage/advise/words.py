@@ -44,7 +44,9 @@ def _decided(advice: Advice) -> list[str]:
     if len(found.rivals) == 1:
         return [f"{found.best.cost.name}: for these files one and the same {advice.options.kind}; any will do."]
     left = bool(_left_out(advice)) or any(one["status"] != "unsupported" for one in advice.lacking)
-    among = f"Of the {sum(len(one.cost.names) for one in found.rivals)} choices that can be compared: " if left else ""
+    among = (
+        f"Among the {sum(len(one.cost.names) for one in found.rivals)} choices that can be compared: " if left else ""
+    )
     if found.verdict == "undecided":
         return _undecided(found)
     first, *more = _chosen(advice, found) if found.verdict == "choose" else _either(advice, found)

@@ -87,7 +87,9 @@ def conditions(samples: pd.DataFrame) -> list[str]:
     """A sentence for each condition that is not alike in all samples; none where all is."""
     frame = labelled(samples)
     differing = _differing(samples)
-    said = [f"Not all samples were taken under one {SETTING[name]}: {_counts(differing[name])}." for name in differing]
+    said = [
+        f"Samples were taken under more than one {SETTING[name]}: {_counts(differing[name])}." for name in differing
+    ]
     if said:
         usual = frame.loc[frame["main"], "setting"].iloc[0]
         said.append(f"Samples under other conditions are never pooled nor compared; figures show those under {usual}.")

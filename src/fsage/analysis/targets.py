@@ -213,6 +213,6 @@ def warnings(frame: pd.DataFrame) -> list[str]:
     if "block" not in frame or frame["block"].isna().all():
         return []
     return [
-        "The targets are not pooled, for age does not do the same to all of them, or too little was measured on all to "
-        "tell: what is said here is of one, and `fsage --target NAME report STUDY` makes the report of each."
+        "The targets are not pooled: age does not do the same to all of them, or too few samples show whether it "
+        "does. This page is about one of them; `fsage --target NAME report STUDY` makes the report of each."
     ]

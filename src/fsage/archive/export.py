@@ -200,7 +200,7 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
     """What was measured, and in which states; of the study that this one is compared with, its records too."""
     root, target, study = plan.results.root, plan.target.name, plan.study.name
     kinds = {
-        "records": "A record for each cell: what was asked, in which state it was taken, what came out",
+        "records": "A record for each cell: its request, its state and its results",
         "states": "Evidence of each state's layout",
         "report": "The report, its figures, and all records as one table",
         **({"raw": "What the tools said, as they said it"} if raw else {}),

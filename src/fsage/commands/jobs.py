@@ -30,7 +30,7 @@ def visit(
     study: StudyName,
     states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
 ) -> None:
-    """Bring about states one after another, measure the missing cells of each and hand over their records."""
+    """Build states one after another, measure the missing cells of each and publish their records."""
     from fsage.run import job
 
     plan = context.obj.plan(study)

@@ -34,7 +34,7 @@ def evidence(
 ) -> None:
     """Show how free space and files lie on any file system, or in saved text of the tools that list them.
 
-    Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
+    Read-only, and no target is needed. For a directory: the free space of its file system, and the files below it.
     """
     if openmetrics:
         if as_json or html or save or fail_on:

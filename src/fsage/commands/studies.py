@@ -52,9 +52,9 @@ def remeasure(
     failed: Annotated[bool, typer.Option("--failed", help="only those that failed")] = False,
     skipped: Annotated[bool, typer.Option("--skipped", help="only those that were skipped")] = False,
 ) -> None:
-    """Set records aside, so that the next run measures those cells again. Raw output stays.
+    """Quarantine records, so that the next run measures those cells again. Raw output stays.
 
-    Where no record of a state is left, its evidence is set aside too: the state may be another one by then.
+    When no record of a state is left, its evidence is quarantined too: the rebuilt state may differ.
     """
     from fsage.run.quarantine import folder, quarantine_records
     from fsage.study.study import StudyError
@@ -76,7 +76,7 @@ def remeasure(
     moved = sum(quarantine_records(plan, chosen, wanted) for plan in pool.plans)
     folders = ", ".join(str(folder(plan)) for plan in pool.plans)
     command = pool.commands.measure
-    print(lines(f"fsage: {moved} records set aside in {folders}; `{command}` measures those cells again"))
+    print(lines(f"fsage: {moved} records quarantined in {folders}; `{command}` measures those cells again"))
 
 
 @app.command(rich_help_panel=PANEL)

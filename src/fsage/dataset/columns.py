@@ -76,20 +76,20 @@ COLUMNS = {
     "real_fullness_percent": Column("float64", "share of the capacity in use when the cell was measured"),
     "layout_digest": Column(
         "str",
-        "the same digest is the same layout, extent by extent; where extents are not to be had (`notes` says why), the "
-        "layout instance: one that was made anew is another",
+        "the same digest is the same layout, extent by extent. Where extents are not available (`notes` says why), it "
+        "names the layout instance: each build has its own",
     ),
     "filler_files": Column("Int64", "files that made the target full"),
     "filler_extents": Column("Int64", "their extents"),
-    "notes": Column("str", "what the steps noted that brought the state about, JSON"),
+    "notes": Column("str", "notes of the steps that built the state, JSON"),
     "state_known": Column(
         "boolean", "false where the file system is not the target's own: nothing is known of its state"
     ),
-    "rebuilt": Column("boolean", "whether the state was brought about anew since it was first reached"),
+    "rebuilt": Column("boolean", "whether the state was rebuilt since it was first reached"),
     "unseen_share": Column(
         "float64",
-        "share of the state's files that the check before the cell did not look at, where the kernel does not tell "
-        "what others do; missing: it looked at all, or the kernel told",
+        "share of the state's files that the check before the cell did not look at, because the kernel cannot report "
+        "changes. Missing: it looked at all files, or the kernel reports changes",
     ),
     "epoch": Column("Int64", "the target's counter of state changes"),
     # what came out
@@ -116,10 +116,10 @@ COLUMNS = {
         "float64", "where their bytes lie on average: 0 the device's first block, 1 the last"
     ),
     "measured_position_sd": Column("float64", "standard deviation of the places of their bytes, in the same unit"),
-    "measured_mean_extent_bytes": Column("float64", "bytes of an extent of theirs, on average"),
+    "measured_mean_extent_bytes": Column("float64", "mean size of their extents, bytes"),
     "measured_layout_score": Column(
         "float64",
-        "share of their blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole",
+        "share of their blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is contiguous",
     ),
     "measured_extents_of_size": Column(
         "str", "their extents by size, JSON: from so many bytes to below twice that, how many"
@@ -136,7 +136,7 @@ COLUMNS = {
     "allocator_reset": Column("str", "what started the allocator anew before each phase: remount or none"),
     "amount_mib": Column("float64", "what each task moves, MiB"),
     "amount_source": Column("str", "where that is from: calibrated, declared, or reduced from what, and why"),
-    "tunables": Column("str", "asked, before and now of each, JSON"),
+    "tunables": Column("str", "value requested, before and now of each, JSON"),
     "tools": Column("str", "versions, JSON"),
     "launch": Column("str", "launcher of MPI, its options and tasks on each client, JSON"),
     "metadata": Column(

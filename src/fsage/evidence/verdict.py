@@ -208,7 +208,7 @@ def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:
     """Whether to measure, and why."""
     broken = [one for one in files if one.high is not None and one.high > 1 and one.size_bytes / one.high < WHOLE_BYTES]
     if not broken:
-        return "Not worth measuring: new files would lie about as they do on an empty file system."
+        return "A measurement is not worthwhile: new files would be about as contiguous as on an empty file system."
     one = broken[0]
     why = f"a new file of {round_size(one.size_bytes)} would lie in {one.words()}, and on an empty file system in 1"
     if not store["bitmap"]:
@@ -227,8 +227,8 @@ def _of_files(store: Json, what: str) -> Iterator[str]:
             continue
         several = sum(number for extents, number in files["extents_per_file"].items() if int(extents) > 1)
         yield (
-            f"Of {count:,} files {name}, {100 * several / count:.1f}% lie in 2 pieces or more; all lie in "
-            f"{files['extents']:,} pieces, {files['extents'] / count:.3g} a file."
+            f"{100 * several / count:.1f}% of {count:,} files {name} have 2 extents or more; all files have "
+            f"{files['extents']:,} extents, {files['extents'] / count:.3g} each."
             + f" `./run fsage fragments {shlex.quote(what)}` lists the worst."
             * (several > 0 and name == FOUND)
         )

@@ -63,7 +63,7 @@ def check_together(tool: str, heads: Iterable[str]) -> None:
     """`BadOutput` if there are several `heads`, the lines with which a run of the tool begins."""
     if (count := len(list(heads))) > 1:
         raise BadOutput(
-            f"{count} processes of {tool} ran, each of which believed that it was alone: what launched them is not of "
-            f"the MPI that {tool} was built with; declare the fsage_target.launcher that belongs to it, or build "
-            f"{tool} with that launcher's MPI"
+            f"{count} processes of {tool} ran, and each believed that it was alone. The launcher does not belong to "
+            f"the MPI that {tool} was built with. Declare the fsage_target.launcher of that MPI, or build {tool} with "
+            "the launcher's MPI"
         )

@@ -101,7 +101,7 @@ class Pool:
             longest = max(plan.seconds() for plan in self.plans)
             said.append(
                 f"together {self.study.name}: {len(self.plans)} targets, {_how(self.study)}; {sum(todo)} cells to "
-                f"measure, about {duration(longest)} where all go on at once"
+                f"measure, about {duration(longest)} if all work at once"
             )
             said += [f"note {self.study.name}: the targets differ: {one}" for one in unlike(self.plans)]
         for plan in self.plans if states else ():

@@ -65,12 +65,12 @@ def mentioned(words: Iterable[str], studies: Iterable[str]) -> list[str]:
     return [name for name in studies if any(name in word for word in words)] or studies
 
 
-def narrowed(config: Mapping[str, object], asked: Sequence[str]) -> dict[str, object]:
-    """Study -> the entry of `only` that narrows it. Raises StudyError where no study is asked for that it could."""
+def narrowed(config: Mapping[str, object], requested: Sequence[str]) -> dict[str, object]:
+    """Study -> the entry of `only` that narrows it. Raises StudyError where no study is requested."""
     if "only" not in config:
         return {}
-    if not asked:
+    if not requested:
         raise StudyError(
-            "--config only=… narrows the studies that are asked for, and none is: name one, or a file of it"
+            "--config only=… narrows the requested studies, and none is requested: name one, or a file of it"
         )
-    return dict.fromkeys(asked, config["only"])
+    return dict.fromkeys(requested, config["only"])

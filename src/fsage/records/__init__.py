@@ -1,1 +1,1 @@
-"""Records: what hosts answer, accepted only as it was asked, and judged."""
+"""Records: what hosts answer, accepted only as requested, and judged."""

@@ -2,7 +2,7 @@
 
 A host's word is believed about what it measured and nothing else. Each message is bounded in size and depth
 (fsage.model.message), its numbers are finite, its names are no parts of paths, and it is taken only as an answer to
-what was asked of that host. Keys beside those declared are kept as they are: plain JSON within the same bounds.
+the request to that host. Keys beside those declared are kept as they are: plain JSON within the same bounds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_evidence(content: bytes) -> StateEvidence:
 
 
 def saved(key: str, value: Any, target: Mapping[str, object], request: Mapping[str, object]) -> bytes:
-    """What an answer holds under `key`, to be saved as JSON; raises Unacceptable when it is not what was asked for."""
+    """What an answer holds under `key`, to be saved as JSON; raises Unacceptable when it is not what was requested."""
     check(value)
     if key == "evidence":
         _declared(StateEvidence, value)
@@ -46,10 +46,10 @@ def saved(key: str, value: Any, target: Mapping[str, object], request: Mapping[s
         check_claim(value)
     else:
         _declared({"probe": Probe}[key], value)
-    asked = {"claim": {"target": target.get("name")}, "evidence": {"study": request.get("study")}}.get(key, {})
+    requested = {"claim": {"target": target.get("name")}, "evidence": {"study": request.get("study")}}.get(key, {})
     if key == "evidence":
-        asked["state"] = request.get("state")
-    same_as(value, asked)
+        requested["state"] = request.get("state")
+    same_as(value, requested)
     if key == "evidence":
         same_as(value["token"], {"claim": request["claim"]} if request.get("claim") else {})
         same_as(value, {"steps": request.get("steps")})
@@ -69,11 +69,11 @@ def _whole(claim: Claim) -> None:
         raise Unacceptable(f"is not as the agent writes it: kind is {claim['kind']}: one of {', '.join(kinds.names())}")
 
 
-def same_as(value: Mapping[str, object], asked: Mapping[str, object]) -> None:
-    """Raise Unacceptable where `value` has something else than was asked for."""
-    for key, wanted in asked.items():
+def same_as(value: Mapping[str, object], requested: Mapping[str, object]) -> None:
+    """Raise Unacceptable where `value` differs from the request."""
+    for key, wanted in requested.items():
         if json.dumps(value.get(key), sort_keys=True) != json.dumps(wanted, sort_keys=True):  # 1 is not true
-            raise Unacceptable(f"has {shown(value.get(key))} as {key}, and {shown(wanted)} was asked for")
+            raise Unacceptable(f"has {shown(value.get(key))} as {key}, and {shown(wanted)} was requested")
 
 
 def _declared(kind: type[T], value: object) -> T:

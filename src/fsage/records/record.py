@@ -125,7 +125,7 @@ class _Kept:
         there = self._of_cell(observation).get(_requested(observation))
         if there not in (None, observation["id"]):
             words = ", ".join(f"{key} {shown(observation[key])}" for key in ("study", "state", "cell", "attempt"))
-            raise Unacceptable(f"is a second one of what was asked for once: {words}")
+            raise Unacceptable(f"is a second answer to one request: {words}")
         return there is not None
 
     def add(self, observation: Observation) -> None:

@@ -1,4 +1,4 @@
-"""What the launcher asked a target for, noted in its results: only answers to that are taken.
+"""Requests to a target, noted in its results: only their answers are accepted.
 
 A note is kept for ever: what a lost run left on its host is taken whenever it comes.
 """
@@ -33,14 +33,14 @@ def note(where: Results, request: JsonView) -> None:
 
 
 class Requested:
-    """What a target was asked for: each note is read once, however many answers there are."""
+    """The requests to a target: each note is read once, however many answers there are."""
 
     def __init__(self, root: Path, target: str) -> None:
         self.root, self.target = root, target
         self._notes: dict[tuple[str, str], dict[tuple[str, str, int], list[Json]]] = {}
 
     def match(self, observation: JsonView) -> None:
-        """Raise Unacceptable when nobody asked this target for a typed observation.
+        """Raise Unacceptable when a typed observation answers no request to this target.
 
         Its study and state are names, so the note lies below the results, whatever they are.
         """
@@ -48,7 +48,7 @@ class Requested:
         words = ", ".join(f"{key} {shown(observation[key])}" for key in ("study", "state", "cell", "attempt", "claim"))
         notes = self._of_state(observation["study"], observation["state"]).get(_key(observation))
         if not notes:
-            raise Unacceptable(f"answers what target {self.target} was not asked for: {words}")
+            raise Unacceptable(f"answers no request to target {self.target}: {words}")
         why: Unacceptable | None = None
         for note in notes:  # of several versions of a study
             try:

@@ -35,8 +35,9 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
     if pairs:
         apart = [one for one in pairs if one.apart]
         said.append(
-            f"Whether age does the same to all: each primary comparison was held against itself on every target "
-            f"(permutation of residuals, level {ALPHA:.0%} over all of them, differences below {MARGIN:.0%} left out): "
+            "Does age do the same to all targets? Each primary comparison was tested for a difference between "
+            f"targets. The test permutes residuals, at level {ALPHA:.0%} over all comparisons; differences below "
+            f"{MARGIN:.0%} do not count. Result: "
             + ("; ".join(one.sentence for one in apart) if apart else "no difference was found")
             + "."
         )

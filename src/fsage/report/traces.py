@@ -62,10 +62,9 @@ def section(records: Iterable[Path]) -> Section | None:
     if not taken:
         return None
     text = (
-        "Each mark is a request: where it began, and when it was issued to the device. Traced cells are extra and "
-        "enter no other figure. Both axes are shared by the panels of a phase, and are those of the data: requests of "
-        f"less than 1/{SMALL} of what is usual, such as those for metadata, are dots, and only counted where they lie "
-        "elsewhere."
+        "Each mark is a request: where it began, and when it was issued to the device. Traced cells are diagnostic "
+        f"and enter no other figure. The panels of a phase share both axes. Dots are small requests, below 1/{SMALL} "
+        "of the usual size, such as those for metadata. Small requests outside the axes are only counted."
     )
     if found.sources:
         text += f" Source: {', '.join(sorted(found.sources))}."

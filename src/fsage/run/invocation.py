@@ -161,13 +161,15 @@ def _check_budget(found: Invocation, pool: Pool, precision: float) -> None:
     from fsage.run import adaptive  # numpy and scikit-learn
 
     if pool.several and pool.study.targets != SHARE:
-        raise StudyError(f"study {pool.study.name}: a budget is of one target, or of several that share the states")
+        raise StudyError(
+            f"study {pool.study.name}: a budget needs one target, or targets that share the states (targets: share)"
+        )
     for plan in pool.at_work if found.run.until else ():
         if parts := found.shared[plan.target.name]:
             raise StudyError(
-                f"study {pool.study.name}: target {plan.target.name} takes turns with another that has "
-                f"{' and '.join(sorted(parts))} too, and no time would be left for who comes last: name one target, or "
-                "targets that have nothing in common, or give precision=3% alone"
+                f"study {pool.study.name}: target {plan.target.name} takes turns with another target, for both use "
+                f"{' and '.join(sorted(parts))}. The last one would have no time left. Name one target, or targets "
+                "that share nothing, or give precision=3% alone"
             )
     for plan in pool.at_work:
         adaptive.check(plan, precision, found.seconds)

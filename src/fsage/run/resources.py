@@ -111,7 +111,9 @@ def _partitions() -> list[str]:
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
-        raise StudyError("sinfo: no such program here: --profile slurm is for a host that submits to Slurm") from None
+        raise StudyError(
+            "sinfo: this program is not here: --profile slurm is for a host that submits to Slurm"
+        ) from None
     if ran.returncode:
         raise StudyError(f"`{' '.join(command)}`: {ran.stderr.strip()}; nothing was touched")
     return sorted(set(ran.stdout.split()))

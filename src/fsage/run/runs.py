@@ -35,8 +35,8 @@ class Superseded(Refusal):
 
     def __init__(self) -> None:
         super().__init__(
-            "the run that submitted this job has gone, and another goes on in its place; nothing was handed over, "
-            "and what was measured is kept for that one"
+            "the run that submitted this job has ended, and another took its place. Nothing was published; what was "
+            "measured is kept for the other run"
         )
 
 

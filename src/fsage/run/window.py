@@ -42,5 +42,5 @@ def check(what: str, needed_s: float) -> None:
     if end and now + timedelta(seconds=needed_s) > end:
         raise WindowClosed(
             f"{what} takes about {needed_s:.0f} s and would not end before {end:%Y-%m-%d %H:%M}, when the window "
-            "closes: not begun. What was measured is kept; the same command goes on in the next window"
+            "closes: not begun. What was measured is kept; the same command continues in the next window"
         )

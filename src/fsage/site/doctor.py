@@ -135,7 +135,7 @@ def _study(path: Path, inventories: Path, results: Path) -> Check:
         programs = {name for workload in used for name in getattr(workloads.load(workload), "PROGRAMS", ())}
         kinds_of_steps = {step.kind for state in plan.states.values() for step in state.parts}
         if kinds_of_steps & LAID and not target.of_kind.own_stores:
-            obstacles.append("free space is laid out on a file system of fsage's own, or on an OST")
+            obstacles.append("a free-space layout needs a file system that fsage made, or an OST")
         if "defragment" in kinds_of_steps and (tool := filesystems.named(target.spec["filesystem"]).defragmenter):
             programs.add(tool.command[0])
         obstacles += [f"{name} is not on PATH: install it" for name in sorted(programs) if not shutil.which(name)]

@@ -92,8 +92,8 @@ class Study(Strict):
         object, PlainValidator(read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)
     ] = Field(
         REPEAT,
-        description="what several targets are for: share: each measures a part of the states, and all of them "
-        "those that the headline compares; repeat: each measures all; bind: each measures levels of an axis",
+        description="what several targets are for. Share: each measures a part of the states, and all measure the "
+        "states that the headline compares. Repeat: each measures all. Bind: each measures levels of an axis",
     )
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")

@@ -83,12 +83,12 @@ def read(observation: Mapping[str, object]) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    run, asked = shared.read_fio(phase), shared.asked_of(phase)
+    run, requested = shared.read_fio(phase), shared.requested_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
-    asked_bytes = int(asked["size"]) * int(asked.get("loops", 1))
-    if run.read.moved_bytes != asked_bytes:
-        raise BadOutput(f"moved {run.read.moved_bytes} bytes of {asked_bytes} asked for")
+    requested_bytes = int(requested["size"]) * int(requested.get("loops", 1))
+    if run.read.moved_bytes != requested_bytes:
+        raise BadOutput(f"moved {run.read.moved_bytes} bytes of {requested_bytes} requested")
     return {
         "read_bw_mib_s": run.read.bw_mib_s,
         "read_seconds": run.read.seconds,

@@ -123,15 +123,15 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     files, taken_s, tasks, more = (_judge_fio if shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
     expected = tasks * params.files_per_task
     if files != expected:
-        raise BadOutput(f"{files} files, with {expected} asked for, {params.files_per_task} by each task")
+        raise BadOutput(f"{files} files, requested {expected}, {params.files_per_task} by each task")
     return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files, **more}
 
 
 def _judge_fio(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
     """Files, seconds, tasks, and what else is known."""
-    run, asked = shared.read_fio(phase), shared.asked_of(phase)
-    if not run.read or run.write or asked["ioengine"] != OPERATIONS[phase["name"]][0]:
-        raise BadOutput(f"fio ran {asked['ioengine']} and moved data, or did nothing")
+    run, requested = shared.read_fio(phase), shared.requested_of(phase)
+    if not run.read or run.write or requested["ioengine"] != OPERATIONS[phase["name"]][0]:
+        raise BadOutput(f"fio ran {requested['ioengine']} and moved data, or did nothing")
     return run.read.operations, run.read.seconds, shared.fio_tasks(phase), shared.start_spread(phase, run)
 
 

@@ -67,8 +67,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     A cell that only reads writes its files first, in a phase `prepare` that is checked but gives no numbers.
     """
     block_bytes, passes = _block_bytes(params, claim), _passes(params, claim)
-    asked = "fio" if params.tool == "auto" and passes > 1 else params.tool  # IOR goes over a file once
-    tool = shared.choose_tool(asked, "ior", claim)
+    requested = "fio" if params.tool == "auto" and passes > 1 else params.tool  # IOR goes over a file once
+    tool = shared.choose_tool(requested, "ior", claim)
     if tool == "ior" and passes > 1:
         raise ValueError(
             f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio or auto, "
@@ -197,33 +197,33 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
 
 
 def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, shared.Metrics]:
-    run, asked = shared.read_fio(phase), shared.asked_of(phase)
+    run, requested = shared.read_fio(phase), shared.requested_of(phase)
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if done is None or other:
-        raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
-    asked_bytes = int(asked["size"]) * shared.fio_tasks(phase) * int(asked.get("loops", 1))
-    _check(params.transfer_size, int(asked["bs"]), done, asked_bytes)
+        raise BadOutput(f"fio did not {requested['rw']} and nothing else: wrote {run.write}, read {run.read}")
+    requested_bytes = int(requested["size"]) * shared.fio_tasks(phase) * int(requested.get("loops", 1))
+    _check(params.transfer_size, int(requested["bs"]), done, requested_bytes)
     return done, {**shared.start_spread(phase, run), **shared.latencies(phase["name"], done)}
 
 
 def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:
-    """What a phase of IOR moved; BadOutput unless it is what its command asked for, in transfers of that size."""
+    """What a phase of IOR moved; BadOutput unless it is what its command requested, in transfers of that size."""
     run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
-    asked_bytes = int(argv[argv.index("-b") + 1])
+    requested_bytes = int(argv[argv.index("-b") + 1])
     # The echo is the only sign of O_DIRECT. The paths come last and are left out: an echo may be cut there.
     shared.check_command("ior", argv, "-o", run.command)
     shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
-    if run.block_bytes != asked_bytes:
-        raise BadOutput(f"each task has {run.block_bytes} bytes, asked for were {asked_bytes}")
+    if run.block_bytes != requested_bytes:
+        raise BadOutput(f"each task has {run.block_bytes} bytes, requested {requested_bytes}")
     done, other = (run.read, run.write) if name == "read" else (run.write, run.read)
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
-    _check(transfer_size, run.transfer_bytes, done[0], run.tasks * asked_bytes)
+    _check(transfer_size, run.transfer_bytes, done[0], run.tasks * requested_bytes)
     return done[0]
 
 
-def _check(transfer_size: int, transfer_bytes: int, moved: Transfer, asked_bytes: int) -> None:
+def _check(transfer_size: int, transfer_bytes: int, moved: Transfer, requested_bytes: int) -> None:
     if transfer_bytes != transfer_size:
         raise BadOutput(f"ran with transfers of {transfer_bytes} bytes, the cell's are {transfer_size}")
-    if moved.moved_bytes != asked_bytes:
-        raise BadOutput(f"moved {moved.moved_bytes} bytes of {asked_bytes} asked for")
+    if moved.moved_bytes != requested_bytes:
+        raise BadOutput(f"moved {moved.moved_bytes} bytes of {requested_bytes} requested")

@@ -60,17 +60,17 @@ def directories(claim: Claim, separator: str, below: str = "") -> str:
     return separator.join(places)
 
 
-def choose_tool(asked: str, mpi_tool: str, claim: Claim) -> str:
-    """`fio` or `mpi_tool`, as asked; `auto` is `mpi_tool` where it is installed, with what launches it, else fio.
+def choose_tool(requested: str, mpi_tool: str, claim: Claim) -> str:
+    """`fio` or `mpi_tool`, as requested; `auto` is `mpi_tool` where it is installed, with what launches it, else fio.
 
-    `ValueError` if what was asked for is not on the target's hosts.
+    `ValueError` if the requested one is not on the target's hosts.
     """
     there = [name for name, version in claim["tools"].items() if version]
     needs = {mpi_tool: {mpi_tool, MPI_PROGRAM[launcher(claim)]}, "fio": {"fio"}}
-    tool = asked if asked != "auto" else mpi_tool if needs[mpi_tool] <= set(there) else "fio"
+    tool = requested if requested != "auto" else mpi_tool if needs[mpi_tool] <= set(there) else "fio"
     if missing := sorted(needs[tool].difference(there)):
         raise ValueError(
-            f"tool: {asked} needs {' and '.join(missing)}, not found when the target was claimed (there are "
+            f"tool: {requested} needs {' and '.join(missing)}, not found when the target was claimed (there are "
             f"{', '.join(there) or 'none'}): install it and claim again, or choose another tool"
         )
     return tool
@@ -126,30 +126,30 @@ def launched(argv: Sequence[str]) -> Placed:
 
 
 def check_placement(argv: Sequence[str], tasks: int, nodes: int | None, on_first: int | None) -> None:
-    """`BadOutput` unless tasks ran where the command asked for them; None: the tool does not say it.
+    """`BadOutput` unless tasks ran where the command requested them; None: the tool does not say it.
 
     A tool counts the tasks on the first task's node alone.
     """
-    asked = launched(argv)
-    if tasks != asked.tasks:
-        raise BadOutput(f"{tasks} tasks ran of {asked.tasks} asked for")
-    if nodes not in (None, asked.nodes) or on_first not in (None, asked.on_each):
+    requested = launched(argv)
+    if tasks != requested.tasks:
+        raise BadOutput(f"{tasks} tasks ran of {requested.tasks} requested")
+    if nodes not in (None, requested.nodes) or on_first not in (None, requested.on_each):
         raise BadOutput(
             f"{tasks} tasks ran on {'?' if nodes is None else nodes} nodes, {'?' if on_first is None else on_first} of "
-            f"them on the first; asked for were {asked.nodes} nodes with {asked.on_each} on each: what launches them "
-            "(a job's nodes, a site's fsage_target.launcher_options) places them otherwise"
+            f"them on the first; requested were {requested.nodes} nodes with {requested.on_each} on each: the launcher "
+            "(a job's nodes, a site's fsage_target.launcher_options) places them differently"
         )
 
 
 def check_command(tool: str, argv: Sequence[str], end: str, echoed: str) -> None:
     """`BadOutput` unless a tool's echo of its command has the options of `argv`, from its name up to option `end`."""
-    asked = list(argv[argv.index(tool) + 1 : argv.index(end)])
+    requested = list(argv[argv.index(tool) + 1 : argv.index(end)])
     try:
         words = shlex.split(echoed)
     except ValueError:  # cut short
         words = echoed.split()
-    if words[1 : len(asked) + 2] != [*asked, end]:
-        raise BadOutput(f"the output is not of this command: asked for {' '.join(asked)}, {tool} reports {echoed}")
+    if words[1 : len(requested) + 2] != [*requested, end]:
+        raise BadOutput(f"the output is not of this command: requested {' '.join(requested)}, {tool} reports {echoed}")
 
 
 def check_version(phase: PhaseResult, claimed: Mapping[str, str | None]) -> None:
@@ -207,20 +207,20 @@ def options_of(argv: Sequence[str], jobs: Mapping[str, str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def asked_of(phase: PhaseResult) -> dict[str, str]:
+def requested_of(phase: PhaseResult) -> dict[str, str]:
     """The options of a phase of fio, on several clients those of each."""
     return options_of(phase["argv"], phase.get("jobs", {}))
 
 
 def fio_tasks(phase: PhaseResult) -> int:
     """How many tasks a phase of fio has, on all clients."""
-    return int(asked_of(phase)["numjobs"]) * len(phase.get("jobs", ["alone"]))
+    return int(requested_of(phase)["numjobs"]) * len(phase.get("jobs", ["alone"]))
 
 
 def read_fio(phase: PhaseResult) -> fio.FioRun:
     """What fio left of a phase, of all clients together, after checking that it is of this command."""
     if "jobs" not in phase:
-        return _run_of(phase, asked_of(phase))
+        return _run_of(phase, requested_of(phase))
     return fio.together(of_hosts(phase, partial(_on_host, phase)))
 
 
@@ -269,13 +269,13 @@ def _on_host(phase: PhaseResult, name: str, one: Mapping[str, object]) -> fio.Fi
     return replace(run, began=began_here(phase, name, run.began, run.span_seconds))
 
 
-def _run_of(phase: JsonView, asked: Mapping[str, str]) -> fio.FioRun:
+def _run_of(phase: JsonView, requested: Mapping[str, str]) -> fio.FioRun:
     run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
     # fio echoes what it was given, some of it in a form of its own: these come back as they were.
     for option in ("rw", "ioengine", "directory", "size", "bs", "nrfiles", "numjobs", "direct", "loops"):
-        if option in asked and run.options.get(option) != asked[option]:
+        if option in requested and run.options.get(option) != requested[option]:
             raise BadOutput(
-                f"the output is not of this command: --{option} was {asked[option]}, "
+                f"the output is not of this command: --{option} was {requested[option]}, "
                 f"fio reports {run.options.get(option)}"
             )
     return run

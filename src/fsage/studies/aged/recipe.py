@@ -56,9 +56,8 @@ class States(Strict):
             refuse([Problem(("images",), f"two are called {twice[0]}, and states are named after them")])
         if self.images and not self.trusted:
             text = (
-                "an image is mounted, and this machine's kernel then reads what its maker wrote; fsck looks at it "
-                "first, but no file system is made to withstand who means harm. `trusted: true` says that you trust "
-                "its maker"
+                "an image is mounted: this machine's kernel then reads what its maker wrote. fsck checks it first, "
+                "but no file system withstands every malicious image. `trusted: true` says that you trust its maker"
             )
             refuse([Problem(("trusted",), text)])
         return self

@@ -31,10 +31,10 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     parts = {size: {by[level]: 1 / len(levels) for level in levels} for size, by in sorted(states.items())}
     notes = [f"Deleted files: {', '.join(map(str, levels))}" + (", equally likely." if len(levels) > 1 else ".")]
     if left := sorted(every - set(levels)):
-        notes.append(f"Not measured with every size, and left out: {', '.join(map(str, left))} deleted files.")
+        notes.append(f"Left out, because not every size was measured: {', '.join(map(str, left))} deleted files.")
     if request.files:
         below = ", ".join(f"{request.files.share_of_files(size):.0%} below {format_size(size)}" for size in parts)
-        notes.append(f"Of the files, {below}: while one is written, its preallocation holds more than it will take.")
+        notes.append(f"Small files: {below}. While one is written, its preallocation is larger than the file.")
     return Options(
         "preallocation",
         format_size(min(parts)),

@@ -129,8 +129,8 @@ def refuse_stale(claim_copy: Path) -> None:
         check_claim(claim)
     except Unacceptable as why:
         raise ValueError(
-            f"{claim_copy}: the target's claim {why}; an earlier release of fsage may have made it: move the file "
-            f"away, give the target back (`./run ansible-playbook -i inventories/{claim_copy.stem} "
+            f"{claim_copy}: the target's claim {why}. An earlier release of fsage may have made it. Move the file "
+            f"away, release the target (`./run ansible-playbook -i inventories/{claim_copy.stem} "
             "playbooks/release.yml`) and give the same command again; nothing was touched"
         ) from None
 

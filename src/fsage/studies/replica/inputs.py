@@ -48,8 +48,8 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
     device_bytes = kinds.named(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
     if not device_bytes:
         raise StudyError(
-            f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop), "
-            "or onto one OST of a Lustre that is all fsage's (docs/background/replica.md)"
+            f"target {plan.target.name}: a layout is copied onto one claimed file system that fsage made (kind loop), "
+            "or onto one OST of a Lustre that fsage has alone (docs/background/replica.md)"
         )
     from fsage.evidence.free import read  # numpy, scipy and what else a plan does without
 

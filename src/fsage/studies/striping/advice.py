@@ -49,9 +49,9 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
             for state, layout in layouts.items()
         ],
         assumes=(
-            f"one file of {round_size(file_bytes)} was measured in each layout: a file of another size counts as one "
-            "of these where its stripes, by the map, are shared out alike, at the same time for a byte; sizes are of "
-            f"this target, whose factor makes {round_size(file_bytes)} of {round_size(nominal)}"
+            f"one file of {round_size(file_bytes)} was measured in each layout. A file of another size counts as the "
+            "measured one whose stripes are shared out alike, with the same time for a byte. Sizes are of this "
+            f"target, whose factor makes {round_size(file_bytes)} of {round_size(nominal)}"
         ),
         not_covered=(
             "by the map their stripes are shared out like those of no measured layout, or in objects that differ by "

@@ -89,9 +89,9 @@ def clients(nodes: int | None, claim: Claim) -> list[str]:
     names = shared.hosts(claim)
     if nodes and nodes > max(1, len(names)):
         raise ValueError(
-            f"nodes: {nodes} are more than target {claim['target']} was claimed with: "
-            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'}); leave such cells out "
-            "(--config 'only={nodes: N}'), or claim it with more"
+            f"nodes: {nodes} are more than target {claim['target']} was claimed with: {len(names) or 1} "
+            f"({', '.join(names) or 'the launcher alone'}). Leave these cells out (--config 'only={{nodes: N}}'), or "
+            "claim it with more"
         )
     return names[:nodes]
 
@@ -132,12 +132,12 @@ def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[striping.Segment],
     return found, [f"{places[0]}/{path}" for path in paths]
 
 
-def check_objects(phase: PhaseResult, asked: Mapping[int, int]) -> None:
-    """`BadOutput` unless after a phase that wrote as many objects were there as were asked for, as large."""
-    there, whole = phase.get("extents"), sum(asked.values())
-    if there and (there["files"], there["bytes"]) != (len(asked), whole):
+def check_objects(phase: PhaseResult, requested: Mapping[int, int]) -> None:
+    """`BadOutput` unless after a phase that wrote the stores have the requested objects, with the requested bytes."""
+    there, whole = phase.get("extents"), sum(requested.values())
+    if there and (there["files"], there["bytes"]) != (len(requested), whole):
         raise BadOutput(
-            f"{there['files']} objects of {there['bytes']} bytes lie on the stores, the layout has {len(asked)} of "
+            f"{there['files']} objects of {there['bytes']} bytes lie on the stores, the layout has {len(requested)} of "
             f"{whole}"
         )
 

@@ -11,8 +11,8 @@ from fsage.studies.replica.report.maps import agreement, maps
 from fsage.study.study import Study
 
 CODES = (
-    "A state such as churn.original was aged by use: its files came and went. churn.copied has the same free space, "
-    "and large files hold the rest; churn.joined has as much free space in one run."
+    "State churn.original was aged by use: its files came and went. State churn.copied has the same free space, and "
+    "large files hold the rest. State churn.joined has as much free space in one extent."
 )
 
 

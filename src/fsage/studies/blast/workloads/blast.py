@@ -163,11 +163,13 @@ def _judge(noted: JsonView, queries: int, params: Params, phase: PhaseResult) ->
     searched = 0
     for task in tasks:
         run = blastn.parse(task["stdout"], task["stderr"], task["rc"])
-        asked = task["argv"][task["argv"].index("-db") + 1]
-        if (run.database, run.queries) != (asked, queries):
-            raise BadOutput(f"{run.queries} queries of {queries} were looked for in {run.database!r}, asked: {asked!r}")
+        requested = task["argv"][task["argv"].index("-db") + 1]
+        if (run.database, run.queries) != (requested, queries):
+            raise BadOutput(
+                f"{run.queries} queries of {queries} were looked for in {run.database!r}, requested: {requested!r}"
+            )
         hits += run.hits
-        searched += len(asked.split())
+        searched += len(requested.split())
     if searched != len(noted["volumes"]):
         raise BadOutput(f"{searched} volumes were searched, the database has {len(noted['volumes'])}")
     found = {hit[0] for hit in hits if _where(hit) == hit[0]}

@@ -46,7 +46,7 @@ class Params(BaseModel):
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
-    """The phases of one cell: as many cold reads as asked; or one, and then as many warm ones in one process."""
+    """The phases of one cell: as many cold reads as requested; or one, and then as many warm ones in one process."""
     path = path_of([Path(claim["stores"][0]["mount"])], 1, 0)
     argv = [
         *tools.start(claim, "fio"),
@@ -73,7 +73,7 @@ def bytes_written(params: Params, claim: Claim) -> int:
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
-    """Estimate from the claim's calibration: a cold read at least; how long one in pieces takes is what is asked."""
+    """Estimate from the claim's calibration: a cold read at least; a fragmented file takes longer."""
     calibration = claim["calibration"]
     reads = params.cold_reads if params.cache == "cold" else 1
     return reads * (calibration["cell_overhead_s"] + claim["amount_mib"] / calibration["read_mib_s"])
@@ -122,14 +122,14 @@ def _all_steps(params: Params) -> list[str]:
 
 
 def _judge(whole_bytes: int, params: Params, phase: PhaseResult) -> shared.Metrics:
-    run, asked = shared.read_fio(phase), shared.asked_of(phase)
+    run, requested = shared.read_fio(phase), shared.requested_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
-    asked_bytes = whole_bytes // params.transfer_size * params.transfer_size * int(asked.get("loops", 1))
-    if run.read.moved_bytes != asked_bytes:
-        raise BadOutput(f"moved {run.read.moved_bytes} bytes of {asked_bytes} asked for")
-    if int(asked["bs"]) != params.transfer_size:
-        raise BadOutput(f"ran with transfers of {asked['bs']} bytes, the cell's are {params.transfer_size}")
+    requested_bytes = whole_bytes // params.transfer_size * params.transfer_size * int(requested.get("loops", 1))
+    if run.read.moved_bytes != requested_bytes:
+        raise BadOutput(f"moved {run.read.moved_bytes} bytes of {requested_bytes} requested")
+    if int(requested["bs"]) != params.transfer_size:
+        raise BadOutput(f"ran with transfers of {requested['bs']} bytes, the cell's are {params.transfer_size}")
     name = phase["name"]
     if name == "warm_up":
         return {}

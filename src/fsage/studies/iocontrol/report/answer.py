@@ -34,8 +34,9 @@ IN_WORDS = {
     SQLITE: {"1": "fio, which reads the pieces", "2": "the SQLite query"},
 }
 CODES = (
-    f"Patterns: {ALONE['2']} is group 2 alone; P2 both groups with whole files, weights 100 and 100; P3 the same with "
-    f"200 and 100; P4 and P5 as these, with group 1's file in pieces; {ALONE['1']} is group 1 alone with that file."
+    f"Patterns: {ALONE['2']} is group 2 alone, {ALONE['1']} group 1 alone with a fragmented file. P2 is both groups "
+    "with contiguous files, weights 100 and 100; P3 has weights 200 and 100. P4 and P5 are P2 and P3 with a "
+    "fragmented file for group 1."
 )
 
 
@@ -99,7 +100,7 @@ def _card(one: Shared, everything: Sequence[Shared]) -> Card:
     return Card(
         f"{scheduler_label(one.scheduler)}, {one.state}",
         size,
-        f"Of the fair rate, which is the rate alone times the weight's share: {kept}.",
+        f"Share of the fair rate (the rate alone times the weight's share): {kept}.",
         chance=bool(found.why),
     )
 

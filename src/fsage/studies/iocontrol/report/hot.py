@@ -59,10 +59,10 @@ def hot(data: Data) -> Section | None:
                     f"{scheduler_label(scheduler)}: the hot ranges alone gave {kept:.0%} of the whole file's gain."
                 )
     text = (
-        "Only the hot ranges of the file in pieces are read, in all stages. Of stage hot those of them that lay in "
-        "pieces were put into one piece each by the file system's own call, one range at a time; of stage after the "
-        "whole file was given to its tool. A gain is the rate over that before, the median of all pairwise ratios with "
-        "the interval that inverts the exact rank-sum test. " + " ".join(words)
+        "Only the hot ranges of the fragmented file are read, in all stages. In stage hot, the file system's own call "
+        "made each fragmented hot range contiguous, one range at a time. In stage after, its tool defragmented the "
+        "whole file. A gain is the rate over the rate before. It is the median of all pairwise ratios, and the "
+        "interval inverts the exact rank-sum test. " + " ".join(words)
     )
     return Section(
         "What is hot beside the whole file", text, [], warnings=warnings, table=table if len(table) > 1 else []

@@ -51,10 +51,11 @@ def queries(data: Data) -> Section | None:
             )
         )
     text = (
-        "The query goes through the whole table of a database that lies whole, cold: its pages in memory are given up "
-        "before each, and that is verified; it is repeated until the queries of a sample took a second together. Each "
-        f"answered as the seed of the database says. To alone: against {ALONE['2']}; to whole files: P4 against P2, P5 "
-        "against P3; a ratio is the median of all pairwise ones with the interval that inverts the exact rank-sum test."
+        "The query reads the whole table of a contiguous database, cold: its pages are dropped from memory before "
+        "each query, and that is verified. Queries are repeated until a sample took a second. Each result is checked "
+        f"against the database's seed. The column alone divides by {ALONE['2']}; the column contiguous divides P4 by "
+        "P2, and P5 by P3. A ratio is the median of all pairwise ratios, with the interval that inverts the exact "
+        "rank-sum test."
     )
     return Section("The query beside random reads", text, figures, table=table)
 

@@ -53,12 +53,12 @@ def victims(data: Data, workload: str) -> Section | None:
         label = scheduler_label(scheduler)
         table.append([label, STAGES[stage], state, *said, _beside_published(scheduler, stage, workload, found)])
     text = (
-        "Fair is the group's rate alone under the same scheduler times its weight's share. The victim is the group "
-        "furthest below that: its interval (it inverts the exact rank-sum test; 3 samples against 3 give 90%) "
-        f"excludes the fair rate, and its median loss is {MARGIN:.0%} or more, for the fair rate is measured with "
-        "another file and in another minute than the shares. None is said only where it is shown: no group's interval "
-        f"holds a loss of {MARGIN:.0%}. All else is not known. Where what was found is not what was published, the "
-        "word differs stands there."
+        "The fair rate is the group's rate alone under the same scheduler, times its weight's share. The victim is "
+        f"the group furthest below it. Its interval excludes the fair rate, and its median loss is {MARGIN:.0%} or "
+        "more. The interval inverts the exact rank-sum test; 3 samples against 3 give 90%. Smaller losses do not "
+        "count, because the fair rate is measured with another file at another time. None means: no group's interval "
+        f"contains a loss of {MARGIN:.0%}. Otherwise the answer is not known. The word differs marks results that are "
+        "not as published."
     )
     title = "Who loses its share" + " beside SQLite" * (workload == SQLITE)
     return Section(title, text, [], warnings=_unsupported(data, workload), table=table)

@@ -99,7 +99,7 @@ def _judge(noted: JsonView, params: Params, phase: PhaseResult) -> shared.Metric
             if odd is not None:
                 raise BadOutput(f"a query answered {odd} as {key}; the database was made with {noted[key]}")
         if not queries:
-            raise BadOutput("the database was not asked")
+            raise BadOutput("the database answered no query")
         spent = sum(one["seconds"] for one in queries)
         metrics |= {
             "queries": len(queries),

@@ -83,7 +83,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     tasks = shared.tasks(at_work)
     _check(params, segments, tasks)
     hosts, tasks_here = at_work["hosts"], at_work["tasks"]
-    asked = Assignment(
+    requested = Assignment(
         phase="generate",
         distribution="synchronous",
         seed=params.seed,
@@ -110,7 +110,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     ]
     phases: list[Phase] = []
     for name in PHASES:
-        one = replace(asked, phase=name, distribution=params.distribution if name in MEASURED else "synchronous")
+        one = replace(requested, phase=name, distribution=params.distribution if name in MEASURED else "synchronous")
         task = json.dumps(typed.to_json(one), sort_keys=True)
         phase: Phase = {"name": name, "argv": argv, "files": {TASK: task}, "reads": name in MEASURED}
         if len(hosts) > 1:
@@ -164,13 +164,13 @@ def read(observation: Mapping[str, object]) -> Outcome:
     made: dict[str, netflow.Result] = {}
 
     def judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-        found, asked = _result(phase), json.loads(phase["files"][TASK])
+        found, requested = _result(phase), json.loads(phase["files"][TASK])
         for what in ("phase", "distribution", "tasks"):
-            _compare(what, getattr(found, what), asked[what], "as asked")
+            _compare(what, getattr(found, what), requested[what], "as requested")
         if phase["name"] == "generate":
             made["file"] = found
             _compare("bytes", found.bytes, layout[-1].end_bytes, "the layout's")
-            striped.check_objects(phase, striped.objects([Segment(*one) for one in asked["segments"]]))
+            striped.check_objects(phase, striped.objects([Segment(*one) for one in requested["segments"]]))
             return {}
         return _metrics(phase["name"], found, made["file"])
 

@@ -16,8 +16,8 @@ from fsage.studies.paf.report.truth import planted_told
 from fsage.study.study import Study
 
 CODES = (
-    "A state such as 80.50 is AA.BB: files worth AA = 80% of the empty file system were added, then each of them was "
-    "deleted with a probability of BB = 50%. Real fullness is what is left in use, here about 40%."
+    "State names are AA.BB. 80.50: files worth 80% of the empty file system were added, then each was deleted with a "
+    "probability of 50%. Real fullness is what is left in use, here about 40%."
 )
 HALF = 50
 

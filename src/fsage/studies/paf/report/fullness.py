@@ -44,10 +44,10 @@ def at_equal_fullness(data: Data) -> Section | None:
             title = f"{name.capitalize()}s, fragmented over equally full"
             figures.append(_factor_plane(title, equal))
     text = (
-        f"{transfers(rows)} transfers. The distance below the unfragmented line is what fragmentation costs apart from "
-        "fullness. Where several capacities are fragmented: each state divided by the unfragmented one of equal real "
-        f"fullness (within {EQUAL_WITHIN_POINTS:g} points), with the interval of the exact "
-        "rank test; none: there is no such state. "
+        f"{transfers(rows)} transfers. The distance below the unfragmented line is the cost of fragmentation alone. "
+        "With several fragmented capacities, each state is divided by the unfragmented state of equal real fullness "
+        f"(within {EQUAL_WITHIN_POINTS:g} points). The interval inverts the exact rank test; none: that state was not "
+        "measured. "
     )
     return Section("Fragmentation apart from fullness", text + note(rows), figures)
 

@@ -46,9 +46,9 @@ def position(data: Data) -> Section | None:
     ]
     text = (
         f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
-        "system moves on to the inner ones: states of one fullness that follow the position show that; those of "
-        "other fullness at one position show what fullness costs, and those with holes below them what these do. A "
-        "modelled device without zones has no tracks: what it shows here has another cause. "
+        "system moves on to the inner ones. States of one fullness show what the position costs. States at one "
+        "position show what fullness costs, and those with holes below show what holes cost. A modelled device "
+        "without zones has no tracks: differences there have another cause. "
     )
     return Section("The physical position", text + note(rows), figures)
 

@@ -62,8 +62,8 @@ def _modelled(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
     if not fuller or "IOCost" not in " ".join(frame.loc[frame["status"] == "valid", "device_model"].dropna().unique()):
         return []
     return [
-        "On this modelled device every block is alike: a disk's slower inner tracks and a solid-state disk's own "
-        "clean-up are not in it, so fullness costs here only what the file system does about it."
+        "Every block of this modelled device is alike: it has no slower inner tracks and no clean-up of its own. "
+        "Fullness costs here only what the file system does about it."
     ]
 
 

@@ -21,9 +21,9 @@ def truth(data: Data) -> Section | None:
         return None
     outside = [one.name for one in found if not one.inside]
     text = (
-        "The disk below is a modelled one whose costs are declared. From how long each read took, where its bytes lay, "
-        "in how many pieces and when, all of them are estimated at once, without a look at what was declared. Fullness "
-        f"as such costs nothing on it. Intervals hold {LEVEL:.0%}; of {len(found)} values one may be outside by chance."
+        "The disk below is modelled, and its costs are declared. All costs are estimated together from the reads: "
+        "their times, places and extents, and when they ran. The declared costs are not used. Fullness itself costs "
+        f"nothing on it. Intervals hold {LEVEL:.0%}; of {len(found)} values one may be outside by chance."
     )
     table = [["value", "planted", "recovered", f"{LEVEL:.0%} interval", "planted lies inside"]]
     table += [

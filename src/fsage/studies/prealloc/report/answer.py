@@ -16,8 +16,8 @@ from fsage.studies.prealloc.report.rows import aged, rows_of
 from fsage.study.study import Study
 
 CODES = (
-    "A state such as 1M.05 is a target that was filled with files whose pieces of 1 MiB lie in turns, after 5 of them "
-    "were deleted; 1M.clean is the same size of preallocation on an empty target."
+    "1M.05 is a target that was filled with files whose pieces of 1 MiB alternate; then 5 of them were deleted. "
+    "1M.clean is the same size of preallocation on an empty target."
 )
 
 

@@ -30,9 +30,9 @@ def rates(data: Data) -> Section | None:
         y = Axis("bandwidth, MiB/s", limits(rows))
         figures.append(Lines(title, tuple(drawn), Axis(FULLNESS), y, tuple(levels)))
     text = (
-        "Files were written at once, their pieces in turns, until the target was full; then one after the other was "
-        "deleted in a random order, and each time the same amount was written and read in what was free. Right is "
-        f"full. n = {counts(aged(rows))} a point."
+        "Files were written together, their pieces in turns, until the target was full. Then one file after another "
+        "was deleted in a random order. After each, the same amount was written into the free space and read. Right "
+        f"is full. n = {counts(aged(rows))} a point."
     )
     return Section("Rates as the file system empties", text, figures)
 

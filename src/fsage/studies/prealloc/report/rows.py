@@ -9,7 +9,7 @@ import pandas as pd
 from fsage.report.section import Data
 from fsage.text.sizes import round_size
 
-FULLNESS = "files that are left, % of those that filled the target"
+FULLNESS = "files left, % of the files that filled the target"
 
 
 def rows_of(data: Data) -> pd.DataFrame:

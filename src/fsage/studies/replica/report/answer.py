@@ -13,8 +13,8 @@ from fsage.studies.replica.report.maps import copied, is_copied
 from fsage.study.study import Study
 
 CODES = (
-    "A state such as ost0012.copied has the free space of the layout ost0012 block by block, ost0012.joined as much of "
-    "it in one run, and empty nothing else on the target."
+    "ost0012.copied has the free space of the layout ost0012, block by block. ost0012.joined has as much free space "
+    "in one extent; empty has all of it."
 )
 
 

@@ -78,7 +78,7 @@ def agreement(data: Data) -> Section | None:
     ]
     if not rows:
         return None
-    text = "Bytes that are free in both, of those that are free in either. " + "; ".join(
+    text = "Bytes that are free in both, as a share of bytes that are free in either. " + "; ".join(
         f"{name}: {words}" for name, words in WHY.items()
     )
     return Section("How exactly it was copied", f"{text}.", [], warnings=_drawn(data), table=[head, *rows])

@@ -30,8 +30,7 @@ def ranking(data: Data) -> Section | None:
     head = ["layout", "full", "free extents", *(f"{measure_label(one)[0]}s" for one in measures)]
     table = [head, *(row for _, row in sorted(found, key=lambda one: one[0]))]
     text = (
-        "Rates with the copied free space over those with as much of it in one run, the worst first: the file system "
-        "to drain or to defragment first, as far as this target stands for its device. An interval that holds 1 shows "
-        "no cost."
+        "Rates with the copied free space over rates with the same amount in one extent. The worst is first: drain or "
+        "defragment it first, if this target resembles its device. An interval that contains 1 shows no cost."
     )
     return Section("What the age of each costs", text, [], table=table)

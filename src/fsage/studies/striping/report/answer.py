@@ -30,7 +30,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     than = f"in the default layout, {words.get(default, default)}" if default in words else f"in {default}"
     said = [f"Fastest here, {_best(rows, words, than)}."]
     if (growing := rows[rows["kind"] == "dynamic"]).size and (rows["kind"] == "static").any():
-        said.append(f"Of the layouts that grow with the file, {_best(growing, words, 'in the default layout')}.")
+        said.append(f"Among the layouts that grow with the file, {_best(growing, words, 'in the default layout')}.")
     codes = "; ".join(f"{state}: {text}" for state, text in words.items())
     return Answer(said, _figure(data, rows, default), cards_of(comparisons(data.frame, study)), codes and f"{codes}.")
 

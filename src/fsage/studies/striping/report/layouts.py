@@ -16,10 +16,10 @@ from fsage.text.sizes import round_size
 
 NONE = "\u2013"
 VERIFIED = {
-    "objects": "A cell is valid only if after its write as many objects lay on the stores as the layout has, and of as "
-    "many bytes together; on Lustre, if each file has the stripes of its layout (`lfs getstripe`).",
-    "volumes": "A search is valid only if each of the database's volumes was searched, and each query found where it "
-    "is from; the volumes are the state's own files, whose extents are compared before and after.",
+    "objects": "A cell is valid only if its write left as many objects as the layout has, and as many bytes. On "
+    "Lustre each file must also have the stripes of its layout (`lfs getstripe`).",
+    "volumes": "A search is valid only if each volume of the database was searched, and each query was found where it "
+    "is from. The volumes are the state's own files, whose extents are compared before and after.",
 }
 
 

@@ -12,21 +12,22 @@ from fsage.report.section import Data, Section
 from fsage.studies.striping.report.rows import layouts_axis, rows_of
 
 PUBLISHED = {
-    "IOR.": "Published, for 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3, and write at "
-    "least as fast, IOR.4 as IOR.1, IOR.5 as IOR.2, IOR.6 as IOR.3. ",
+    "IOR.": "Published, for 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3. IOR.4 writes "
+    "at least as fast as IOR.1, IOR.5 as IOR.2, and IOR.6 as IOR.3. ",
     "blast.": "Published, for 64 processes on 8 nodes of a large Lustre: static layouts reach 1.22 to 1.26 times "
-    "blast.1 (but for blast.6 and blast.7, blamed on other load); blast.10 to blast.12 fall from 1.26 to 1.22. ",
+    "blast.1. Exceptions are blast.6 and blast.7, blamed on other load. From blast.10 to blast.12 the factor "
+    "falls from 1.26 to 1.22. ",
 }
 WORK = {
-    "striped_file": "One shared file, written, then read, by a task for each of its objects, the tasks of all segments "
-    "at once.",
-    "netflow": "A file of flow records, indexed in a scan; then the records of some models are read at random, by the "
-    "offsets in the index (of these reads only the records count, not the blocks that they are in). Work is shared out "
-    "beforehand (synchronous), or to whichever task is ready (asynchronous). Where IOCost is the model, only jumps of "
-    "more than 16 MiB are charged as random, and small objects have few.",
-    "blast": "A database searched by blastn, its volumes shared out to processes that run at once, each with all "
-    "queries in its own. blastn maps whole files: on a target with stores, its OSTs, each volume lies on one, and the "
-    "volumes of a segment go round the segment's; the width of stripes does not matter there.",
+    "striped_file": "One shared file is written, then read. Each object has its own task, and tasks of all segments "
+    "run at once.",
+    "netflow": "A file of flow records is indexed in a scan; then the records of some models are read at random, by "
+    "the offsets in the index. Only the records count, not the blocks that contain them. Work is assigned before "
+    "the start (synchronous), or to the next idle task (asynchronous). Where IOCost is the model, only jumps "
+    "of more than 16 MiB are charged as random, and small objects have few.",
+    "blast": "blastn searches a database. Its volumes are shared out to processes that run at once, each with all "
+    "queries. Each volume is mapped whole: on a target with OSTs, it lies on one OST. The volumes of a "
+    "segment go round the segment's OSTs; the width of stripes has no effect.",
 }
 MARGIN = 0.08
 """Of the highest value, above it."""

@@ -12,8 +12,8 @@ from fsage.studies.striping.report.rows import rows_of
 
 KEPT, NONE = "kept", "\u2013"
 PUBLISHED = (
-    "Published, without ZFS's cache: IOR loses about 7% of its write and 38% of its read bandwidth; netflow's first "
-    "phase 15% (synchronous; asynchronous little), its second 26% and 22%. "
+    "Published, without ZFS's cache: IOR loses about 7% of its write and 38% of its read bandwidth. The first phase "
+    "of netflow loses 15% (synchronous; asynchronous little), its second phase 26% and 22%. "
 )
 
 
@@ -33,9 +33,9 @@ def server_cache(data: Data) -> Section | None:
     if len(table) == 1:
         return None
     text = (
-        "ZFS's primarycache of the OSTs as it was (kept), and metadata or none while a cell ran: then nothing of what "
-        "is measured is ever in the servers' memory. The factor is the median of all pairwise ratios to kept, "
-        f"with the interval that inverts the exact rank-sum test. {PUBLISHED}"
+        "The OSTs had ZFS's primarycache as it was (kept), or metadata or none while a cell ran. With none, the "
+        "servers' memory never holds measured data. The factor is the median of all pairwise ratios to kept, with the "
+        f"interval that inverts the exact rank-sum test. {PUBLISHED}"
     )
     return Section("With and without the servers' cache", text, [], table=table)
 

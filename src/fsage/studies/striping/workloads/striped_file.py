@@ -160,10 +160,10 @@ def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> sh
     if list(run.jobs) != [f"object{number}" for number in objects]:
         raise BadOutput(f"fio reports the jobs {', '.join(run.jobs)}; the layout has {len(objects)} objects")
     if done.moved_bytes != whole:
-        raise BadOutput(f"moved {done.moved_bytes} bytes of {whole} asked for")
-    for key, asked in (("rw", name), ("bs", str(params.transfer_size)), ("direct", str(int(params.direct)))):
-        if run.options.get(key) != asked:
-            raise BadOutput(f"--{key} was {asked}, fio reports {run.options.get(key)}")
+        raise BadOutput(f"moved {done.moved_bytes} bytes of {whole} requested")
+    for key, requested in (("rw", name), ("bs", str(params.transfer_size)), ("direct", str(int(params.direct)))):
+        if run.options.get(key) != requested:
+            raise BadOutput(f"--{key} was {requested}, fio reports {run.options.get(key)}")
     striped.check_objects(phase, objects)
     return {**_metrics(name, whole, run.span_seconds), **shared.latencies(name, done)}
 
