@@ -64,7 +64,7 @@ def test_ior(images):
         ),
         (
             ior_cell("ior-main/fail-unlike-mpi"),
-            "write: 2 processes of IOR ran, each believed that it was alone. The launcher does not belong",
+            "write: 2 processes of IOR ran, and each believed that it was alone. The launcher does not belong",
         ),
         (ior_cell("ior-main/fail-jsonfile-enospc"), "code 134: .*No space left on device"),
     ],
