@@ -35,31 +35,31 @@ def results(frame: pd.DataFrame) -> list[Result]:
     """One for each phase with a checksum, and each set of parameters that its result may depend on."""
     valid = frame[frame["status"] == "valid"]
     what = valid["params"].map({text: _what(text) for text in valid["params"].unique()})
-    found = []
+    agreements = []
     for name in [name for name in frame.columns if name.endswith(ENDING)]:
         for params, part in valid.dropna(subset=name).groupby(what, sort=True):
             cells: dict[int, list[str]] = {}
             for value, state, cell in zip(part[name], part["state"], part["cell"], strict=True):
                 cells.setdefault(int(value), []).append(f"{state} {cell}")
             commonest = dict(sorted(cells.items(), key=lambda item: -len(item[1])))
-            found.append(Result(name.removesuffix(ENDING).replace("_", " "), str(params), commonest))
-    return found
+            agreements.append(Result(name.removesuffix(ENDING).replace("_", " "), str(params), commonest))
+    return agreements
 
 
 def disagreements(frame: pd.DataFrame) -> list[str]:
     """A sentence for each result that is not the same in all cells: which of them have another."""
-    said = []
-    for one in results(frame):
-        (value, most), *others = one.cells.items()
+    sentences = []
+    for result in results(frame):
+        (value, most), *others = result.cells.items()
         for other, cells in others:
             more = f" and {len(cells) - SHOWN} more" if len(cells) > SHOWN else ""
-            said.append(
-                f"results differ: {one.phase} has checksum {other} in {', '.join(cells[:SHOWN])}{more}, and {value} in "
-                f"{len(most)} other cells: one of them read or computed something else, and no timing of it counts"
+            sentences.append(
+                f"results differ: {result.phase} has checksum {other} in {', '.join(cells[:SHOWN])}{more}, and {value} "
+                f"in {len(most)} other cells: one of them read or computed something else, and no timing of it counts"
             )
-    return said
+    return sentences
 
 
 def _what(params: str) -> str:
-    known = json.loads(params)
-    return json.dumps({key: value for key, value in known.items() if key not in HOW}, sort_keys=True)
+    values = json.loads(params)
+    return json.dumps({key: value for key, value in values.items() if key not in HOW}, sort_keys=True)

@@ -87,22 +87,24 @@ def conditions(samples: pd.DataFrame) -> list[str]:
     """A sentence for each condition that is not alike in all samples; none where all is."""
     frame = labelled(samples)
     differing = _differing(samples)
-    said = [
+    sentences = [
         f"Samples were taken under more than one {SETTING[name]}: {_counts(differing[name])}." for name in differing
     ]
-    if said:
+    if sentences:
         usual = frame.loc[frame["main"], "setting"].iloc[0]
-        said.append(f"Samples under other conditions are never pooled nor compared; figures show those under {usual}.")
+        sentences.append(
+            f"Samples under other conditions are never pooled nor compared; figures show those under {usual}."
+        )
     alike = ["state", "structure", "setting"]
     places = [(key[0], part["layout_digest"].str[:6]) for key, part in frame.groupby(alike, sort=False, dropna=False)]
     mixed = [f"{state} ({_counts(digests)})" for state, digests in places if digests.nunique() > 1]
     if mixed:
         more = f" and {len(mixed) - SHOWN} more" if len(mixed) > SHOWN else ""
-        said.append(
+        sentences.append(
             f"Measured in more than one layout: {'; '.join(mixed[:SHOWN])}{more}. "
             "Samples of different layouts are never pooled: figures show the commonest of each group."
         )
-    return said
+    return sentences
 
 
 def reduced(samples: pd.DataFrame) -> list[str]:
@@ -132,8 +134,8 @@ def _differing(samples: pd.DataFrame) -> pd.DataFrame:
 def _in_force(tunables: str) -> str:
     """The values that were set, not those found before: '{"a": {"before": 1, "now": 2}}' -> 'a=2'."""
     try:
-        found = json.loads(tunables)
-        return " ".join(f"{name}={json.dumps(one['now'])}" for name, one in sorted(found.items())) or "none"
+        noted = json.loads(tunables)
+        return " ".join(f"{name}={json.dumps(tunable['now'])}" for name, tunable in sorted(noted.items())) or "none"
     except (ValueError, TypeError, KeyError, AttributeError):
         return tunables
 

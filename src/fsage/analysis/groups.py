@@ -48,10 +48,10 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     table = medians(frame, measures(samples(frame)))
     table["trend_p"] = _floats(statistics.adjust_exploratory([None if pd.isna(p) else p for p in table["trend_p"]]))
     clean = _clean(table)
-    found = [_compared(row, clean) for row in table.to_dict("records")]
-    tests = [test for _, _, test in found]
-    table["clean"] = [state for state, _, _ in found]
-    table["to_clean"] = [ratio for _, ratio, _ in found]
+    comparisons = [_compared(row, clean) for row in table.to_dict("records")]
+    tests = [test for _, _, test in comparisons]
+    table["clean"] = [state for state, _, _ in comparisons]
+    table["to_clean"] = [ratio for _, ratio, _ in comparisons]
     table["p_exploratory"] = _floats(statistics.adjust_exploratory([test.p if test else None for test in tests]))
     table["p_why"] = [test.why if test else None for test in tests]
     return table.drop(columns="setting")
@@ -59,7 +59,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
 def compared(rows: pd.DataFrame, value: str) -> pd.DataFrame:
     """The rows of `summarise` whose ratio to the clean state has that value; possibly none."""
-    has = [one is not None and getattr(one, value) is not None for one in rows["to_clean"]]
+    has = [row is not None and getattr(row, value) is not None for row in rows["to_clean"]]
     return rows[pd.Series(has, index=rows.index, dtype=bool)]  # an empty list would choose columns, none of them
 
 
@@ -79,11 +79,11 @@ def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, object]]:
     layouts = [layout for _, layout in group.groupby("structure")] if structured else [group]
     rows = []
     for measure in names:
-        mine = values(group, measure)
-        if not mine:
+        sample_values = values(group, measure)
+        if not sample_values:
             continue
-        summary = statistics.summarise(mine)
-        measured = len(mine) if structured else 1
+        summary = statistics.summarise(sample_values)
+        measured = len(sample_values) if structured else 1
         rows.append(
             {
                 **alike,
@@ -97,7 +97,7 @@ def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, object]]:
                 "high": summary.interval and summary.interval.high,
                 "level": summary.interval and summary.interval.level,
                 "cov": summary.cov,
-                "samples": mine,
+                "samples": sample_values,
                 "flags": [flag for layout in layouts for flag in _flags(layout[measure], layout["cell"])],
                 "trend_p": None if structured else statistics.trend(group[measure].iloc[in_time].dropna().tolist()).p,
             }
@@ -107,8 +107,8 @@ def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, object]]:
 
 def _flags(column: pd.Series, cells: pd.Series) -> list[str]:
     """E.g. 'transfer_size-64M_i3: 40.0% below the median, ...', among the samples of one layout."""
-    known = column.dropna()
-    return [f"{cells[known.index[index]]}: {reason}" for index, reason in statistics.outliers(known.tolist())]
+    flags = column.dropna()
+    return [f"{cells[flags.index[index]]}: {reason}" for index, reason in statistics.outliers(flags.tolist())]
 
 
 def _clean(table: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
@@ -117,8 +117,8 @@ def _clean(table: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
     whole = table[(table["fragmentation_percent"] == 0) & table["reference"].isna()]
     whole = whole[~whole["state"].isin(named["state"])]  # what others name stands for those alone
     whole = whole.sort_values(["capacity_percent", "main"], ascending=[False, True], kind="stable")
-    found = {_key(row, row["state"]): row for row in named.to_dict("records")}
-    return found | {_key(row, None): row for row in whole.to_dict("records")}
+    clean_rows = {_key(row, row["state"]): row for row in named.to_dict("records")}
+    return clean_rows | {_key(row, None): row for row in whole.to_dict("records")}
 
 
 def _key(row: dict[str, object], reference: str | None) -> tuple[object, ...]:
@@ -139,8 +139,8 @@ def _compared(
     return reference["state"], statistics.ratio(*pair), statistics.compare(*pair)
 
 
-def _floats(found: list[float | None]) -> pd.Series:
-    return pd.Series(found, dtype="float64")
+def _floats(numbers: list[float | None]) -> pd.Series:
+    return pd.Series(numbers, dtype="float64")
 
 
 def counts(rows: pd.DataFrame) -> str:
@@ -167,14 +167,14 @@ def params_labels(params: pd.Series) -> dict[str, str]:
     """A short name for each distinct set of parameters: the transfer size, and what else differs."""
     distinct = {text: json.loads(text) for text in params.unique()}
     distinct = dict(sorted(distinct.items(), key=lambda item: (*(item[1].get(key) or 0 for key in SIZES), item[0])))
-    keys = sorted({key for one in distinct.values() for key in one})
-    differing = [k for k in keys if len({json.dumps(one.get(k)) for one in distinct.values()}) > 1]
+    keys = sorted({key for cell_params in distinct.values() for key in cell_params})
+    differing = [k for k in keys if len({json.dumps(cell_params.get(k)) for cell_params in distinct.values()}) > 1]
     labels = {}
-    for text, one in distinct.items():
-        sized = one.get("transfer_size") and differing != ["amount_percent"]
-        words = [round_size(one["transfer_size"])] if sized else []
-        words += [_in_words(key, one.get(key)) for key in differing if key != "transfer_size"]
-        labels[text] = ", ".join(words) or one.get("workload", text)
+    for text, cell_params in distinct.items():
+        sized = cell_params.get("transfer_size") and differing != ["amount_percent"]
+        words = [round_size(cell_params["transfer_size"])] if sized else []
+        words += [_in_words(key, cell_params.get(key)) for key in differing if key != "transfer_size"]
+        labels[text] = ", ".join(words) or cell_params.get("workload", text)
     return labels
 
 

@@ -26,11 +26,13 @@ def counts(frame: pd.DataFrame, cells: list[PlannedCell]) -> dict[str, int]:
     """
     extra = ~frame["kind"].isin(["planned", "unknown"])
     asked = {cell[:2] for cell in cells}
-    mine = pd.Series([pair in asked for pair in zip(frame["state"], frame["cell"], strict=True)], frame.index, bool)
-    found = {"planned": sum(kind == "planned" for *_, kind in cells), "beside": int((~extra & ~mine).sum())}
-    found |= {status: int(((frame["status"] == status) & ~extra & mine).sum()) for status in STATUSES}
-    found["missing"] = len([cell for cell in missing(frame, cells) if cell[2] == "planned"])
-    return found
+    is_planned = pd.Series(
+        [pair in asked for pair in zip(frame["state"], frame["cell"], strict=True)], frame.index, bool
+    )
+    numbers = {"planned": sum(kind == "planned" for *_, kind in cells), "beside": int((~extra & ~is_planned).sum())}
+    numbers |= {status: int(((frame["status"] == status) & ~extra & is_planned).sum()) for status in STATUSES}
+    numbers["missing"] = len([cell for cell in missing(frame, cells) if cell[2] == "planned"])
+    return numbers
 
 
 def extras(frame: pd.DataFrame) -> dict[str, int]:
@@ -52,8 +54,8 @@ def failures(frame: pd.DataFrame) -> list[str]:
 
 def missing(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[PlannedCell]:
     """Cells of the plan, of any kind, without a record."""
-    there = set(zip(frame["state"], frame["cell"], strict=True))
-    return [cell for cell in cells if cell[:2] not in there]
+    recorded = set(zip(frame["state"], frame["cell"], strict=True))
+    return [cell for cell in cells if cell[:2] not in recorded]
 
 
 def gaps(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[dict[str, object]]:

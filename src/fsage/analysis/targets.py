@@ -72,9 +72,9 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
     """Of each target and measure, from `frame` as it was measured; none where no state was measured on all targets."""
     from scipy import stats
 
-    mine, found = samples(as_measured(frame)), []
-    for measure in measures(mine):
-        medians = mine.groupby(["state", "params", "target"])[measure].median().unstack("target").dropna()
+    valid_rows, result = samples(as_measured(frame)), []
+    for measure in measures(valid_rows):
+        medians = valid_rows.groupby(["state", "params", "target"])[measure].median().unstack("target").dropna()
         if set(medians.columns) != set(targets_of(frame)) or medians.empty:
             continue
         logs = medians.map(np.log)
@@ -85,8 +85,8 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
             if len(of_states) > 1 and of_states.std() > 0:
                 held = stats.ttest_1samp(of_states, 0).confidence_interval(LEVEL)
                 low, high = float(np.exp(held.low)), float(np.exp(held.high))
-            found.append(Effect(str(target), measure, float(np.exp(of_states.mean())), low, high, len(of_states)))
-    return found
+            result.append(Effect(str(target), measure, float(np.exp(of_states.mean())), low, high, len(of_states)))
+    return result
 
 
 def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
@@ -96,19 +96,21 @@ def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
     for pair in study.headline:
         for measure in measures(as_measured(frame)):
             here = {name: values(of_state(rows, pair.state), measure) for name, rows in of_target.items()}
-            there = {name: values(of_state(rows, pair.against), measure) for name, rows in of_target.items()}
+            references = {name: values(of_state(rows, pair.against), measure) for name, rows in of_target.items()}
             both = [
-                name for name in here if here[name] and there[name] and (not pair.measures or measure in pair.measures)
+                name
+                for name in here
+                if here[name] and references[name] and (not pair.measures or measure in pair.measures)
             ]
             if len(both) < 2:
                 continue
-            ratios = {str(name): float(np.median(here[name]) / np.median(there[name])) for name in both}
+            ratios = {str(name): float(np.median(here[name]) / np.median(references[name])) for name in both}
             asked.append((pair.label, measure, ratios))
-            ps.append(interaction_p([here[name] for name in both], [there[name] for name in both]))
-    return [Compared(*one, p) for one, p in zip(asked, adjust_primary(ps), strict=True)]
+            ps.append(interaction_p([here[name] for name in both], [references[name] for name in both]))
+    return [Compared(*entry, p) for entry, p in zip(asked, adjust_primary(ps), strict=True)]
 
 
-def interaction_p(here: Sequence[Sequence[float]], there: Sequence[Sequence[float]]) -> float | None:
+def interaction_p(here: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> float | None:
     """p of that the ratio of two states is the same on all targets; none with a single sample in each.
 
     `here`, `there`: of each target, its samples in the one state and in the other. The logarithms are a target's level
@@ -119,7 +121,7 @@ def interaction_p(here: Sequence[Sequence[float]], there: Sequence[Sequence[floa
 
     rows = [
         (target, state, value)
-        for state, groups in enumerate((here, there))
+        for state, groups in enumerate((here, reference))
         for target, taken in enumerate(groups)
         for value in taken
     ]
@@ -177,10 +179,10 @@ def pooled(frame: pd.DataFrame, study: Study, several: Collection[str] = ()) -> 
     frame = frame.assign(cell=frame["cell"].where(alone, frame["cell"] + " on " + frame["target"]))
     if study.targets not in (SHARE, REPEAT):
         return frame
-    factors = {(one.target, one.measure): one.factor for one in effects(frame)}
+    factors = {(effect.target, effect.measure): effect.factor for effect in effects(frame)}
     rates = measures(samples(frame))
     whole = all((name, rate) in factors for name in names for rate in rates)
-    if not whole or any(one.apart for one in compared(frame, study)):
+    if not whole or any(pair.apart for pair in compared(frame, study)):
         return frame.assign(block=frame["target"])
     of_row = {
         rate: frame["target"].map({name: factors[name, rate] for name in names}).astype("float64") for rate in rates
@@ -201,7 +203,7 @@ def pooled(frame: pd.DataFrame, study: Study, several: Collection[str] = ()) -> 
 def _one_layout(frame: pd.DataFrame) -> pd.Series:
     """Digests in which each target's usual layout of a state is that of the first of its targets."""
     taken = frame.groupby(["state", "target"], sort=True)["layout_digest"].agg(
-        lambda found: found.mode().iloc[0] if found.notna().any() else pd.NA
+        lambda digests: digests.mode().iloc[0] if digests.notna().any() else pd.NA
     )
     usual = pd.Series([taken.get(key) for key in zip(frame["state"], frame["target"], strict=True)], frame.index)
     first = frame["state"].map(taken.groupby(level="state").first())

@@ -35,14 +35,19 @@ def recovered(frame: pd.DataFrame) -> list[Recovered]:
     costs = planted(frame)
     if costs is None:
         return []
-    found = recover(reads(frame))
+    estimates = recover(reads(frame))
     rows = (
-        ("seek", "ms", 1e3 * costs["seek_s"], _scaled(found["seek_s"], 1e3)),
-        ("rate, first block", "MiB/s", costs["bytes_per_s"] / 2**20, _scaled(found["bytes_per_s"], 2**-20)),
-        ("tracks, outer to inner", "x", costs.get("outer_to_inner", 1.0), found["outer_to_inner"]),
-        ("fullness, full to empty", "x", 1.0, found["fullness"]),
-        ("drift", "% an hour", costs.get("drift_percent_per_hour", 0.0), found["drift_percent_per_hour"]),
-        ("noise, coefficient of variation", "%", 100 * costs.get("noise_cov", 0.0), _scaled(found["noise_cov"], 100)),
+        ("seek", "ms", 1e3 * costs["seek_s"], _scaled(estimates["seek_s"], 1e3)),
+        ("rate, first block", "MiB/s", costs["bytes_per_s"] / 2**20, _scaled(estimates["bytes_per_s"], 2**-20)),
+        ("tracks, outer to inner", "x", costs.get("outer_to_inner", 1.0), estimates["outer_to_inner"]),
+        ("fullness, full to empty", "x", 1.0, estimates["fullness"]),
+        ("drift", "% an hour", costs.get("drift_percent_per_hour", 0.0), estimates["drift_percent_per_hour"]),
+        (
+            "noise, coefficient of variation",
+            "%",
+            100 * costs.get("noise_cov", 0.0),
+            _scaled(estimates["noise_cov"], 100),
+        ),
     )
     return [Recovered(*row) for row in rows]
 
@@ -88,16 +93,16 @@ def failures(frame: pd.DataFrame) -> list[str]:
     from scipy.stats import binom
 
     try:
-        found = recovered(frame)
+        parameters = recovered(frame)
     except Inseparable as why:
         return [f"planted values: {why}"]
-    outside = [one.name for one in found if not one.inside]
-    allowed = int(binom.ppf(0.975, len(found), 1 - LEVEL)) if found else 0
+    outside = [parameter.name for parameter in parameters if not parameter.inside]
+    allowed = int(binom.ppf(0.975, len(parameters), 1 - LEVEL)) if parameters else 0
     if len(outside) <= allowed:
         return []
     return [
-        f"planted values: {len(outside)} of {len(found)} lie outside of their {LEVEL:.0%} intervals, where {allowed} "
-        f"may: {', '.join(outside)}"
+        f"planted values: {len(outside)} of {len(parameters)} lie outside of their {LEVEL:.0%} intervals, where "
+        f"{allowed} may: {', '.join(outside)}"
     ]
 
 
@@ -107,5 +112,5 @@ def _since(frame: pd.DataFrame) -> float:
     return float(costs.get("since_s") or pd.to_datetime(frame["began"].dropna().min(), utc=True).timestamp())
 
 
-def _scaled(found: Estimate, factor: float) -> Estimate:
-    return Estimate(found.value * factor, found.low * factor, found.high * factor)
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(estimate.value * factor, estimate.low * factor, estimate.high * factor)

@@ -85,7 +85,7 @@ def compared(both: pd.DataFrame) -> pd.DataFrame:
     pairs = list(zip(both["samples_after"], both["samples_before"], strict=True))
     ratios = [statistics.ratio(*pair) for pair in pairs]
     tests = [statistics.compare(*pair) for pair in pairs]
-    held = [one.interval for one in ratios]
+    held = [ratio.interval for ratio in ratios]
     cells = params_labels(both["params"])
     return pd.DataFrame(
         {
@@ -96,13 +96,13 @@ def compared(both: pd.DataFrame) -> pd.DataFrame:
             "cell": both["params"].map(cells),
             "rate": [" ".join(measure_label(name)) for name in both["measure"]],
             **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
-            "median": [one.value for one in ratios],
-            "low": [one.low if one else None for one in held],
-            "high": [one.high if one else None for one in held],
-            "level": [one.level if one else None for one in held],
-            "n": [min(one.n, one.n_reference) for one in ratios],
-            "direction": [one.direction for one in ratios],
-            "p": statistics.adjust_exploratory([one.p for one in tests]),
+            "median": [ratio.value for ratio in ratios],
+            "low": [interval.low if interval else None for interval in held],
+            "high": [interval.high if interval else None for interval in held],
+            "level": [interval.level if interval else None for interval in held],
+            "n": [min(ratio.n, ratio.n_reference) for ratio in ratios],
+            "direction": [ratio.direction for ratio in ratios],
+            "p": statistics.adjust_exploratory([test.p for test in tests]),
             "samples": [[] for _ in ratios],
         }
     ).astype(dict.fromkeys(("median", "low", "high", "level", "p"), "float64"))
@@ -110,30 +110,30 @@ def compared(both: pd.DataFrame) -> pd.DataFrame:
 
 def verdicts(rows: pd.DataFrame, names: tuple[str, str]) -> list[str]:
     """A sentence for each rate."""
-    said = []
+    sentences = []
     for measure, part in rows.groupby("measure", sort=False):
-        found = part["p"] < SIGNIFICANT
-        faster, slower = (int((found & (part["direction"] == way)).sum()) for way in (1, -1))
+        is_sure = part["p"] < SIGNIFICANT
+        faster, slower = (int((is_sure & (part["direction"] == way)).sum()) for way in (1, -1))
         few = int(part["p"].isna().sum())
-        said.append(
+        sentences.append(
             f"{measure_label(str(measure))[0].capitalize()}s with {names[1]} reach {part['median'].median():.3f}x of "
             f"{names[0]} in the median of {len(part)} groups, from {part['median'].min():.3f}x to "
             f"{part['median'].max():.3f}x: {faster} are faster and {slower} slower beyond chance (exploratory)"
             + (f"; {few} have too few samples for a test." if few else ".")
         )
-    return said
+    return sentences
 
 
 def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
     """What only one of the two has."""
     keys = [set(table[ALIKE].itertuples(index=False, name=None)) for table in tables]
-    said = []
-    for name, mine, others in zip(names, keys, reversed(keys), strict=True):
-        if states := sorted({state for state, *_ in mine - others}):
+    sentences = []
+    for name, key, others in zip(names, keys, reversed(keys), strict=True):
+        if states := sorted({state for state, *_ in key - others}):
             more = f" and {len(states) - SHOWN} more" if len(states) > SHOWN else ""
-            groups = len(mine - others)
-            said.append(f"Only {name} has {groups} groups, in states {', '.join(states[:SHOWN])}{more}.")
-    return said
+            groups = len(key - others)
+            sentences.append(f"Only {name} has {groups} groups, in states {', '.join(states[:SHOWN])}{more}.")
+    return sentences
 
 
 def _layouts(frames: list[pd.DataFrame]) -> list[str]:
@@ -151,14 +151,14 @@ def _layouts(frames: list[pd.DataFrame]) -> list[str]:
 
 def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
     """Conditions that are not the same in both."""
-    found = []
+    rows = []
     for column, what in {**ORIGIN, **SETTING}.items():
         values = [sorted(samples(frame)[column].dropna().astype(str).unique()) for frame in frames]
         if values[0] != values[1]:
             before, after = (", ".join(some) or "not known" for some in values)
-            found.append({"what": what, "before": before, "after": after})
+            rows.append({"what": what, "before": before, "after": after})
     sizes = [_sizes(frame) for frame in frames]
-    return found + [
+    return rows + [
         {"what": what, "before": sizes[0][what], "after": sizes[1][what]}
         for what in SIZES.values()
         if sizes[0][what] != sizes[1][what]
@@ -167,15 +167,19 @@ def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
 
 def _sizes(frame: pd.DataFrame) -> dict[str, str]:
     """SIZES in words."""
-    mine = samples(frame)
-    mine = mine.assign(measured_file_bytes=mine["measured_bytes"] / mine["measured_files"])
-    found = {what: mine[column].median() if column in mine else float("nan") for column, what in SIZES.items()}
-    return {what: "not known" if pd.isna(size) else round_size(int(size)) for what, size in found.items()}
+    valid_rows = samples(frame)
+    valid_rows = valid_rows.assign(measured_file_bytes=valid_rows["measured_bytes"] / valid_rows["measured_files"])
+    sizes = {
+        what: valid_rows[column].median() if column in valid_rows else float("nan") for column, what in SIZES.items()
+    }
+    return {what: "not known" if pd.isna(size) else round_size(int(size)) for what, size in sizes.items()}
 
 
 def _stamp(frames: list[pd.DataFrame], names: tuple[str, str]) -> str:
     both = [stamp(frame) for frame in frames]
-    return both[0] if both[0] == both[1] else "; ".join(f"{name}: {one}" for name, one in zip(names, both, strict=True))
+    return (
+        both[0] if both[0] == both[1] else "; ".join(f"{name}: {side}" for name, side in zip(names, both, strict=True))
+    )
 
 
 def _section(rows: pd.DataFrame, names: tuple[str, str]) -> Section:
@@ -201,8 +205,8 @@ def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
     ticks = {float(number): state for number, state in enumerate(part["state"].unique())}
     at = {state: number for number, state in ticks.items()}
     cells = tuple(
-        series(str(label), one.assign(x=one["state"].map(at)), joined=False)
-        for label, one in part.groupby("cell", sort=False)
+        series(str(label), rows.assign(x=rows["state"].map(at)), joined=False)
+        for label, rows in part.groupby("cell", sort=False)
     )
     both = limits(pd.concat([part, part.assign(median=1.0)]))
     return Lines(title, cells, Axis("state", ticks=ticks), Axis("factor", both), (Level(1.0),))

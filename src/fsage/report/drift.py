@@ -17,9 +17,9 @@ SHOWN = 3
 def section(frame: pd.DataFrame) -> Section | None:
     """Samples and sentinels over their group, trends within states, and the reference reads between them."""
     drawn = [_sentinels(frame), _trends(frame), _reference_reads(frame)]
-    said = [words for words, _ in drawn if words]
+    sentences = [words for words, _ in drawn if words]
     figures = [figure for _, figures in drawn for figure in figures]
-    return Section("Drift", " ".join(said), [*figures]) if said else None
+    return Section("Drift", " ".join(sentences), [*figures]) if sentences else None
 
 
 def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
@@ -29,8 +29,8 @@ def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
     taken = taken.assign(x=range(1, len(taken) + 1))
     figures, words = [], []
     for measure in measures(taken):
-        known = over_group(taken[taken[measure].notna()], measure, pd.Series.median)
-        apart = known.loc[known["kind"] == "sentinel", "y"]
+        measured = over_group(taken[taken[measure].notna()], measure, pd.Series.median)
+        apart = measured.loc[measured["kind"] == "sentinel", "y"]
         if apart.empty:
             continue
         name = measure_label(measure)[0]
@@ -41,7 +41,7 @@ def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
         figures.append(
             RunChart(
                 f"Drift of {name}s",
-                _clouds(known, ("planned", "sentinel")),
+                _clouds(measured, ("planned", "sentinel")),
                 Axis("measurement, in the order of time"),
                 Axis("sample over its group's median"),
             )
@@ -51,14 +51,14 @@ def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
 
 
 def _trends(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
-    found = drifts(frame)
-    drifting = found.found
-    if not found.tests:
+    tested = drifts(frame)
+    drifting = tested.found
+    if not tested.tests:
         return ("" if samples(frame).empty else "Too few samples in each state for a trend test."), []
-    text = f"Within states: {len(drifting)} of {found.tests} trend tests (Kendall, over time) find a drift"
+    text = f"Within states: {len(drifting)} of {tested.tests} trend tests (Kendall, over time) find a drift"
     more = [f"{len(drifting) - SHOWN} more"] if len(drifting) > SHOWN else []
-    said = "; ".join([*drifting[:SHOWN], *more])
-    return f"{text}{': ' if drifting else ''}{said}, under false-discovery control.", []
+    trends_text = "; ".join([*drifting[:SHOWN], *more])
+    return f"{text}{': ' if drifting else ''}{trends_text}, under false-discovery control.", []
 
 
 def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
@@ -97,5 +97,5 @@ def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
 
 def _clouds(points: pd.DataFrame, kinds: tuple[str, ...]) -> tuple[Cloud, ...]:
     """Those of `kinds` that there are."""
-    found = [(kind, points[points["kind"] == kind]) for kind in kinds]
-    return tuple(Cloud(kind, tuple(part["x"]), tuple(part["y"])) for kind, part in found if len(part))
+    of_kind = [(kind, points[points["kind"] == kind]) for kind in kinds]
+    return tuple(Cloud(kind, tuple(part["x"]), tuple(part["y"])) for kind, part in of_kind if len(part))

@@ -31,21 +31,21 @@ class Evidence:
     @property
     def layouts(self) -> dict[str, StoresLayout]:
         """The layout of each state."""
-        return {state: one["layout"] for state, one in self.known.items()}
+        return {state: evidence["layout"] for state, evidence in self.known.items()}
 
 
 def read(paths: Mapping[str, Path], digests: Mapping[str, Iterable[str]]) -> Evidence:
     """Evidence by state from `paths`; `digests`, by state, are the layouts in which its records were taken."""
-    found = Evidence()
+    evidence = Evidence()
     for state, path in paths.items():
         try:
-            found.known[state] = _checked(state, path.read_bytes(), set(digests.get(state, ())))
+            evidence.known[state] = _checked(state, path.read_bytes(), set(digests.get(state, ())))
         except FileNotFoundError:
             if state in digests:
-                found.without.append(state)
+                evidence.without.append(state)
         except (OSError, ValueError) as error:
-            found.refused.append(f"{path}: {error}.")
-    return found
+            evidence.refused.append(f"{path}: {error}.")
+    return evidence
 
 
 def layout_digest(evidence: StateEvidence) -> str:
@@ -56,17 +56,17 @@ def layout_digest(evidence: StateEvidence) -> str:
 def _checked(state: str, content: bytes, digests: set[str]) -> StateEvidence:
     """The evidence, if it is of `state` and of the layout of its records. Raises ValueError with what is wrong."""
     try:
-        known = messages.read_evidence(content)
+        evidence = messages.read_evidence(content)
     except Unacceptable as why:
         raise ValueError(f"the evidence of {state} {why}; {AGAIN}") from None
-    if known["state"] != state:
-        raise ValueError(f"this is evidence of the state {known['state']}, not of {state}; it is not used")
-    if digests and layout_digest(known) not in digests:
+    if evidence["state"] != state:
+        raise ValueError(f"this is evidence of the state {evidence['state']}, not of {state}; it is not used")
+    if digests and layout_digest(evidence) not in digests:
         raise ValueError(
-            f"the evidence of {state} is of another layout (digest {layout_digest(known)}) than its records "
+            f"the evidence of {state} is of another layout (digest {layout_digest(evidence)}) than its records "
             f"({', '.join(sorted(digests))}); it is not used"
         )
-    return known
+    return evidence
 
 
 def first_problem(error: ValidationError) -> str:

@@ -159,6 +159,9 @@ def _differing(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
     """What is not alike in neighbours."""
     table = [["to", "what", "before", "after"]]
     for name, (before, after) in zip(names[1:], pairwise(frames), strict=True):
-        table += [[name, one["what"], one["before"], one["after"]] for one in differences([before, after])]
+        table += [
+            [name, difference["what"], difference["before"], difference["after"]]
+            for difference in differences([before, after])
+        ]
     alike = "Nothing that the records know of differs." if len(table) == 1 else "From each result to the next."
     return Section("What differs", alike, [], table=table if len(table) > 1 else [])

@@ -57,21 +57,21 @@ def _figure(phase: str, rows: pd.DataFrame, states: Sequence[str]) -> Lines | No
     rows = rows[rows["params"] == rows["params"].iloc[0]]
     series = []
     for state in states:
-        mine = rows[(rows["state"] == state) | (rows["short"] == state)]
+        of_state = rows[(rows["state"] == state) | (rows["short"] == state)]
         points = tuple(
             Point(
-                float(places.index(one["percentile"])),
-                one["median"],
-                None if pd.isna(one["low"]) else one["low"],
-                None if pd.isna(one["high"]) else one["high"],
-                int(one["n"]),
-                tuple(one["samples"]),
+                float(places.index(row["percentile"])),
+                row["median"],
+                None if pd.isna(row["low"]) else row["low"],
+                None if pd.isna(row["high"]) else row["high"],
+                int(row["n"]),
+                tuple(row["samples"]),
             )
-            for one in sorted(mine.to_dict("records"), key=lambda one: places.index(one["percentile"]))
+            for row in sorted(of_state.to_dict("records"), key=lambda row: places.index(row["percentile"]))
         )
         if points:
             series.append(Series(state, points, joined=False))
-    ends = [end for one in series for point in one.points for end in point.samples if end > 0]
+    ends = [end for drawn in series for point in drawn.points for end in point.samples if end > 0]
     if not ends:
         return None
     size = round_size(rows["transfer_size_bytes"].iloc[0])
@@ -88,18 +88,18 @@ def _decades(low: float, high: float) -> tuple[tuple[float, float], dict[float, 
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 3 else (1,)
     levels = [step * 10.0**decade for decade in range(first, last + 1) for step in steps]
-    below = max((one for one in levels if one <= low), default=low)
-    above = min((one for one in levels if one >= high), default=high)
-    return (below * 0.9, above * 1.1), {one: f"{one:g}" for one in levels if below <= one <= above}
+    below = max((level for level in levels if level <= low), default=low)
+    above = min((level for level in levels if level >= high), default=high)
+    return (below * 0.9, above * 1.1), {level: f"{level:g}" for level in levels if below <= level <= above}
 
 
 def _table(rows: pd.DataFrame, phases: Sequence[str]) -> list[list[str]]:
     """A row a state and set of parameters."""
     heads = [(phase, name) for phase in phases for name in PERCENTILES]
-    heads = [one for one in heads if ((rows["phase"] == one[0]) & (rows["percentile"] == one[1])).any()]
+    heads = [head for head in heads if ((rows["phase"] == head[0]) & (rows["percentile"] == head[1])).any()]
     table = [["state", "parameters", *(f"{phase} {PERCENTILES[name]}, ms" for phase, name in heads)]]
     labels = params_labels(rows["params"])
-    for (state, _, params), mine in rows.groupby(["state", "transfer_size_bytes", "params"], dropna=False):
-        found = {(one["phase"], one["percentile"]): f"{one['median']:.4g}" for one in mine.to_dict("records")}
-        table.append([str(state), labels[str(params)], *(found.get(one, NONE) for one in heads)])
+    for (state, _, params), part in rows.groupby(["state", "transfer_size_bytes", "params"], dropna=False):
+        median_texts = {(row["phase"], row["percentile"]): f"{row['median']:.4g}" for row in part.to_dict("records")}
+        table.append([str(state), labels[str(params)], *(median_texts.get(head, NONE) for head in heads)])
     return table

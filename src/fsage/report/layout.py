@@ -28,19 +28,19 @@ PERCENT = (0.0, 105.0)
 
 def section(evidence: Evidence, planned: list[str], headline: Iterable[str], frame: pd.DataFrame) -> Section:
     """The layouts of the planned states, in order; those of the headline are compared closely."""
-    found = {state: evidence.layouts[state] for state in planned if state in evidence.layouts}
-    chosen = _chosen(found, headline)
+    layouts = {state: evidence.layouts[state] for state in planned if state in evidence.layouts}
+    chosen = _chosen(layouts, headline)
     figures: list[Figure] = [
-        *_bitmaps(found, evidence),
+        *_bitmaps(layouts, evidence),
         *_free_extents(chosen),
         *_aligned(chosen),
         *_groups(chosen),
         *_extents(chosen),
-        *_scores(found, frame),
+        *_scores(layouts, frame),
     ]
-    warnings = [*wholeness.warnings(frame), *evidence.refused, *_without(planned, evidence), *_absent(found)]
+    warnings = [*wholeness.warnings(frame), *evidence.refused, *_without(planned, evidence), *_absent(layouts)]
     text = "No state has evidence of its layout."
-    if found:
+    if layouts:
         compared = ", ".join(map(short, chosen))
         text = (
             "Taken when a state was reached, before anything was measured in it. Strips: the device from its first "
@@ -55,19 +55,19 @@ def short(state: str) -> str:
     return state.split("@")[0]
 
 
-def _chosen(found: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
+def _chosen(layouts: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
     """The headline's states, named in full or in part; without any, a few that span the plan."""
     asked = set(headline)
-    names = [name for name in found if {name, short(name), short(name).split("+")[0]} & asked]
-    if not names and found:
-        every = list(found)
+    names = [name for name in layouts if {name, short(name), short(name).split("+")[0]} & asked]
+    if not names and layouts:
+        every = list(layouts)
         names = [every[round(i * (len(every) - 1) / (COMPARED - 1))] for i in range(COMPARED)]
-    return {name: found[name] for name in names[:COMPARED]}
+    return {name: layouts[name] for name in names[:COMPARED]}
 
 
-def _bitmaps(found: dict[str, Layout], evidence: Evidence) -> Iterator[Figure]:
-    for states in _together(found, evidence):
-        stores = [(state, store) for state in states for store in found[state].stores]
+def _bitmaps(layouts: dict[str, Layout], evidence: Evidence) -> Iterator[Figure]:
+    for states in _together(layouts, evidence):
+        stores = [(state, store) for state in states for store in layouts[state].stores]
         several = len({store.store for _, store in stores}) > 1
         strips = {
             short(state) + (f" · {store.store}" if several else ""): tuple(store.bitmap.free_share)
@@ -80,14 +80,14 @@ def _bitmaps(found: dict[str, Layout], evidence: Evidence) -> Iterator[Figure]:
             yield Strips(f"Free space, {' to '.join(names)}", strips, device_bytes)
 
 
-def _together(found: dict[str, Layout], evidence: Evidence) -> list[list[str]]:
+def _together(layouts: dict[str, Layout], evidence: Evidence) -> list[list[str]]:
     """States for one figure each: those of one capacity are not parted, few of several stand together."""
 
     def capacities(state: str) -> list[float]:
-        return [one["capacity_percent"] for one in evidence.known[state]["generations"]]
+        return [generation["capacity_percent"] for generation in evidence.known[state]["generations"]]
 
     batches: list[list[str]] = [[]]
-    for nominal, group in groupby(found, capacities):
+    for nominal, group in groupby(layouts, capacities):
         names = list(group)
         for part in [names] if nominal else [names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)]:
             if batches[-1] and len(batches[-1]) + len(part) > TOGETHER:
@@ -102,21 +102,24 @@ def _device_bytes(store: Store) -> int:
 
 
 def _free_extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
-    found: dict[str, Counter[int]] = {}
+    by_state: dict[str, Counter[int]] = {}
     for state, layout in chosen.items():
         classes: Counter[int] = Counter()
         for free in (store.free_extents for store in layout.stores if store.free_extents):
-            classes.update({one.from_bytes: one.bytes for one in free.histogram})
+            classes.update({size_class.from_bytes: size_class.bytes for size_class in free.histogram})
         if classes.total():
-            found[state] = classes
-    if not found:
+            by_state[state] = classes
+    if not by_state:
         return
-    seen = {size for classes in found.values() for size in classes}
+    seen = {size for classes in by_state.values() for size in classes}
     sizes = [1 << power for power in range(min(seen).bit_length() - 1, max(seen).bit_length())]
     yield Bars(
         "Free space by size of its extents",
         tuple(round_size(size) for size in sizes),
-        {short(state): tuple(100 * one[size] / one.total() for size in sizes) for state, one in found.items()},
+        {
+            short(state): tuple(100 * counts[size] / counts.total() for size in sizes)
+            for state, counts in by_state.items()
+        },
         Axis("size of a free extent, from (each class up to twice that)"),
         Axis("share of free bytes, %"),
     )
@@ -138,7 +141,7 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
             percent = [100 * inside[size] / free_bytes for size in sizes]
             drawn.append(Series(short(state), _points([math.log2(size) for size in sizes], percent)))
     if drawn:
-        ticks = {point.x: round_size(1 << round(point.x)) for one in drawn for point in one.points}
+        ticks = {point.x: round_size(1 << round(point.x)) for line in drawn for point in line.points}
         yield Lines(
             "Free space in aligned chunks",
             tuple(drawn),
@@ -148,20 +151,23 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
 
 
 def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
-    found: dict[str, Counter[str]] = {}
+    by_state: dict[str, Counter[str]] = {}
     kinds = set()
     for state, layout in chosen.items():
         for groups in (store.groups for store in layout.stores if store.groups):
             kinds.add(groups.kind)
-            found.setdefault(state, Counter()).update({one.label: one.groups for one in groups.buckets})
-    found = {state: buckets for state, buckets in found.items() if buckets.total()}
-    if found:
-        labels = list(dict.fromkeys(label for buckets in found.values() for label in buckets))
+            by_state.setdefault(state, Counter()).update({bucket.label: bucket.groups for bucket in groups.buckets})
+    by_state = {state: buckets for state, buckets in by_state.items() if buckets.total()}
+    if by_state:
+        labels = list(dict.fromkeys(label for buckets in by_state.values() for label in buckets))
         kind = " and ".join(sorted(kinds))
         yield Bars(
             f"{kind.capitalize()}s by free share",
             tuple(labels),
-            {short(state): tuple(100 * one[label] / one.total() for label in labels) for state, one in found.items()},
+            {
+                short(state): tuple(100 * counts[label] / counts.total() for label in labels)
+                for state, counts in by_state.items()
+            },
             Axis(f"free share of a {kind}"),
             Axis(f"share of all {kind}s, %"),
         )
@@ -169,19 +175,19 @@ def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
 
 def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
     """How many extents files have, a figure for each set of files; classes by power of two."""
-    found: dict[str, dict[str, Counter[int]]] = {}
+    by_kind: dict[str, dict[str, Counter[int]]] = {}
     for state, layout in chosen.items():
         for kind, files in ((kind, files) for store in layout.stores for kind, files in (store.files or {}).items()):
-            classes = found.setdefault(kind, {}).setdefault(state, Counter())
+            classes = by_kind.setdefault(kind, {}).setdefault(state, Counter())
             for extents, number in files.extents_per_file.items():
                 classes[max(0, int(extents) - 1).bit_length()] += number
-    for kind, by_state in found.items():
+    for kind, by_state in by_kind.items():
         by_state = {state: classes for state, classes in by_state.items() if classes.total()}
         if by_state:
             powers = range(max(max(classes) for classes in by_state.values()) + 1)
             shares = {
-                short(state): tuple(100 * one[power] / one.total() for power in powers)
-                for state, one in by_state.items()
+                short(state): tuple(100 * counts[power] / counts.total() for power in powers)
+                for state, counts in by_state.items()
             }
             yield Bars(
                 f"Extents of a file, {kind}",
@@ -192,25 +198,27 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
             )
 
 
-def _scores(found: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]:
+def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]:
     """Layout scores over real fullness, of the filler and, where records have it, of the measured files."""
-    mine = samples(frame)
-    fullness = mine.groupby("state")["real_fullness_percent"].median()
+    valid_rows = samples(frame)
+    fullness = valid_rows.groupby("state")["real_fullness_percent"].median()
     scores: dict[str, dict[str, float]] = {}
-    for state, layout in found.items():
+    for state, layout in layouts.items():
         for store in layout.stores:
             for kind, files in (store.files or {}).items():
                 if files.layout_score is not None and state in fullness:
                     before = scores.setdefault(kind, {}).get(state, 1.0)
                     scores[kind][state] = min(before, files.layout_score)
-    measured = mine[mine["state"].isin(list(found))].groupby("state")["measured_layout_score"].median().dropna()
+    measured = (
+        valid_rows[valid_rows["state"].isin(list(layouts))].groupby("state")["measured_layout_score"].median().dropna()
+    )
     scores |= {"measured files": {str(state): value for state, value in measured.items()}} if len(measured) else {}
     drawn = [
-        Series(kind, _points([fullness[state] for state in one], list(one.values())), joined=False)
-        for kind, one in scores.items()
+        Series(kind, _points([fullness[state] for state in score], list(score.values())), joined=False)
+        for kind, score in scores.items()
     ]
     if drawn:
-        lowest = min(point.y for one in drawn for point in one.points)
+        lowest = min(point.y for line in drawn for point in line.points)
         yield Lines(
             "Layout score over real fullness",
             tuple(drawn),
@@ -231,11 +239,11 @@ def _without(planned: list[str], evidence: Evidence) -> list[str]:
     return [f"No evidence of {len(lacking)} states: {names}."]
 
 
-def _absent(found: dict[str, Layout]) -> list[str]:
+def _absent(layouts: dict[str, Layout]) -> list[str]:
     """What the source of the evidence could not give, and why: a sentence for each reason."""
     keys: dict[str, dict[str, None]] = {}
     states: dict[str, set[str]] = {}
-    for state, layout in found.items():
+    for state, layout in layouts.items():
         for store in layout.stores:
             for key, why in store.absent.items():
                 keys.setdefault(why, {})[key] = None

@@ -82,7 +82,7 @@ def contents(
     """
     cells = [(state, cell.name, cell.kind) for state, cell in plan_cells]
     planned = list(dict.fromkeys(state for state, _, kind in cells if kind == "planned"))
-    known = evidence.read(states, _digests(frame))
+    layout_evidence = evidence.read(states, _digests(frame))
     table = summarise(frame)
     data = _data(study, frame, table, planned, comparison)
     compared = comparisons(frame, study)
@@ -95,7 +95,7 @@ def contents(
         "verdicts": [*view.published(data, compared), *_notes(frame)],
         "counts": missing.counts(frame, cells),
         "extras": missing.extras(frame),
-        "states": state_table.states(frame, planned, known),
+        "states": state_table.states(frame, planned, layout_evidence),
         "undigested": tables.undigested(frame),
         "groups": tables.groups(table),
         "cells": tables.cells(frame, cells),
@@ -103,12 +103,12 @@ def contents(
         "outliers": tables.outliers(table),
         "again": missing.commands(study, target),
         "short": missing.short_samples(frame),
-        "facts": provenance.facts(study, target, frame, known, claim),
+        "facts": provenance.facts(study, target, frame, layout_evidence, claim),
         "tunables": provenance.tunables(frame),
         "examples": provenance.example_commands(frame),
         "config": config.read_text(encoding="utf-8") if config else None,
     }
-    return Page(answer_of(data, study), _sections(study, data, known, traced), stamp(frame), rest)
+    return Page(answer_of(data, study), _sections(study, data, layout_evidence, traced), stamp(frame), rest)
 
 
 def answer_of(data: Data, study: Study) -> Answer:
@@ -122,10 +122,10 @@ def answer_lines(
     frame: pd.DataFrame, study: Study, planned: list[str], comparison: pd.DataFrame | None = None
 ) -> list[str]:
     """The same for the terminal: a line a sentence, and on what it was taken."""
-    found = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)
+    answer = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)
     if samples(frame).empty:
-        return found.sentences
-    return [*found.sentences, *_gaps(frame), *_warnings(frame), f"Taken on: {stamp(frame)}."]
+        return answer.sentences
+    return [*answer.sentences, *_gaps(frame), *_warnings(frame), f"Taken on: {stamp(frame)}."]
 
 
 def _data(
@@ -138,14 +138,14 @@ def _data(
 
 def _notes(frame: pd.DataFrame) -> list[str]:
     """Which states are not what they were to be, what the intervals are over, and which samples are kept apart."""
-    mine = samples(frame)
-    return [] if mine.empty else [*_warnings(frame), basis(mine)]
+    valid_rows = samples(frame)
+    return [] if valid_rows.empty else [*_warnings(frame), basis(valid_rows)]
 
 
 def _gaps(frame: pd.DataFrame) -> list[str]:
     """What keeps samples out of the answer: cells that failed, and conditions that are not alike."""
-    mine = samples(frame)
-    return [*missing.failures(frame), *(conditions(mine) if len(mine) else ())]
+    valid_rows = samples(frame)
+    return [*missing.failures(frame), *(conditions(valid_rows) if len(valid_rows) else ())]
 
 
 def _warnings(frame: pd.DataFrame) -> list[str]:
@@ -156,21 +156,23 @@ def _warnings(frame: pd.DataFrame) -> list[str]:
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
     """State -> digests of the layouts in which its records were taken; states without any record are left out."""
     readable = frame[frame["status"] != "unreadable"]
-    return {str(state): list(found.dropna().unique()) for state, found in readable.groupby("state")["layout_digest"]}
+    return {
+        str(state): list(digests.dropna().unique()) for state, digests in readable.groupby("state")["layout_digest"]
+    }
 
 
-def _sections(study: Study, data: Data, known: Evidence, traced: Iterable[Path]) -> list[Section]:
+def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Iterable[Path]) -> list[Section]:
     """What the recipe's view says, and what every report has."""
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
-    found = [
+    all_sections = [
         targets.section(data.frame, study),
         *(section(data) for section in view_of(data.frame).sections),
         latency.section(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
-        layout.section(known, data.planned, headline, data.frame),
+        layout.section(layout_evidence, data.planned, headline, data.frame),
         traces.section(traced),
         drift.section(data.frame),
     ]
-    return [section for section in found if section]
+    return [section for section in all_sections if section]
 
 
 def draw(figures: Sequence[Figure], stamp: str, folder: Path, columns: int | None = None) -> dict[str, Panel]:

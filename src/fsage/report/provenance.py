@@ -43,8 +43,8 @@ def facts(
     claim = claim or {}
     taken = frame[frame["status"].isin(["valid", "failed"])]
     first_and_last = (taken["began"].min(), taken["began"].max())
-    steps = [step for one in evidence.known.values() for step in one["steps"]]
-    found: list[tuple[str, list[str]]] = [
+    steps = [step for state_evidence in evidence.known.values() for step in state_evidence["steps"]]
+    lines: list[tuple[str, list[str]]] = [
         ("target", [f"{target.name} ({target.kind}); files {target.scale.file_size:g} x their nominal size"]),
         *((label, _distinct(taken[column])) for label, column in OF_RECORDS),
         ("first and last", [text for text in first_and_last if isinstance(text, str)]),
@@ -58,11 +58,11 @@ def facts(
             ],
         ),
     ]
-    found += [
+    lines += [
         (label, [_flat(claim[key], without=("commands",))]) for label, key in OF_THE_CLAIM if claim.get(key) is not None
     ]
-    found.append(("report made by", [f"fsage {fsage.__version__}, {commit()}"]))
-    return [(label, values) for label, values in found if values]
+    lines.append(("report made by", [f"fsage {fsage.__version__}, {commit()}"]))
+    return [(label, values) for label, values in lines if values]
 
 
 def tunables(frame: pd.DataFrame) -> list[dict[str, str]]:
@@ -72,20 +72,20 @@ def tunables(frame: pd.DataFrame) -> list[dict[str, str]]:
     for text in sorted(taken["tunables"].dropna().unique()):
         rows += [
             {"name": name, "cells": str(int((taken["tunables"] == text).sum()))}
-            | {key: _flat(one.get(key)) for key in ("asked", "before", "now")}
-            for name, one in json.loads(text).items()
-            if isinstance(one, Mapping)
+            | {key: _flat(tunable.get(key)) for key in ("asked", "before", "now")}
+            for name, tunable in json.loads(text).items()
+            if isinstance(tunable, Mapping)
         ]
     return rows
 
 
 def example_commands(frame: pd.DataFrame) -> list[str]:
     """The command lines of one cell: the first valid one at the largest transfer."""
-    mine = samples(frame)
-    if mine.empty:
+    valid_rows = samples(frame)
+    if valid_rows.empty:
         return []
-    mine = mine.sort_values("transfer_size_bytes", ascending=False, kind="stable")
-    return mine["commands"].iloc[0].split("; ")
+    valid_rows = valid_rows.sort_values("transfer_size_bytes", ascending=False, kind="stable")
+    return valid_rows["commands"].iloc[0].split("; ")
 
 
 def commit() -> str:
@@ -100,15 +100,15 @@ def commit() -> str:
 
 def _distinct(column: pd.Series) -> list[str]:
     """Each distinct value in words; with several, how many cells each has: their groups are kept apart."""
-    found = column.dropna().value_counts().sort_index()
-    words = [_flat(json.loads(text)) if text[:1] in "{[" else text for text in found.index]
-    return words if len(words) < 2 else [f"{text} ({n} cells)" for text, n in zip(words, found, strict=True)]
+    counts = column.dropna().value_counts().sort_index()
+    words = [_flat(json.loads(text)) if text[:1] in "{[" else text for text in counts.index]
+    return words if len(words) < 2 else [f"{text} ({n} cells)" for text, n in zip(words, counts, strict=True)]
 
 
 def _flat(value: object, without: tuple[str, ...] = ()) -> str:
     """Nested values as words: {'fio': '3.33'} -> 'fio 3.33'."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_flat(one)}" for key, one in sorted(value.items()) if key not in without) or "none"
+        return ", ".join(f"{key} {_flat(part)}" for key, part in sorted(value.items()) if key not in without) or "none"
     if isinstance(value, list):
         return ", ".join(map(_flat, value)) or "none"
     return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)

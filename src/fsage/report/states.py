@@ -42,13 +42,13 @@ class States:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """Headings over the columns, and how many each spans."""
-        found: list[tuple[str, int]] = []
-        for one in self.columns:
-            if found and found[-1][0] == one.group:
-                found[-1] = (one.group, found[-1][1] + 1)
+        spans: list[tuple[str, int]] = []
+        for column in self.columns:
+            if spans and spans[-1][0] == column.group:
+                spans[-1] = (column.group, spans[-1][1] + 1)
             else:
-                found.append((one.group, 1))
-        return found
+                spans.append((column.group, 1))
+        return spans
 
 
 def _number(digits: int, of: float = 1.0) -> Callable[[Any], str]:
@@ -106,7 +106,9 @@ def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> State
     ]
     return States(
         planned,
-        sorted((one for one in columns if set(one.cells) - {NONE}), key=lambda one: GROUPS.index(one.group)),
+        sorted(
+            (column for column in columns if set(column.cells) - {NONE}), key=lambda column: GROUPS.index(column.group)
+        ),
         {name: sorted(digests.get(name, pd.Series()).dropna()) or _digest(evidence, name) for name in planned},
         {name for name in planned if rebuilt.get(name, False)},
     )
@@ -116,7 +118,9 @@ def _asked(frame: pd.DataFrame, planned: list[str]) -> list[Column]:
     """The levels of the states on the axes of their recipe, sizes as such; of PaF these have columns of their own."""
     first = frame[frame["capacity_percent"].isna() | frame["fragmentation_percent"].isna()]
     axes = first.dropna(subset="axes").groupby("state")["axes"].first().map(json.loads)
-    names = dict.fromkeys(name for one in axes for name, level in one.items() if not isinstance(level, dict | list))
+    names = dict.fromkeys(
+        name for levels in axes for name, level in levels.items() if not isinstance(level, dict | list)
+    )
     return [
         Column("asked", axis_label(name), False, [level_text(name, axes.get(state, {}).get(name)) for state in planned])
         for name in names
@@ -148,12 +152,12 @@ def _layout(layout: Layout) -> Mapping[str, float | None]:
     """A state's layout in a few numbers, over all its stores; None for what no store knows."""
     free = [store.free_extents for store in layout.stores if store.free_extents]
     filler = [store.files["filler"] for store in layout.stores if store.files and "filler" in store.files]
-    extents = sum(one.extents for one in filler)
-    in_extents = [one.bytes for one in filler if one.bytes is not None]
-    scores = [one.layout_score for one in filler if one.layout_score is not None]
+    extents = sum(summary.extents for summary in filler)
+    in_extents = [summary.bytes for summary in filler if summary.bytes is not None]
+    scores = [summary.layout_score for summary in filler if summary.layout_score is not None]
     return {
-        "free_extents": sum(one.count for one in free) if free else None,
-        "largest_free_bytes": max(one.largest_bytes for one in free) if free else None,
+        "free_extents": sum(summary.count for summary in free) if free else None,
+        "largest_free_bytes": max(summary.largest_bytes for summary in free) if free else None,
         "mean_extent_bytes": sum(in_extents) / extents if extents and in_extents else None,
         "layout_score": min(scores) if scores else None,
     }

@@ -21,14 +21,14 @@ def known(value: object) -> object:
 def undigested(frame: pd.DataFrame) -> list[str]:
     """A sentence for each reason why states have no digest of extents."""
     noted = frame[["state", "notes"]].dropna().drop_duplicates()
-    found: dict[str, set[str]] = {}
+    reasons: dict[str, set[str]] = {}
     for row in noted.to_dict("records"):
         note = json.loads(row["notes"]).get("digest")  # a record's, so that it may be anything
         if isinstance(note, dict) and isinstance(why := note.get("absent"), str):
-            found.setdefault(why, set()).add(row["state"])
+            reasons.setdefault(why, set()).add(row["state"])
     return [
         f"No digest of extents: {', '.join(sorted(states))}. {why}. Each layout instance counts as a layout of its own."
-        for why, states in sorted(found.items())
+        for why, states in sorted(reasons.items())
     ]
 
 
@@ -40,10 +40,10 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
     for params, label in reversed(params_labels(table["params"]).items()):
         part = table[table["params"] == params]
         names = list(part["measure"].unique())
-        found: dict[str, dict[str, Any]] = {}
+        by_kind: dict[str, dict[str, Any]] = {}
         for row in part.to_dict("records"):
             state = f"{row['state']} ({row['condition']})" if row["condition"] else row["state"]
-            found.setdefault(state, {})[row["measure"]] = row
+            by_kind.setdefault(state, {})[row["measure"]] = row
         blocks.append(
             {
                 "label": label,
@@ -51,10 +51,10 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
                 "rows": [
                     {
                         "state": state,
-                        "layouts": max(one["layouts"] for one in by_name.values()),
+                        "layouts": max(entry["layouts"] for entry in by_name.values()),
                         "cells": [by_name.get(name) for name in names],
                     }
-                    for state, by_name in found.items()
+                    for state, by_name in by_kind.items()
                 ],
             }
         )

@@ -23,41 +23,51 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
     names = targets_of(frame)
     if len(names) < 2:
         return None
-    found, pairs = effects(frame), compared(frame, study)
-    said = [HOW.get(study.targets, BOUND) if isinstance(study.targets, str) else BOUND]
-    if found:
-        wide = max((one.high / one.low for one in found if one.high and one.low), default=None)
-        known = f", known within a factor of {wide**0.5:.3f}" if wide else ""
-        said.append(
-            f"Rates are divided by their target's factor, which {found[0].states} states that all measured give: from "
-            f"{min(one.factor for one in found):.3f} to {max(one.factor for one in found):.3f}{known}."
+    target_effects, pairs = effects(frame), compared(frame, study)
+    sentences = [HOW.get(study.targets, BOUND) if isinstance(study.targets, str) else BOUND]
+    if target_effects:
+        wide = max((effect.high / effect.low for effect in target_effects if effect.high and effect.low), default=None)
+        accuracy = f", known within a factor of {wide**0.5:.3f}" if wide else ""
+        factors = [effect.factor for effect in target_effects]
+        sentences.append(
+            f"Rates are divided by their target's factor, from {target_effects[0].states} states that all targets "
+            f"measured: {min(factors):.3f} to {max(factors):.3f}{accuracy}."
         )
     if pairs:
-        apart = [one for one in pairs if one.apart]
-        said.append(
+        apart = [pair for pair in pairs if pair.apart]
+        sentences.append(
             "Does age do the same to all targets? Each primary comparison was tested for a difference between "
             f"targets. The test permutes residuals, at level {ALPHA:.0%} over all comparisons; differences below "
             f"{MARGIN:.0%} do not count. Result: "
-            + ("; ".join(one.sentence for one in apart) if apart else "no difference was found")
+            + ("; ".join(pair.sentence for pair in apart) if apart else "no difference was found")
             + "."
         )
-    figures = [figure for figure in (_effects_figure(found, names), _pairs_figure(pairs, names)) if figure]
-    return Section("Targets", " ".join(said), [*figures], warnings=warnings(frame), table=_table(frame, found, names))
+    figures = [figure for figure in (_effects_figure(target_effects, names), _pairs_figure(pairs, names)) if figure]
+    return Section(
+        "Targets", " ".join(sentences), [*figures], warnings=warnings(frame), table=_table(frame, target_effects, names)
+    )
 
 
-def _effects_figure(found: list[Effect], names: list[str]) -> Lines | None:
+def _effects_figure(target_effects: list[Effect], names: list[str]) -> Lines | None:
     """Each target's factor, a series a measure."""
     series = [
         Series(
             plural(measure),
             tuple(
-                Point(float(names.index(one.target)), one.factor, one.low, one.high, one.states, name=one.target)
-                for one in found
-                if one.measure == measure
+                Point(
+                    float(names.index(effect.target)),
+                    effect.factor,
+                    effect.low,
+                    effect.high,
+                    effect.states,
+                    name=effect.target,
+                )
+                for effect in target_effects
+                if effect.measure == measure
             ),
             joined=False,
         )
-        for measure in dict.fromkeys(one.measure for one in found)
+        for measure in dict.fromkeys(effect.measure for effect in target_effects)
     ]
     return _by_target("Each target against all", series, names, "rate over the mean of all targets")
 
@@ -66,11 +76,11 @@ def _pairs_figure(pairs: list[Compared], names: list[str]) -> Lines | None:
     """Each primary comparison, target by target."""
     series = [
         Series(
-            f"{one.label}, {plural(one.measure)}",
-            tuple(Point(float(names.index(name)), ratio, name=name) for name, ratio in one.ratios.items()),
+            f"{pair.label}, {plural(pair.measure)}",
+            tuple(Point(float(names.index(name)), ratio, name=name) for name, ratio in pair.ratios.items()),
             joined=False,
         )
-        for one in pairs
+        for pair in pairs
     ]
     return _by_target("Primary comparisons on each target", series, names, "rate over that of the state compared with")
 
@@ -80,19 +90,26 @@ def _by_target(title: str, series: list[Series], names: list[str], rate: str) ->
     return Lines(title, tuple(series), Axis("target", ticks=ticks), Axis(rate), (Level(1.0),)) if series else None
 
 
-def _table(frame: pd.DataFrame, found: list[Effect], names: list[str]) -> list[list[str]]:
+def _table(frame: pd.DataFrame, target_effects: list[Effect], names: list[str]) -> list[list[str]]:
     """A row a target."""
     valid = samples(frame)
-    rates = list(dict.fromkeys(one.measure for one in found))
+    rates = list(dict.fromkeys(effect.measure for effect in target_effects))
     rows = [["target", "states", "valid samples", *(f"factor of {measure_label(rate)[0]}s" for rate in rates)]]
     for name in names:
-        mine = valid[valid["target"] == name]
-        known = {one.measure: one for one in found if one.target == name}
-        rows.append([name, str(mine["state"].nunique()), str(len(mine)), *(_factor(known.get(rate)) for rate in rates)])
+        of_target = valid[valid["target"] == name]
+        by_measure = {effect.measure: effect for effect in target_effects if effect.target == name}
+        rows.append(
+            [
+                name,
+                str(of_target["state"].nunique()),
+                str(len(of_target)),
+                *(_factor(by_measure.get(rate)) for rate in rates),
+            ]
+        )
     return rows
 
 
-def _factor(one: Effect | None) -> str:
-    if one is None:
+def _factor(effect: Effect | None) -> str:
+    if effect is None:
         return "not known"
-    return f"{one.factor:.3f}" + (f" ({one.low:.3f} to {one.high:.3f})" if one.low and one.high else "")
+    return f"{effect.factor:.3f}" + (f" ({effect.low:.3f} to {effect.high:.3f})" if effect.low and effect.high else "")

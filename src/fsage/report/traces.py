@@ -55,10 +55,10 @@ class Found:
 
 def section(records: Iterable[Path]) -> Section | None:
     """The traces in the records of traced cells, those of one phase side by side; nothing where no cell was traced."""
-    found = Found()
+    traces = Found()
     taken = [path for path in records if path.exists()]
     for path in taken:
-        _read(path, found)
+        _read(path, traces)
     if not taken:
         return None
     text = (
@@ -66,42 +66,42 @@ def section(records: Iterable[Path]) -> Section | None:
         f"and enter no other figure. The panels of a phase share both axes. Dots are small requests, below 1/{SMALL} "
         "of the usual size, such as those for metadata. Small requests outside the axes are only counted."
     )
-    if found.sources:
-        text += f" Source: {', '.join(sorted(found.sources))}."
-    return Section("Requests to the device", text, _figures(found), warnings=found.warnings)
+    if traces.sources:
+        text += f" Source: {', '.join(sorted(traces.sources))}."
+    return Section("Requests to the device", text, _figures(traces), warnings=traces.warnings)
 
 
-def _read(path: Path, found: Found) -> None:
+def _read(path: Path, traces: Found) -> None:
     try:
         record = json.loads(path.read_bytes())
         state, phases, status = record["state"], record["phases"], record["status"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        found.warnings.append(f"{path}: not a readable record ({error}); its traces are not shown.")
+        traces.warnings.append(f"{path}: not a readable record ({error}); its traces are not shown.")
         return
     if status != "valid":
-        found.warnings.append(f"{state}: the traced cell is {status} ({record.get('why')}).")
+        traces.warnings.append(f"{state}: the traced cell is {status} ({record.get('why')}).")
     for phase in phases:
         place = f"{state}, {phase['name']}"
         if phase.get("trace") is None:
-            found.warnings.append(f"{place}: the record holds no trace.")
+            traces.warnings.append(f"{place}: the record holds no trace.")
             continue
         try:
             trace = OfPhase.model_validate(phase["trace"])
         except ValidationError as error:
-            found.warnings.append(f"{place}: the trace is broken: {first_problem(error)}.")
+            traces.warnings.append(f"{place}: the trace is broken: {first_problem(error)}.")
             continue
         if trace.lost_events:
-            found.warnings.append(f"{place}: {trace.lost_events} events were lost; the picture has gaps.")
+            traces.warnings.append(f"{place}: {trace.lost_events} events were lost; the picture has gaps.")
         if trace.columns is None or not trace.columns.seconds:
-            found.warnings.append(f"{place}: no trace: {trace.why_none or 'no request was seen'}.")
+            traces.warnings.append(f"{place}: no trace: {trace.why_none or 'no request was seen'}.")
             continue
-        found.sources.add(f"{trace.source} on {trace.device}")
-        found.requests.setdefault(phase["name"], {})[state] = pd.DataFrame(trace.columns.model_dump())
+        traces.sources.add(f"{trace.source} on {trace.device}")
+        traces.requests.setdefault(phase["name"], {})[state] = pd.DataFrame(trace.columns.model_dump())
 
 
-def _figures(found: Found) -> list[Figure]:
+def _figures(traces: Found) -> list[Figure]:
     figures: list[Figure] = []
-    for phase, by_state in found.requests.items():
+    for phase, by_state in traces.requests.items():
         apart = {state: _is_small(requests) for state, requests in by_state.items()}
         every = pd.concat(requests[~apart[state]] for state, requests in by_state.items())
         low, high = every["offset_bytes"].min(), (every["offset_bytes"] + every["bytes"]).max()

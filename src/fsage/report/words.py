@@ -38,12 +38,12 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
 
 
-def span(one: Ratio) -> str:
+def span(ratio: Ratio) -> str:
     """'0.86 (0.84 to 0.88)'; without an interval the value alone, '' where there is none."""
-    if one.value is None:
+    if ratio.value is None:
         return ""
-    held = one.interval
-    return f"{one.value:.2f}" + (f" ({held.low:.2f} to {held.high:.2f})" if held else "")
+    held = ratio.interval
+    return f"{ratio.value:.2f}" + (f" ({held.low:.2f} to {held.high:.2f})" if held else "")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Finding:
         doubt = f"; {self.doubt}" if self.doubt else ""
         if value >= TWICE:
             return f"{_times(value)} times as fast", f"{_times(held.low)} to {_times(held.high)}{doubt}"
-        ends = sorted(abs(1 - one) * 100 for one in (held.low, held.high))
+        ends = sorted(abs(1 - end) * 100 for end in (held.low, held.high))
         size = f"{_percent(abs(1 - value) * 100)}% {'slower' if self.direction < 0 else 'faster'}"
         return size, f"{_percent(ends[0])} to {_percent(ends[1])}%{doubt}"
 

@@ -25,13 +25,13 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     Raises ValueError where the file was measured in several numbers of extents, or not before it was defragmented.
     """
     axes = {state: measured.axes(state) for state in measured.seconds_per_mib}
-    several = sorted({one["extents"] for one in axes.values()})
+    several = sorted({axis["extents"] for axis in axes.values()})
     if len(several) > 1:
         raise ValueError(
             f"files in {', '.join(map(str, several))} extents were measured: say which yours are like with "
             "--at extents=NUMBER (`fsage fragments` shows how yours lie)"
         )
-    before = next((state for state, one in axes.items() if one["scope"] == BEFORE), None)
+    before = next((state for state, axis in axes.items() if axis["scope"] == BEFORE), None)
     if before is None:
         raise ValueError("no valid sample of the file before it is defragmented is there")
     notes, states = measured.notes, list(axes)
@@ -79,17 +79,17 @@ def _work(notes: Json) -> float | None:
 
 def _earned(state: str, work_s: float | None, measured: Measured, before: str) -> str:
     """After how many cold reads of a file its defragmentation has saved the time that it took."""
-    was, is_ = (list(measured.seconds_per_mib[one].values()) for one in (before, state))
+    was, is_ = (list(measured.seconds_per_mib[name].values()) for name in (before, state))
     gain = median(was) - median(is_)
     cost = f"the work took {(work_s or 0) * 1024:.3g} s for a GiB, timed once"
     if gain <= 0:
         return f"{state}: reads are not faster; {cost}."
-    said = f"{state}: {cost}, and is earned back after {(work_s or 0) / gain:.2g} cold reads of the file"
-    held = [median_interval(one) for one in (was, is_)]
+    text = f"{state}: {cost}, and is earned back after {(work_s or 0) / gain:.2g} cold reads of the file"
+    held = [median_interval(samples) for samples in (was, is_)]
     if held[0] is None or held[1] is None:
-        return f"{said} (too few samples for an interval)."
+        return f"{text} (too few samples for an interval)."
     least, most = held[0].low - held[1].high, held[0].high - held[1].low
     level = held[0].level + held[1].level - 1
     if least <= 0:
-        return f"{said}, or never: the intervals of the two medians overlap."
-    return f"{said} ({(work_s or 0) / most:.2g} to {(work_s or 0) / least:.2g} as the reads scatter, {level:.1%})."
+        return f"{text}, or never: the intervals of the two medians overlap."
+    return f"{text} ({(work_s or 0) / most:.2g} to {(work_s or 0) / least:.2g} as the reads scatter, {level:.1%})."

@@ -109,7 +109,7 @@ def phase(params: Params, claim: Claim, groups: list[Group]) -> Phase:
         "seconds": params.seconds,
         "groups": groups,
     }
-    argv: list[str] = next((one["argv"] for one in groups if "argv" in one), [])
+    argv: list[str] = next((group["argv"] for group in groups if "argv" in group), [])
     return {"name": "share", "argv": argv, "reads": True, "io_groups": shares}
 
 
@@ -122,20 +122,20 @@ def found(params: Params, phase: PhaseResult) -> Json:
     """The groups of a phase by name. Raises BadOutput where it failed, or they are not those of the pattern."""
     if phase["rc"] != 0:
         raise BadOutput(phase["stderr"].strip() or f"exit code {phase['rc']}")
-    there = {one["name"]: one for one in phase["groups"]}
-    if {name: Reader(one["weight"], one["file"]) for name, one in there.items()} != PATTERNS[params.pattern]:
-        raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(there) or 'none'}")
-    return there
+    by_name = {group["name"]: group for group in phase["groups"]}
+    if {name: Reader(group["weight"], group["file"]) for name, group in by_name.items()} != PATTERNS[params.pattern]:
+        raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(by_name) or 'none'}")
+    return by_name
 
 
-def metrics(name: str, one: JsonView, seconds: float) -> shared.Metrics:
+def metrics(name: str, group: JsonView, seconds: float) -> shared.Metrics:
     """Of one group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size). Raises BadOutput for too few I/Os."""
-    if one["ios"] < LEAST_IOS:
-        raise BadOutput(f"group {name} read {one['ios']} times in {seconds:.2f} s; {LEAST_IOS} tell a share")
+    if group["ios"] < LEAST_IOS:
+        raise BadOutput(f"group {name} read {group['ios']} times in {seconds:.2f} s; {LEAST_IOS} tell a share")
     return {
-        f"group{name}_bw_mib_s": one["read_bytes"] / MIB / seconds,
-        f"group{name}_ios": one["ios"],
-        f"group{name}_io_kib": one["read_bytes"] / KIB / one["ios"],
+        f"group{name}_bw_mib_s": group["read_bytes"] / MIB / seconds,
+        f"group{name}_ios": group["ios"],
+        f"group{name}_io_kib": group["read_bytes"] / KIB / group["ios"],
     }
 
 

@@ -38,19 +38,19 @@ def parse(stdout: str, stderr: str, rc: int | None) -> Result:
     if rc != 0:
         raise BadOutput(stderr.strip().rpartition("\n")[2] or f"netflow ended with code {rc}")
     try:
-        found = Result.model_validate_json(stdout)
+        result = Result.model_validate_json(stdout)
     except ValidationError as error:
         raise BadOutput(f"this is no result of netflow: {error.errors()[0]['msg']}") from error
-    if found.least_shares < 1 or found.seconds <= 0:
-        raise BadOutput(f"a task did {found.least_shares} shares in the {found.seconds} s: not all took part")
-    return found
+    if result.least_shares < 1 or result.seconds <= 0:
+        raise BadOutput(f"a task did {result.least_shares} shares in the {result.seconds} s: not all took part")
+    return result
 
 
 def together(results: Sequence[Result]) -> Result:
     """Hosts beside each other, on clocks that agree, as one: from the first I/O of all to the last one."""
-    began = min(one.began for one in results)
+    began = min(result.began for result in results)
     summed = {
-        name: sum(getattr(one, name) or 0 for one in results)
+        name: sum(getattr(result, name) or 0 for result in results)
         for name in ("tasks", "shares", "bytes", "records", "checksum", "read_records", "read_checksum")
         if getattr(results[0], name) is not None
     }
@@ -58,8 +58,8 @@ def together(results: Sequence[Result]) -> Result:
     return results[0].model_copy(
         update={
             **summed,
-            "least_shares": min(one.least_shares for one in results),
+            "least_shares": min(result.least_shares for result in results),
             "began": began,
-            "seconds": max(one.began + one.seconds for one in results) - began,
+            "seconds": max(result.began + result.seconds for result in results) - began,
         }
     )

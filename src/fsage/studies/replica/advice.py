@@ -19,13 +19,13 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     Raises ValueError where several were measured, or one in one of the two ways alone.
     """
     axes = {state: measured.axes(state) for state in measured.seconds_per_mib}
-    layouts = sorted({one["layout"] for one in axes.values()} - {EMPTY})
+    layouts = sorted({axis["layout"] for axis in axes.values()} - {EMPTY})
     if len(layouts) != 1:
         raise ValueError(
             f"{', '.join(layouts) or 'no layout'} was measured: say which with --at layout=NAME, one at a time"
         )
     states = {
-        holes: [state for state, one in axes.items() if one["layout"] == layouts[0] and one["holes"] == holes]
+        holes: [state for state, axis in axes.items() if axis["layout"] == layouts[0] and axis["holes"] == holes]
         for holes in WORDS
     }
     if lacking := [words for holes, words in WORDS.items() if not states[holes]]:

@@ -65,23 +65,23 @@ def prepare(
     refuse_stale(claim_copy)
     block = read_yaml(studies / f"{SHIPPED}.yaml")
     folder.mkdir(parents=True, exist_ok=True)
-    digest, names, said = hashlib.sha256(f"{samples}".encode()), list[str](), list[str]()
+    digest, names, sentences = hashlib.sha256(f"{samples}".encode()), list[str](), list[str]()
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
         for source in sources:
             refuse_target(source, claim_copy)
             name = _name_of(source, names)
             before = _free_blocks(source)
             layout = Path(place) / f"{name}.gz"
-            found = free.save(source, layout)
+            free_space = free.save(source, layout)
             digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
             names.append(name)
-            said.append(
-                f"{name}: {found.store['fullness_percent']:.1f}% full, {len(found.places):,} free extents, by "
-                f"{found.head.source}"
+            sentences.append(
+                f"{name}: {free_space.store['fullness_percent']:.1f}% full, {len(free_space.places):,} free extents, "
+                f"by {free_space.head.source}"
             )
             if before != _free_blocks(source):
-                said.append(f"{name}: warning: it changed while it was read, so its layout is not of one moment")
-            for more, changed in _if(found, name, names, what_if):
+                sentences.append(f"{name}: warning: it changed while it was read, so its layout is not of one moment")
+            for more, changed in _if(free_space, name, names, what_if):
                 layout = Path(place) / f"{more}.gz"
                 free.write(changed, layout)
                 digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
@@ -94,7 +94,7 @@ def prepare(
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
     (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
-    return study, said
+    return study, sentences
 
 
 def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
@@ -135,7 +135,7 @@ def refuse_stale(claim_copy: Path) -> None:
         ) from None
 
 
-def _if(found: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
+def _if(free_space: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
     """What else is asked of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
     asked: list[tuple[str, str, Callable[[Free, float, int], Free], float]] = [
         *(("at", "--at", free.filled, percent) for percent in what_if.at),
@@ -143,7 +143,7 @@ def _if(found: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterat
     ]
     for word, option, change, percent in asked:
         try:
-            yield _name_of(f"{name}_{word}_{percent:g}".replace(".", "_"), taken), change(found, percent, SEED)
+            yield _name_of(f"{name}_{word}_{percent:g}".replace(".", "_"), taken), change(free_space, percent, SEED)
         except ValueError as error:
             raise ValueError(f"{name}: {option} {percent:g}: {error}; nothing was touched") from None
 
@@ -154,12 +154,14 @@ def refuse_target(source: str, claim_copy: Path) -> None:
     for store in claim["stores"] if claim else ():
         own = [Path(str(place)) for place in (store.get("mount"), store.get("image")) if place]
         try:
-            there = os.stat(source)
-            same = [there, *(os.stat(image) for image in _behind(there.st_rdev))]
+            source_stat = os.stat(source)
+            same = [source_stat, *(os.stat(image) for image in _behind(source_stat.st_rdev))]
         except OSError:
             return
-        inside = any(one.is_mount() and one.stat().st_dev in (there.st_dev, there.st_rdev) for one in own)
-        if inside or any(one.exists() and os.path.samestat(it, one.stat()) for one in own for it in same):
+        inside = any(
+            place.is_mount() and place.stat().st_dev in (source_stat.st_dev, source_stat.st_rdev) for place in own
+        )
+        if inside or any(place.exists() and os.path.samestat(alias, place.stat()) for place in own for alias in same):
             raise ValueError(f"{source} is on the target itself, which is emptied to measure: nothing was touched")
 
 
@@ -173,7 +175,9 @@ def _name_of(source: str, taken: Sequence[str]) -> str:
     """What a source is called: /mnt/scratch is scratch, ost0012.txt.gz is ost0012."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", Path(source).name.split(".")[0])[:40].strip("_")
     name = name if name and name != EMPTY else "layout"
-    return next(one for one in (name, *(f"{name}_{number}" for number in range(2, 200))) if one not in taken)
+    return next(
+        free_name for free_name in (name, *(f"{name}_{number}" for number in range(2, 200))) if free_name not in taken
+    )
 
 
 def _free_blocks(source: str) -> int | None:

@@ -39,8 +39,8 @@ def age(
         raise ValueError(f"--after {after!r}: allowed is defragment")
     what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
     copy = Results(where.results, target, "").claim
-    study, said = ages.prepare(sources, where.studies, folder, samples, copy, what_if)
-    for line in said:
+    study, sentences = ages.prepare(sources, where.studies, folder, samples, copy, what_if)
+    for line in sentences:
         say(line)
     plan = ages.planned(study, folder, where.inventory, where.results)
     for line in ages.amount_line(plan):

@@ -68,9 +68,9 @@ def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, si
     """The state itself, else the first in whose layout a file is shared out as one of this size is in this layout."""
     if size_bytes == layouts[state][-1].end_bytes:
         return {state: 1.0}
-    reached = [one for one in layouts[state] if one.start_bytes < size_bytes]
+    reached = [layout for layout in layouts[state] if layout.start_bytes < size_bytes]
     cut = [*reached[:-1], reached[-1]._replace(end_bytes=size_bytes)]
-    if any(_uneven(one) > margin for one in cut):
+    if any(_uneven(part) > margin for part in cut):
         return {}
     order = [state, *(other for other in layouts if other != state)]
     alike = next((other for other in order if _alike(cut, layouts[other], margin)), None)
@@ -85,18 +85,18 @@ def _uneven(segment: Segment) -> float:
     return largest * segment.stripes / length - 1
 
 
-def _alike(one: list[Segment], other: list[Segment], margin: float) -> bool:
+def _alike(segments: list[Segment], other: list[Segment], margin: float) -> bool:
     """Whether two files have the same stripes, and their watermarks at the same share of them."""
-    whole, rest = one[-1].end_bytes, other[-1].end_bytes
-    return len(one) == len(other) and all(
+    whole, rest = segments[-1].end_bytes, other[-1].end_bytes
+    return len(segments) == len(other) and all(
         (a.stripes, a.stripe_bytes) == (b.stripes, b.stripe_bytes)
         and abs(a.end_bytes / whole - b.end_bytes / rest) <= margin
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(segments, other, strict=True)
     )
 
 
 def _words(layout: list[Segment]) -> str:
     """'4 x 1 MiB to 80 MiB, then 8 x 1 MiB'."""
-    said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)}" for one in layout]
-    ends = [f" to {round_size(one.end_bytes)}" for one in layout[:-1]] + [""]
-    return ", then ".join(one + end for one, end in zip(said, ends, strict=True))
+    sentences = [f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}" for segment in layout]
+    ends = [f" to {round_size(segment.end_bytes)}" for segment in layout[:-1]] + [""]
+    return ", then ".join(words + end for words, end in zip(sentences, ends, strict=True))

@@ -67,30 +67,35 @@ class Patterns(Strict):
     @model_validator(mode="after")
     def _can_be_read(self) -> Patterns:
         problems: list[Problem] = []
-        for number, one in enumerate(self.sets):
-            for name, written in one.patterns.items():
+        for number, pattern_set in enumerate(self.sets):
+            for name, written in pattern_set.patterns.items():
                 with noting(problems, "sets", number, "patterns", name):
-                    segments(written, one.file_size, self.types)
+                    segments(written, pattern_set.file_size, self.types)
         if problems:
             refuse(problems)
         return self
 
     def named(self) -> dict[str, Pattern]:
         """Every pattern by its name."""
-        found = {}
-        for one in self.sets:
-            made = {name: segments(written, one.file_size, self.types) for name, written in one.patterns.items()}
-            found.update({name: Pattern(one.file_size, segs, largest(made.values())) for name, segs in made.items()})
-        return found
+        by_name = {}
+        for pattern_set in self.sets:
+            made = {
+                name: segments(written, pattern_set.file_size, self.types)
+                for name, written in pattern_set.patterns.items()
+            }
+            by_name.update(
+                {name: Pattern(pattern_set.file_size, segs, largest(made.values())) for name, segs in made.items()}
+            )
+        return by_name
 
     def set_of(self, name: str) -> int | None:
         """The number of the set that has a pattern of that name; None if none has."""
-        return next((number for number, one in enumerate(self.sets) if name in one.patterns), None)
+        return next((number for number, pattern_set in enumerate(self.sets) if name in pattern_set.patterns), None)
 
 
 def largest(patterns: Iterable[tuple[Nominal, ...]]) -> int:
     """The largest stripe count in some patterns."""
-    return max(segment.stripes for one in patterns for segment in one)
+    return max(segment.stripes for pattern in patterns for segment in pattern)
 
 
 @cache
@@ -105,7 +110,7 @@ def segments(written: list[str], file_bytes: int, types: Mapping[str, Type]) -> 
     Raises ValidationError for an unknown type, watermarks that do not rise or lie outside the file, and a pattern that
     ends before the file does: a native layout like that has no place for what comes after.
     """
-    found: list[Nominal] = []
+    nominals: list[Nominal] = []
     problems: list[Problem] = []
     reached = 0
     for index, text in enumerate(written):
@@ -125,10 +130,10 @@ def segments(written: list[str], file_bytes: int, types: Mapping[str, Type]) -> 
                     f"{format_size(file_bytes)}, the file's size"
                 )
             reached = end or reached
-            found.append(Nominal(end, types[match[1]].count, types[match[1]].stripe_size))
+            nominals.append(Nominal(end, types[match[1]].count, types[match[1]].stripe_size))
     if problems:
         refuse(problems)
-    return tuple(found)
+    return tuple(nominals)
 
 
 def find(name: str, own: Mapping[str, Pattern]) -> Pattern:

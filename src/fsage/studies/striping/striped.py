@@ -46,18 +46,18 @@ def controlled(params: Params, phases: Sequence[Phase], steps: Sequence[Step], c
 
     `ValueError` for reading a cache-eviction file that the states have not, `Unsupported` without servers.
     """
-    found = [phase.copy() for phase in phases]
+    copies = [phase.copy() for phase in phases]
     if params.server_cache != "kept":
         if not kinds.named(claim["kind"]).has_osts:
             raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
-        for phase in found:
+        for phase in copies:
             phase["server_cache"] = params.server_cache
     if params.read_eviction_file:
         if _eviction_file(steps) is None:
             raise ValueError("read_eviction_file: the states have no `eviction_file` to be read")
-        for phase in found:
+        for phase in copies:
             phase["eviction_file"] = True
-    return found
+    return copies
 
 
 def eviction_seconds(params: Params, phases: int, steps: Sequence[Step], claim: Claim) -> float:
@@ -128,17 +128,17 @@ def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[striping.Segment],
         return segments, [f"{places[number % len(places)]}/object{number}" for number in range(_count(segments))]
     step = _stripe(steps)
     assert step  # or it had no segments
-    found, paths = striping.on_lustre(segments, step.realisation)
-    return found, [f"{places[0]}/{path}" for path in paths]
+    components, paths = striping.on_lustre(segments, step.realisation)
+    return components, [f"{places[0]}/{path}" for path in paths]
 
 
 def check_objects(phase: PhaseResult, requested: Mapping[int, int]) -> None:
     """`BadOutput` unless after a phase that wrote the stores have the requested objects, with the requested bytes."""
-    there, whole = phase.get("extents"), sum(requested.values())
-    if there and (there["files"], there["bytes"]) != (len(requested), whole):
+    extents, whole = phase.get("extents"), sum(requested.values())
+    if extents and (extents["files"], extents["bytes"]) != (len(requested), whole):
         raise BadOutput(
-            f"{there['files']} objects of {there['bytes']} bytes lie on the stores, the layout has {len(requested)} of "
-            f"{whole}"
+            f"{extents['files']} objects of {extents['bytes']} bytes lie on the stores, "
+            f"the layout has {len(requested)} of {whole}"
         )
 
 
@@ -154,7 +154,7 @@ def share_out(segments: Sequence[striping.Segment], tasks: int) -> list[int]:
         )
     shares = [1] * len(segments)
     for _ in range(tasks - len(segments)):
-        loads = [striping.length_of(one) / share for one, share in zip(segments, shares, strict=True)]
+        loads = [striping.length_of(segment) / share for segment, share in zip(segments, shares, strict=True)]
         shares[loads.index(max(loads))] += 1
     return shares
 

@@ -18,9 +18,9 @@ CODES = (
 
 def answer(data: Data, study: Study) -> Answer | None:
     """Whether replicas agree with their originals, and what age costs on either."""
-    if not (said := [*agreed(data), *losses(data)]):
+    if not (sentences := [*agreed(data), *losses(data)]):
         return None
-    return Answer(said, next(iter(cost_figures(data)), None), cards_of(comparisons(data.frame, study)), CODES)
+    return Answer(sentences, next(iter(cost_figures(data)), None), cards_of(comparisons(data.frame, study)), CODES)
 
 
 VIEW = View((validity, costs, maps, agreement), reference="as much free space in one run", answer=answer)

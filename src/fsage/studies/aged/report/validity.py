@@ -16,7 +16,8 @@ WRITES = "write_bw_mib_s"
 def validity(data: Data) -> Section | None:
     """A row for each way and measure: the replica's rate over its original's."""
     rows = [
-        [way, plural(measure), span(found), _verdict(found)] for way, measure, found in _ratios(data, COPIED, ORIGINAL)
+        [way, plural(measure), span(factor), _verdict(factor)]
+        for way, measure, factor in _ratios(data, COPIED, ORIGINAL)
     ]
     if not rows:
         return None
@@ -33,28 +34,30 @@ def validity(data: Data) -> Section | None:
     )
 
 
-def _verdict(found: Ratio) -> str:
+def _verdict(factor: Ratio) -> str:
     """Alike is what is asked here: a difference that is sure and lies within the margin is none."""
-    return f"agree within {MARGIN:.0%}" if found.alike else Finding(found, tested=False).brief()
+    return f"agree within {MARGIN:.0%}" if factor.alike else Finding(factor, tested=False).brief()
 
 
 def agreed(data: Data) -> list[str]:
     """A sentence on which rates agree, and which are not known to or do not; nothing where none was measured."""
-    found = _ratios(data, COPIED, ORIGINAL)
-    other = [f"{plural(measure)} among {way} ({span(one)}x)" for way, measure, one in found if not one.alike]
-    if not found:
+    ratios = _ratios(data, COPIED, ORIGINAL)
+    other = [f"{plural(measure)} among {way} ({span(factor)}x)" for way, measure, factor in ratios if not factor.alike]
+    if not ratios:
         return []
-    alike = f"A replica costs what its original does, within {MARGIN:.0%}, in {len(found) - len(other)} of {len(found)}"
+    alike = (
+        f"A replica costs what its original does, within {MARGIN:.0%}, in {len(ratios) - len(other)} of {len(ratios)}"
+    )
     return [f"{alike} rates; that is not shown of {joined(other)}." if other else f"{alike} rates."]
 
 
 def losses(data: Data) -> list[str]:
     """A sentence on what age costs writes, on the originals and on their replicas."""
-    found = _costs(data)
-    ways = [way for way, measure in found[ORIGINAL] if measure == WRITES and (way, measure) in found[COPIED]]
+    age_costs = _costs(data)
+    ways = [way for way, measure in age_costs[ORIGINAL] if measure == WRITES and (way, measure) in age_costs[COPIED]]
     if not ways:
         return []
-    lost = {holes: joined([_lost(found[holes][way, WRITES]) for way in ways]) for holes in (ORIGINAL, COPIED)}
+    lost = {holes: joined([_lost(age_costs[holes][way, WRITES]) for way in ways]) for holes in (ORIGINAL, COPIED)}
     return [
         f"Aged by {joined(ways)}, writing loses {lost[ORIGINAL]} of its rate with as much free space in one run on the "
         f"original{'s' * (len(ways) > 1)}, and {lost[COPIED]} on the replica{'s' * (len(ways) > 1)}."
@@ -75,34 +78,34 @@ def costs(data: Data) -> Section | None:
 
 def cost_figures(data: Data) -> list[Figure]:
     """A figure for each measure."""
-    found = _costs(data)
-    return [_figure(measure, found) for measure in dict.fromkeys(measure for _, measure in found[ORIGINAL])]
+    age_costs = _costs(data)
+    return [_figure(measure, age_costs) for measure in dict.fromkeys(measure for _, measure in age_costs[ORIGINAL])]
 
 
 def _costs(data: Data) -> dict[str, dict[tuple[str, str], Ratio]]:
     """Original and replica -> (way, measure) -> rates over those with as much free space in one run."""
     return {
-        holes: {(way, measure): one for way, measure, one in _ratios(data, holes, JOINED)}
+        holes: {(way, measure): factor for way, measure, factor in _ratios(data, holes, JOINED)}
         for holes in (ORIGINAL, COPIED)
     }
 
 
-def _lost(one: Ratio) -> str:
-    return f"{100 * (1 - (one.value or 0)):.0f}%"
+def _lost(factor: Ratio) -> str:
+    return f"{100 * (1 - (factor.value or 0)):.0f}%"
 
 
-def _figure(measure: str, found: dict[str, dict[tuple[str, str], Ratio]]) -> Figure:
-    ways = list(dict.fromkeys(way for way, _ in found[ORIGINAL]))
+def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], Ratio]]) -> Figure:
+    ways = list(dict.fromkeys(way for way, _ in age_costs[ORIGINAL]))
     series = []
     for number, (holes, name) in enumerate(((ORIGINAL, "original"), (COPIED, "replica"))):
         points = [
-            _point(place + 0.1 * (2 * number - 1), found[holes][way, measure], way)
+            _point(place + 0.1 * (2 * number - 1), age_costs[holes][way, measure], way)
             for place, way in enumerate(ways)
-            if (way, measure) in found[holes]
+            if (way, measure) in age_costs[holes]
         ]
         series.append(Series(name, tuple(points), joined=False))
     ends = [
-        end for one in series for point in one.points for end in (point.low, point.high, point.y) if end is not None
+        end for line in series for point in line.points for end in (point.low, point.high, point.y) if end is not None
     ]
     low, high = min([1 - LEAST, *ends]), max([1.0, *ends])
     return Lines(
@@ -114,20 +117,20 @@ def _figure(measure: str, found: dict[str, dict[tuple[str, str], Ratio]]) -> Fig
     )
 
 
-def _point(x: float, one: Ratio, name: str) -> Point:
-    assert one.value is not None
-    held = one.interval
-    return Point(x, one.value, held.low if held else None, held.high if held else None, one.n, (), name)
+def _point(x: float, factor: Ratio, name: str) -> Point:
+    assert factor.value is not None
+    held = factor.interval
+    return Point(x, factor.value, held.low if held else None, held.high if held else None, factor.n, (), name)
 
 
 def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, Ratio]]:
     """(way, measure, rates at WAY.`holes` over those at WAY.`against`), of the ways that have both."""
     rows = data.table[data.table["main"]]
     samples = {(str(row.state), str(row.measure)): row.samples for row in rows.itertuples()}
-    found = []
+    result = []
     for (state, measure), here in samples.items():
         way, _, own = state.partition(".")
-        there = samples.get((f"{way}.{against}", measure))
-        if own == holes and there and (one := ratio(here, there)).value is not None:
-            found.append((way, measure, one))
-    return found
+        reference = samples.get((f"{way}.{against}", measure))
+        if own == holes and reference and (factor := ratio(here, reference)).value is not None:
+            result.append((way, measure, factor))
+    return result

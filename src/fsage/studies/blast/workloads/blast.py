@@ -63,7 +63,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     mounts = [Path(store["mount"]) for store in claim["stores"]]
     if odd := next((mount for mount in mounts if " " in str(mount)), None):
         raise ValueError(f"{odd} holds a space, which separates volumes on blastn's command line: declare another")
-    bases = [base_of(mounts, number, one.segment, one.ost) for number, one in enumerate(volumes)]
+    bases = [base_of(mounts, number, volume.segment, volume.ost) for number, volume in enumerate(volumes)]
     start = [*tools.start(claim, "blastn"), "-task", "megablast"]
     options = {
         "query": queries_at(mounts),
@@ -78,8 +78,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     words = [word for key, value in options.items() for word in (f"-{key}", str(value))]
     clients, tasks = striped.clients(params.nodes, claim), []
     for process, (first, end) in enumerate(_shares(params, claim, len(volumes))):
-        there = [clients[process % len(clients)]] if len(clients) > 1 else []
-        front = shared.mpirun({**claim, "hosts": there, "tasks": 1}, named=True) if there else []
+        host = [clients[process % len(clients)]] if len(clients) > 1 else []
+        front = shared.mpirun({**claim, "hosts": host, "tasks": 1}, named=True) if host else []
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
     files = [str(base.with_suffix(suffix)) for base in bases for suffix in sequences.SUFFIXES]
     search: Phase = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
@@ -102,8 +102,8 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     except Unsupported:
         return 0.0
     osts = [0] * striping.osts_of(claim)
-    for one in volumes:
-        osts[one.ost] += one.end_bytes - one.start_bytes
+    for volume in volumes:
+        osts[volume.ost] += volume.end_bytes - volume.start_bytes
     mib = max(osts) / MIB if kinds.named(claim["kind"]).own_stores else volumes[-1].end_bytes / MIB
     computing = PROCESS_S * len(_shares(params, claim, len(volumes)))
     rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, 1, steps, claim)
@@ -172,9 +172,9 @@ def _judge(noted: JsonView, queries: int, params: Params, phase: PhaseResult) ->
         searched += len(requested.split())
     if searched != len(noted["volumes"]):
         raise BadOutput(f"{searched} volumes were searched, the database has {len(noted['volumes'])}")
-    found = {hit[0] for hit in hits if _where(hit) == hit[0]}
-    if len(found) != queries:
-        raise BadOutput(f"{len(found)} of {queries} queries were found where they are from")
+    right = {hit[0] for hit in hits if _where(hit) == hit[0]}
+    if len(right) != queries:
+        raise BadOutput(f"{len(right)} of {queries} queries were found where they are from")
     took = max(task["wall_s"] for task in tasks)  # all began at once
     text = "\n".join(sorted("\t".join(hit) for hit in hits)).encode()
     metrics: shared.Metrics = {

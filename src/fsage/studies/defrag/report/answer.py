@@ -29,24 +29,24 @@ READ = {"cold": "read cold", "warm": "read from memory"}
 def answer(data: Data, study: Study) -> Answer | None:
     """A sentence for each state after the first, of reads cold and from memory."""
     rows = with_cache(data)
-    said = []
+    sentences = []
     for state in [name for name in data.planned if name in set(rows["state"])]:
-        mine = rows[(rows["state"] == state) & rows["to_clean"].notna()]
-        if mine.empty:
+        of_state = rows[(rows["state"] == state) & rows["to_clean"].notna()]
+        if of_state.empty:
             continue
-        reference = str(mine["clean"].iloc[0])
+        reference = str(of_state["clean"].iloc[0])
         parts = [
             Finding(row.to_clean, tested=False).said(f"{READ.get(row.cache, row.cache)}, the file", "before")
-            for row in mine.drop_duplicates("cache").itertuples()
+            for row in of_state.drop_duplicates("cache").itertuples()
         ]
         extents = extents_of(data, state), extents_of(data, reference)
         why = ""
         if extents[0] and extents[1] and extents[0] < extents[1]:
             why = f", because it lies in {pieces(extents[0])} instead of {extents[1]:,}"
-        said.append(f"Once {_scope(data, state)}: {parts[0]}{why}{''.join(f'; {one}' for one in parts[1:])}.")
-    if not said:
+        sentences.append(f"Once {_scope(data, state)}: {parts[0]}{why}{''.join(f'; {part}' for part in parts[1:])}.")
+    if not sentences:
         return None
-    return Answer(said[:2], _figure(data, rows), cards_of(comparisons(data.frame, study)), CODES)
+    return Answer(sentences[:2], _figure(data, rows), cards_of(comparisons(data.frame, study)), CODES)
 
 
 def _scope(data: Data, state: str) -> str:

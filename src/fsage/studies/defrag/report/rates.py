@@ -56,22 +56,22 @@ def with_cache(data: Data) -> pd.DataFrame:
 
 def _notes(data: Data) -> dict[str, dict[str, Any]]:
     """State -> what its steps noted."""
-    found = data.frame.dropna(subset="notes").groupby("state")["notes"].first()
-    return {str(state): json.loads(text) for state, text in found.items()}
+    notes = data.frame.dropna(subset="notes").groupby("state")["notes"].first()
+    return {str(state): json.loads(text) for state, text in notes.items()}
 
 
 def extents_of(data: Data, state: str) -> int | None:
     """In how many extents the file lies in a state, as its steps noted."""
     notes = _notes(data).get(state, {})
     done = notes.get("defragment", {})
-    found: int | None = done["after"]["extents"] if done else notes.get("fragmented_file", {}).get("extents")
-    return found
+    extents: int | None = done["after"]["extents"] if done else notes.get("fragmented_file", {}).get("extents")
+    return extents
 
 
 def _states(data: Data, rows: pd.DataFrame) -> list[str]:
     """In planned order, those that have samples."""
-    there = set(rows["state"])
-    return [state for state in data.planned if state in there]
+    measured = set(rows["state"])
+    return [state for state in data.planned if state in measured]
 
 
 def _heads(rows: pd.DataFrame) -> list[str]:
@@ -84,8 +84,10 @@ def _row(state: str, notes: dict[str, Any], rows: pd.DataFrame) -> list[str]:
     extents = done["after"]["extents"] if done else notes.get("fragmented_file", {}).get("extents")
     factor = done["after"]["fragmentation_factor"] if done else (extents - 1) / extents if extents else None
     largest = rows.sort_values("transfer_size_bytes").drop_duplicates("cache", keep="last")
-    medians = [f"{one.median:.4g}" + _held(one.low, one.high, 4) for one in largest.itertuples()]
-    ratios = [one.to_clean for one in largest.itertuples()]
+    medians = [
+        f"{itertuple.median:.4g}" + _held(itertuple.low, itertuple.high, 4) for itertuple in largest.itertuples()
+    ]
+    ratios = [itertuple.to_clean for itertuple in largest.itertuples()]
     return [
         state,
         NONE if extents is None else f"{extents:,}",
@@ -93,7 +95,10 @@ def _row(state: str, notes: dict[str, Any], rows: pd.DataFrame) -> list[str]:
         round_size(done["moved_bytes"]) if done else NONE,
         f"{done['seconds']:.1f} s ({done['tool']})" if done else NONE,
         *medians,
-        *(NONE if one is None or one.value is None else f"{one.value:.3g}x{_interval(one)}" for one in ratios),
+        *(
+            NONE if ratio is None or ratio.value is None else f"{ratio.value:.3g}x{_interval(ratio)}"
+            for ratio in ratios
+        ),
     ]
 
 

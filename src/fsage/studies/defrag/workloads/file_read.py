@@ -105,11 +105,11 @@ def read(observation: JsonView) -> Outcome:
 
 def _latencies(metrics: Mapping[str, float]) -> dict[str, float]:
     """The median over the reads of each percentile of latency."""
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for name, value in metrics.items():
         if "_latency_" in name:
-            found.setdefault(f"read_latency_{name.partition('_latency_')[2]}", []).append(value)
-    return {name: median(values) for name, values in found.items()}
+            by_name.setdefault(f"read_latency_{name.partition('_latency_')[2]}", []).append(value)
+    return {name: median(values) for name, values in by_name.items()}
 
 
 def _steps(params: Params) -> list[str]:

@@ -44,29 +44,29 @@ def answer(data: Data, study: Study) -> Answer | None:
     """The victim under each scheduler at equal weights, before and after defragmentation."""
     for workload in (WEIGHTS, SQLITE):
         everything = shared(data, workload)
-        if mine := [one for one in everything if one.pattern == PATTERN]:
-            return _answer(data, mine, everything)
+        if cases := [case for case in everything if case.pattern == PATTERN]:
+            return _answer(data, cases, everything)
     return None
 
 
-def _answer(data: Data, mine: Sequence[Shared], everything: Sequence[Shared]) -> Answer:
-    said = []
+def _answer(data: Data, shareds: Sequence[Shared], everything: Sequence[Shared]) -> Answer:
+    sentences = []
     for stage, opening in (
-        (BEFORE, f"While one of two groups reads a file in {mine[0].piece} pieces, at equal weights"),
-        _defragmented(data, mine),
+        (BEFORE, f"While one of two groups reads a file in {shareds[0].piece} pieces, at equal weights"),
+        _defragmented(data, shareds),
     ):
-        there = [one for one in mine if one.stage == stage and one.piece == mine[0].piece]
-        if parts := [f"{_under(one.scheduler)} {_loses(one, everything)}" for one in there]:
-            said.append(f"{opening}: {'; '.join(parts)}.")
-    cards = [_card(one, everything) for one in mine if one.stage == BEFORE and one.piece == mine[0].piece]
-    return Answer(said, _figure(mine, everything), cards[:4], CODES)
+        in_stage = [case for case in shareds if case.stage == stage and case.piece == shareds[0].piece]
+        if parts := [f"{_under(case.scheduler)} {_loses(case, everything)}" for case in in_stage]:
+            sentences.append(f"{opening}: {'; '.join(parts)}.")
+    cards = [_card(case, everything) for case in shareds if case.stage == BEFORE and case.piece == shareds[0].piece]
+    return Answer(sentences, _figure(shareds, everything), cards[:4], CODES)
 
 
-def _defragmented(data: Data, mine: Sequence[Shared]) -> tuple[str, str]:
+def _defragmented(data: Data, shareds: Sequence[Shared]) -> tuple[str, str]:
     """The stage that the study is about, and how it is called: only what is hot was defragmented, if that was tried."""
-    if not any(one.stage == HOT for one in mine):
+    if not any(case.stage == HOT for case in shareds):
         return AFTER, "After the file was defragmented"
-    share = moved_share(data, mine[0].piece)
+    share = moved_share(data, shareds[0].piece)
     cost = "" if share is None else f", which moved {share:.0%} of what the whole file takes"
     return HOT, f"After only what is read of it was defragmented{cost}"
 
@@ -75,33 +75,33 @@ def _under(scheduler: str) -> str:
     return "without a scheduler" if scheduler == "none" else f"under {scheduler_label(scheduler)}"
 
 
-def _loses(one: Shared, everything: Sequence[Shared]) -> str:
+def _loses(case: Shared, everything: Sequence[Shared]) -> str:
     """'its neighbour loses: it keeps 52% of its fair rate (50 to 55%)', nobody does, or why it is not known."""
-    found = victim(one, everything)
-    if found.why:
-        return f"who loses is not known ({found.why})"
-    if not found.victim:
+    verdict = victim(case, everything)
+    if verdict.why:
+        return f"who loses is not known ({verdict.why})"
+    if not verdict.victim:
         return f"nobody loses {MARGIN:.0%} or more"
-    return f"{IN_WORDS[one.workload][found.victim]} keeps {_kept(one, found.victim, everything)} of its fair rate"
+    return f"{IN_WORDS[case.workload][verdict.victim]} keeps {_kept(case, verdict.victim, everything)} of its fair rate"
 
 
-def _kept(one: Shared, group: str, everything: Sequence[Shared]) -> str:
-    fair = against_fair(one, group, everything)
+def _kept(case: Shared, group: str, everything: Sequence[Shared]) -> str:
+    fair = against_fair(case, group, everything)
     if fair is None or fair.value is None:
         return "not known"
     held = f" ({100 * fair.interval.low:.0f} to {100 * fair.interval.high:.0f}%)" if fair.interval else ""
     return f"{100 * fair.value:.0f}%{held}"
 
 
-def _card(one: Shared, everything: Sequence[Shared]) -> Card:
-    found = victim(one, everything)
-    size = "not known" if found.why else f"group {found.victim} loses" if found.victim else "nobody loses"
-    kept = joined([f"group {group} {_kept(one, group, everything)}" for group in one.shares])
+def _card(case: Shared, everything: Sequence[Shared]) -> Card:
+    verdict = victim(case, everything)
+    size = "not known" if verdict.why else f"group {verdict.victim} loses" if verdict.victim else "nobody loses"
+    kept = joined([f"group {group} {_kept(case, group, everything)}" for group in case.shares])
     return Card(
-        f"{scheduler_label(one.scheduler)}, {one.state}",
+        f"{scheduler_label(case.scheduler)}, {case.state}",
         size,
         f"Share of the fair rate (the rate alone times the weight's share): {kept}.",
-        chance=bool(found.why),
+        chance=bool(verdict.why),
     )
 
 
@@ -109,12 +109,14 @@ def _short(scheduler: str) -> str:
     return "none" if scheduler == "none" else scheduler_label(scheduler)
 
 
-def _figure(mine: Sequence[Shared], everything: Sequence[Shared]) -> Lines | None:
-    ordered = sorted(mine, key=lambda one: list(dict.fromkeys(each.scheduler for each in mine)).index(one.scheduler))
-    names = {float(place): f"{_short(one.scheduler)}\n{one.stage}" for place, one in enumerate(ordered)}
+def _figure(shareds: Sequence[Shared], everything: Sequence[Shared]) -> Lines | None:
+    ordered = sorted(
+        shareds, key=lambda case: list(dict.fromkeys(each.scheduler for each in shareds)).index(case.scheduler)
+    )
+    names = {float(place): f"{_short(case.scheduler)}\n{case.stage}" for place, case in enumerate(ordered)}
     series = []
     for group in GROUPS:
-        found = [(place, against_fair(one, group, everything)) for place, one in enumerate(ordered)]
+        factors = [(place, against_fair(case, group, everything)) for place, case in enumerate(ordered)]
         points = tuple(
             Point(
                 float(place),
@@ -124,11 +126,11 @@ def _figure(mine: Sequence[Shared], everything: Sequence[Shared]) -> Lines | Non
                 fair.n,
                 name=names[float(place)].replace("\n", " "),
             )
-            for place, fair in found
+            for place, fair in factors
             if fair and fair.value is not None
         )
-        series.append(Series(f"group {group}: {IN_WORDS[mine[0].workload][group]}", points, joined=False))
-    ends = [one for each in series for point in each.points for one in (point.low or point.y, point.high or point.y)]
+        series.append(Series(f"group {group}: {IN_WORDS[shareds[0].workload][group]}", points, joined=False))
+    ends = [end for each in series for point in each.points for end in (point.low or point.y, point.high or point.y)]
     if not ends:
         return None
     powers = range(math.floor(math.log2(min(1.0, *ends))), math.ceil(math.log2(max(1.0, *ends))) + 1)

@@ -46,15 +46,17 @@ def hot(data: Data) -> Section | None:
                 f"Pieces of {piece}: {round_size(done[HOT]['moved_bytes'])} were moved for what is hot, "
                 f"{round_size(done[AFTER]['moved_bytes'])} for the whole file: {share:.0%}."
             )
-        for scheduler in dict.fromkeys(one.scheduler for one in everything):
-            mine = {
-                (one.stage, one.pattern): one for one in everything if (one.scheduler, one.piece) == (scheduler, piece)
+        for scheduler in dict.fromkeys(case.scheduler for case in everything):
+            cases = {
+                (case.stage, case.pattern): case
+                for case in everything
+                if (case.scheduler, case.piece) == (scheduler, piece)
             }
-            found = {stage: [_gain(mine, stage, *which) for which in GAINS] for stage in (HOT, AFTER)}
-            for stage, of_stage in found.items():
+            by_stage = {stage: [_gain(cases, stage, *which) for which in GAINS] for stage in (HOT, AFTER)}
+            for stage, of_stage in by_stage.items():
                 if done[stage] and "unsupported" not in done[stage]:
                     table.append(_row(scheduler, piece, stage, done[stage], of_stage))
-            if (kept := _kept(found)) is not None:
+            if (kept := _kept(by_stage)) is not None:
                 words.append(
                     f"{scheduler_label(scheduler)}: the hot ranges alone gave {kept:.0%} of the whole file's gain."
                 )
@@ -72,15 +74,15 @@ def hot(data: Data) -> Section | None:
 def moved_share(data: Data, piece: str) -> float | None:
     """What was moved for what is hot in a file in pieces of a size, of what was for the whole file; None: not known."""
     notes = _notes(data)
-    found = (_share(_done(notes, piece_bytes)) for piece_bytes, _ in notes if round_size(piece_bytes) == piece)
-    return next(found, None)
+    moved = (_share(_done(notes, piece_bytes)) for piece_bytes, _ in notes if round_size(piece_bytes) == piece)
+    return next(moved, None)
 
 
 def _notes(data: Data) -> dict[tuple[int, str], dict[str, object]]:
     """(piece in bytes, stage) -> what the steps noted."""
     noted = data.frame.dropna(subset="notes").groupby("axes", sort=False)["notes"].first()
     levels = [(json.loads(str(axes)), json.loads(text)) for axes, text in noted.items()]
-    return {(axes["piece_bytes"], axes["stage"]): found for axes, found in levels}
+    return {(axes["piece_bytes"], axes["stage"]): state_notes for axes, state_notes in levels}
 
 
 def _done(notes: Mapping[tuple[int, str], Mapping[str, Any]], piece_bytes: int) -> dict[str, dict[str, Any]]:
@@ -108,14 +110,14 @@ def _row(scheduler: str, piece: str, stage: str, done: Mapping[str, Any], gains:
     ]
 
 
-def _gain(mine: Mapping[tuple[str, str], Shared], stage: str, pattern: str, group: str) -> Ratio | None:
-    now, before = mine.get((stage, pattern)), mine.get((BEFORE, pattern))
+def _gain(shareds: Mapping[tuple[str, str], Shared], stage: str, pattern: str, group: str) -> Ratio | None:
+    now, before = shareds.get((stage, pattern)), shareds.get((BEFORE, pattern))
     return ratio(now.bw_mib_s[group], before.bw_mib_s[group]) if now and before else None
 
 
-def _kept(found: Mapping[str, list[Ratio | None]]) -> float | None:
+def _kept(gains: Mapping[str, list[Ratio | None]]) -> float | None:
     """What share of the gain alone (the first of GAINS) the hot ranges gave; None where there was none to give."""
-    hot, whole = found[HOT][0], found[AFTER][0]
+    hot, whole = gains[HOT][0], gains[AFTER][0]
     if not hot or not whole or hot.value is None or whole.value is None or whole.direction <= 0:
         return None
     return (hot.value - 1) / (whole.value - 1)

@@ -27,26 +27,28 @@ NONE = "\u2013"
 
 def queries(data: Data) -> Section | None:
     """A table of query times, and a panel of them for each size of pieces with all schedulers in it."""
-    everything = [one for one in shared(data, SQLITE) if one.query_seconds]
+    everything = [case for case in shared(data, SQLITE) if case.query_seconds]
     if not everything:
         return None
     heads = ["scheduler", "state", "pattern", "query, s", "to alone", "to whole files", f"{CALLED[SQLITE]['1']}, MiB/s"]
-    table = [heads, *(_row(one, everything) for one in everything)]
-    pieces = list(dict.fromkeys(one.piece for one in everything))
+    table = [heads, *(_row(case, everything) for case in everything)]
+    pieces = list(dict.fromkeys(case.piece for case in everything))
     figures: list[Figure] = []
     for piece in pieces:
-        mine = [one for one in everything if one.piece == piece]
-        keys = list(dict.fromkeys((one.pattern, one.stage) for one in sorted(mine, key=_order)))
+        cases = [case for case in everything if case.piece == piece]
+        keys = list(dict.fromkeys((case.pattern, case.stage) for case in sorted(cases, key=_order)))
         places = {key: float(place) for place, key in enumerate(keys)}
-        schedulers = dict.fromkeys(one.scheduler for one in mine)
-        drawn = {name: points([one for one in mine if one.scheduler == name], places, _times) for name in schedulers}
+        schedulers = dict.fromkeys(case.scheduler for case in cases)
+        drawn = {
+            name: points([case for case in cases if case.scheduler == name], places, _times) for name in schedulers
+        }
         ticks = {place: pattern + PRIMES[stage] for (pattern, stage), place in places.items()}
-        top = max(max(one.query_seconds) for one in mine)
+        top = max(max(case.query_seconds) for case in cases)
         figures.append(
             Lines(
                 "Time of a query" + f", pieces of {piece}" * (len(pieces) > 1),
                 tuple(series(scheduler_label(name), rows, joined=False) for name, rows in drawn.items()),
-                Axis(axis_of_patterns(mine), ticks=ticks),
+                Axis(axis_of_patterns(cases), ticks=ticks),
                 Axis("one query, s", (0.0, 1.08 * top)),
             )
         )
@@ -60,30 +62,30 @@ def queries(data: Data) -> Section | None:
     return Section("The query beside random reads", text, figures, table=table)
 
 
-def _order(one: Shared) -> tuple[bool, str]:
-    return one.stage != BEFORE, one.pattern
+def _order(case: Shared) -> tuple[bool, str]:
+    return case.stage != BEFORE, case.pattern
 
 
-def _row(one: Shared, everything: list[Shared]) -> list[str]:
-    held = summarise(one.query_seconds).interval
+def _row(case: Shared, everything: list[Shared]) -> list[str]:
+    held = summarise(case.query_seconds).interval
     return [
-        scheduler_label(one.scheduler),
-        one.state,
-        one.pattern,
-        f"{median(one.query_seconds):.3g}" + (f" ({held.low:.3g} to {held.high:.3g})" if held else ""),
-        _against(one, ALONE[GROUPS[1]], everything),
-        _against(one, {"P4": "P2", "P5": "P3"}.get(one.pattern), everything),
-        f"{median(one.bw_mib_s['1']):.4g}" if "1" in one.bw_mib_s else NONE,
+        scheduler_label(case.scheduler),
+        case.state,
+        case.pattern,
+        f"{median(case.query_seconds):.3g}" + (f" ({held.low:.3g} to {held.high:.3g})" if held else ""),
+        _against(case, ALONE[GROUPS[1]], everything),
+        _against(case, {"P4": "P2", "P5": "P3"}.get(case.pattern), everything),
+        f"{median(case.bw_mib_s['1']):.4g}" if "1" in case.bw_mib_s else NONE,
     ]
 
 
-def _against(one: Shared, pattern: str | None, everything: list[Shared]) -> str:
+def _against(case: Shared, pattern: str | None, everything: list[Shared]) -> str:
     """The query's time over that in another pattern, which is the same before and after where all files are whole."""
     for other in everything:
-        if (other.scheduler, other.piece, other.pattern) == (one.scheduler, one.piece, pattern) and other is not one:
-            return interval_text(ratio(one.query_seconds, other.query_seconds))
+        if (other.scheduler, other.piece, other.pattern) == (case.scheduler, case.piece, pattern) and other is not case:
+            return interval_text(ratio(case.query_seconds, other.query_seconds))
     return NONE
 
 
-def _times(one: Shared) -> list[float]:
-    return one.query_seconds
+def _times(case: Shared) -> list[float]:
+    return case.query_seconds

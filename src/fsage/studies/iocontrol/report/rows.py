@@ -61,20 +61,20 @@ class Shared:
 
 def shared(data: Data, workload: str) -> list[Shared]:
     """All of one workload in the order of schedulers as they come, states as planned, patterns by name."""
-    mine = samples(data.frame)
-    mine = mine[mine["workload"] == workload]
-    if mine.empty:
+    valid_rows = samples(data.frame)
+    valid_rows = valid_rows[valid_rows["workload"] == workload]
+    if valid_rows.empty:
         return []
-    params = [json.loads(text) for text in mine["params"]]
-    odd = [key for key in params[0] if key not in OWN and len({str(one.get(key)) for one in params}) > 1]
-    axes = [json.loads(text) for text in mine["axes"]]
-    mine = mine.assign(
-        scheduler=[_scheduler(one, odd) for one in params],
-        pattern=[one["pattern"] for one in params],
-        charged=[_charged(one) for one in params],
-        piece=[round_size(one["piece_bytes"]) for one in axes],
-        stage=[one["stage"] for one in axes],
-        place=mine["state"].map({state: place for place, state in enumerate(data.planned)}),
+    params = [json.loads(text) for text in valid_rows["params"]]
+    odd = [key for key in params[0] if key not in OWN and len({str(param.get(key)) for param in params}) > 1]
+    axes = [json.loads(text) for text in valid_rows["axes"]]
+    valid_rows = valid_rows.assign(
+        scheduler=[_scheduler(param, odd) for param in params],
+        pattern=[param["pattern"] for param in params],
+        charged=[_charged(param) for param in params],
+        piece=[round_size(axis["piece_bytes"]) for axis in axes],
+        stage=[axis["stage"] for axis in axes],
+        place=valid_rows["state"].map({state: place for place, state in enumerate(data.planned)}),
     ).sort_values(["scheduler", "place", "pattern", "iteration"], kind="stable")
     return [
         Shared(
@@ -91,28 +91,28 @@ def shared(data: Data, workload: str) -> list[Shared]:
             _numbers(part, "query_seconds"),
             part["charged"].iloc[0],
         )
-        for (scheduler, state, pattern), part in mine.groupby(["scheduler", "state", "pattern"], sort=False)
+        for (scheduler, state, pattern), part in valid_rows.groupby(["scheduler", "state", "pattern"], sort=False)
     ]
 
 
-def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio | None:
+def against_fair(case: Shared, group: str, everything: Sequence[Shared]) -> Ratio | None:
     """A group's rate over its rate alone times its weight's share; None where it was not measured alone.
 
     Group 1 alone is P6 where it reads the file in pieces. Where it reads a whole one, it is what group 2 reads alone if
     that is the same reader; beside SQLite it is P6 with the file made whole. A whole file is the same before and after,
     so P1 is taken from the other stage where it was measured once.
     """
-    if group == "1" and PATTERNS[one.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file:
-        source, stages = "1", [one.stage]
-    elif group == "1" and one.workload == SQLITE:
+    if group == "1" and PATTERNS[case.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file:
+        source, stages = "1", [case.stage]
+    elif group == "1" and case.workload == SQLITE:
         source, stages = "1", [AFTER]
     else:
-        source, stages = "2", [one.stage, BEFORE, HOT, AFTER]
-    wanted = (one.scheduler, one.piece, ALONE[source])
+        source, stages = "2", [case.stage, BEFORE, HOT, AFTER]
+    wanted = (case.scheduler, case.piece, ALONE[source])
     alone = {other.stage: other for other in everything if (other.scheduler, other.piece, other.pattern) == wanted}
     for stage in stages:
         if stage in alone:
-            return ratio(one.bw_mib_s[group], [rate * one.shares[group] for rate in alone[stage].bw_mib_s[source]])
+            return ratio(case.bw_mib_s[group], [rate * case.shares[group] for rate in alone[stage].bw_mib_s[source]])
     return None
 
 
@@ -123,46 +123,46 @@ class Verdict(NamedTuple):
     why: str = ""
 
 
-def victim(one: Shared, everything: Sequence[Shared]) -> Verdict:
+def victim(case: Shared, everything: Sequence[Shared]) -> Verdict:
     """The group furthest below its fair rate; none; or why it is not known.
 
     A victim's interval excludes the fair rate, and its median loss is MARGIN or more. That there is none is said only
     where it is shown: no group's interval holds a loss of MARGIN or more (Schuirmann's one-sided test against the
     margin, by the interval's own level; J. Pharmacokinetics and Biopharmaceutics 15, 1987). All else is not known.
     """
-    known: dict[str, Ratio] = {}
-    for group in one.shares:
-        found = against_fair(one, group, everything)
-        if found is None or found.value is None:
+    ratios: dict[str, Ratio] = {}
+    for group in case.shares:
+        factor = against_fair(case, group, everything)
+        if factor is None or factor.value is None:
             return Verdict(why="a group was not measured alone")
-        known[group] = found
+        ratios[group] = factor
     lost = {
-        group: found.value or 0.0
-        for group, found in known.items()
-        if found.interval and found.direction < 0 and (found.value or 0.0) < 1 - MARGIN
+        group: factor.value or 0.0
+        for group, factor in ratios.items()
+        if factor.interval and factor.direction < 0 and (factor.value or 0.0) < 1 - MARGIN
     }
     if lost:
         return Verdict(min(lost, key=lambda group: lost[group]))
-    for group, found in known.items():
-        if found.interval is None:
-            return Verdict(why=found.why or "no interval")
-        if found.interval.low < 1 - MARGIN:
-            return Verdict(why=f"{CALLED[one.workload][group]} {interval_text(found)} of fair")
+    for group, factor in ratios.items():
+        if factor.interval is None:
+            return Verdict(why=factor.why or "no interval")
+        if factor.interval.low < 1 - MARGIN:
+            return Verdict(why=f"{CALLED[case.workload][group]} {interval_text(factor)} of fair")
     return Verdict()
 
 
 def points(
-    mine: Sequence[Shared], places: dict[tuple[str, str], float], samples_of: Callable[[Shared], list[float]]
+    cases: Sequence[Shared], places: dict[tuple[str, str], float], samples_of: Callable[[Shared], list[float]]
 ) -> pd.DataFrame:
     """What a figure draws of samples: a row for each that has some, `places` by pattern and stage."""
     rows = []
-    for one in mine:
-        if values := samples_of(one):
+    for case in cases:
+        if values := samples_of(case):
             held = summarise(values).interval
             rows.append(
                 {
-                    "x": places[one.pattern, one.stage],
-                    "state": f"{one.pattern} {one.stage}",
+                    "x": places[case.pattern, case.stage],
+                    "state": f"{case.pattern} {case.stage}",
                     "median": median(values),
                     "low": held.low if held else float("nan"),
                     "high": held.high if held else float("nan"),

@@ -37,12 +37,12 @@ def sharing(data: Data, workload: str) -> Section | None:
     everything = shared(data, workload)
     if not everything:
         return None
-    pieces = list(dict.fromkeys(one.piece for one in everything))
+    pieces = list(dict.fromkeys(case.piece for case in everything))
     figures: list[Figure] = []
-    for scheduler, piece in dict.fromkeys((one.scheduler, one.piece) for one in everything):
-        mine = [one for one in everything if (one.scheduler, one.piece) == (scheduler, piece)]
-        places = {(one.pattern, one.stage): float(place) for place, one in enumerate(mine)}
-        drawn = {group: points(mine, places, partial(_rates, group)) for group in GROUPS}
+    for scheduler, piece in dict.fromkeys((case.scheduler, case.piece) for case in everything):
+        cases = [case for case in everything if (case.scheduler, case.piece) == (scheduler, piece)]
+        places = {(case.pattern, case.stage): float(place) for place, case in enumerate(cases)}
+        drawn = {group: points(cases, places, partial(_rates, group)) for group in GROUPS}
         who = "SQLite and fio" if workload == SQLITE else "both groups"
         title = f"Bandwidth of {who}, {scheduler_label(scheduler)}"
         ticks = {place: pattern + PRIMES[stage] for (pattern, stage), place in places.items()}
@@ -50,9 +50,9 @@ def sharing(data: Data, workload: str) -> Section | None:
             Lines(
                 f"{title}, pieces of {piece}" if len(pieces) > 1 else title,
                 tuple(series(CALLED[workload][group], rows, joined=False) for group, rows in drawn.items()),
-                Axis(axis_of_patterns(mine), ticks=ticks),
+                Axis(axis_of_patterns(cases), ticks=ticks),
                 Axis("read bandwidth, MiB/s", limits(pd.concat(drawn.values()))),
-                note=mine[0].charged,
+                note=cases[0].charged,
             )
         )
     two = CALLED[workload]
@@ -65,15 +65,15 @@ def sharing(data: Data, workload: str) -> Section | None:
     return Section("What each group reads" + " beside SQLite" * (workload == SQLITE), text, figures)
 
 
-def axis_of_patterns(mine: list[Shared]) -> str:
+def axis_of_patterns(cases: list[Shared]) -> str:
     """What an axis of patterns says of itself, and of the stages that are marked in it."""
-    stages = dict.fromkeys(one.stage for one in mine)
+    stages = dict.fromkeys(case.stage for case in cases)
     marked = ", ".join(f"{PRIMES[stage]}: {WORDS[stage]}" for stage in stages if PRIMES[stage])
     return f"pattern ({marked})" if marked else "pattern"
 
 
-def _rates(group: str, one: Shared) -> list[float]:
-    return one.bw_mib_s.get(group, [])
+def _rates(group: str, case: Shared) -> list[float]:
+    return case.bw_mib_s.get(group, [])
 
 
 NONE = "\u2013"
@@ -86,7 +86,7 @@ def fair(data: Data, workload: str) -> Section | None:
     if not pairs:
         return None
     heads = ["scheduler", "state", "pattern", "MiB/s", "I/Os", "KiB each", "ratio", "CoV of it"]
-    table = [[*heads, *(f"group {group} to fair" for group in GROUPS)], *(_row(one, everything) for one in pairs)]
+    table = [[*heads, *(f"group {group} to fair" for group in GROUPS)], *(_row(pair, everything) for pair in pairs)]
     called = " and ".join(CALLED[workload].values())
     text = (
         f"Medians of {called}, in that order; I/Os are those that the kernel counted in a sample. The ratio is "

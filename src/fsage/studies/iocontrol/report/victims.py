@@ -40,18 +40,24 @@ NONE = "\u2013"
 def victims(data: Data, workload: str) -> Section | None:
     """A table: for each scheduler and state the victim in the patterns in which group 1 reads the pieces."""
     everything = shared(data, workload)
-    pairs = [one for one in everything if len(one.shares) == len(GROUPS)]
-    in_pieces = [one for one in pairs if PATTERNS[one.pattern]["1"].file == FRAGMENTED]
+    pairs = [case for case in everything if len(case.shares) == len(GROUPS)]
+    in_pieces = [pair for pair in pairs if PATTERNS[pair.pattern]["1"].file == FRAGMENTED]
     if not in_pieces:
         return None
-    patterns = sorted({one.pattern for one in in_pieces})
+    patterns = sorted({in_piece.pattern for in_piece in in_pieces})
     table = [["scheduler", "stage", "state", *(f"victim in {pattern}" for pattern in patterns), "published"]]
-    for scheduler, state, stage in dict.fromkeys((one.scheduler, one.state, one.stage) for one in in_pieces):
-        mine = {one.pattern: one for one in in_pieces if (one.scheduler, one.state) == (scheduler, state)}
-        said = [_said(mine.get(pattern), everything, workload) for pattern in patterns]
-        found = [victim(one, everything) for pattern in patterns if (one := mine.get(pattern))]
+    for scheduler, state, stage in dict.fromkeys(
+        (in_piece.scheduler, in_piece.state, in_piece.stage) for in_piece in in_pieces
+    ):
+        by_pattern = {
+            in_piece.pattern: in_piece
+            for in_piece in in_pieces
+            if (in_piece.scheduler, in_piece.state) == (scheduler, state)
+        }
+        sentences = [_said(by_pattern.get(pattern), everything, workload) for pattern in patterns]
+        verdicts = [victim(case, everything) for pattern in patterns if (case := by_pattern.get(pattern))]
         label = scheduler_label(scheduler)
-        table.append([label, STAGES[stage], state, *said, _beside_published(scheduler, stage, workload, found)])
+        table.append([label, STAGES[stage], state, *sentences, _beside_published(scheduler, stage, workload, verdicts)])
     text = (
         "The fair rate is the group's rate alone under the same scheduler, times its weight's share. The victim is "
         f"the group furthest below it. Its interval excludes the fair rate, and its median loss is {MARGIN:.0%} or "
@@ -64,14 +70,14 @@ def victims(data: Data, workload: str) -> Section | None:
     return Section(title, text, [], warnings=_unsupported(data, workload), table=table)
 
 
-def _said(one: Shared | None, everything: Sequence[Shared], workload: str) -> str:
+def _said(case: Shared | None, everything: Sequence[Shared], workload: str) -> str:
     """E.g. 'group 2, 0.48x (0.45 to 0.52) of fair', 'none', 'none (group 2 0.98x of fair)'."""
-    if one is None:
+    if case is None:
         return NONE
-    verdict = victim(one, everything)
+    verdict = victim(case, everything)
     if verdict.why:
         return f"not known: {verdict.why}"
-    fair = {group: against_fair(one, group, everything) for group in one.shares}
+    fair = {group: against_fair(case, group, everything) for group in case.shares}
     if verdict.victim:
         return f"{CALLED[workload][verdict.victim]}, {interval_text(fair[verdict.victim])} of fair"
     slight = [
@@ -82,24 +88,30 @@ def _said(one: Shared | None, everything: Sequence[Shared], workload: str) -> st
     return f"none ({' and '.join(slight)} of fair)" if slight else "none"
 
 
-def _beside_published(scheduler: str, stage: str, workload: str, found: Sequence[Verdict]) -> str:
+def _beside_published(scheduler: str, stage: str, workload: str, verdicts: Sequence[Verdict]) -> str:
     """What was published, and whether what was found (of what is known) differs from it."""
     before = PUBLISHED.get(scheduler.partition(" ")[0])
     if before is None:
         return CONTROL
-    expected, said = (before, VICTIMS[workload][before]) if stage == BEFORE else (None, RESTORED)
-    return f"{said}; differs" if any(one.victim != expected for one in found if not one.why) else said
+    expected, published = (before, VICTIMS[workload][before]) if stage == BEFORE else (None, RESTORED)
+    return (
+        f"{published}; differs"
+        if any(verdict.victim != expected for verdict in verdicts if not verdict.why)
+        else published
+    )
 
 
 def _unsupported(data: Data, workload: str) -> list[str]:
     """A sentence for each scheduler that this machine has not."""
-    mine = data.frame[data.frame["workload"] == workload]
-    rows = mine[mine["status"] == "unsupported"]
-    measured = {json.loads(params)["scheduler"] for params in mine.loc[mine["status"] == "valid", "params"]}
-    found = {json.loads(params)["scheduler"]: why for params, why in zip(rows["params"], rows["why"], strict=True)}
+    of_workload = data.frame[data.frame["workload"] == workload]
+    rows = of_workload[of_workload["status"] == "unsupported"]
+    measured = {
+        json.loads(params)["scheduler"] for params in of_workload.loc[of_workload["status"] == "valid", "params"]
+    }
+    reasons = {json.loads(params)["scheduler"]: why for params, why in zip(rows["params"], rows["why"], strict=True)}
     return [
         f"{scheduler_label(name)} was not measured: {why}. "
         f"Published victim: {VICTIMS[workload].get(PUBLISHED.get(name, ''), 'none')}."
-        for name, why in found.items()
+        for name, why in reasons.items()
         if name not in measured
     ]

@@ -89,18 +89,18 @@ def read(observation: JsonView) -> Outcome:
 
 
 def _judge(noted: JsonView, params: Params, phase: PhaseResult) -> shared.Metrics:
-    found = weighted.found(params, phase)
+    groups = weighted.found(params, phase)
     metrics: shared.Metrics = {"share_seconds": phase["shared_s"]}
     spent = phase["shared_s"]
-    if DATABASE in found:
+    if DATABASE in groups:
         queries = phase["queries"]
         for key in ("rows", "sum", "length"):
-            odd = next((one[key] for one in queries if one[key] != noted[key]), None)
+            odd = next((query[key] for query in queries if query[key] != noted[key]), None)
             if odd is not None:
                 raise BadOutput(f"a query answered {odd} as {key}; the database was made with {noted[key]}")
         if not queries:
             raise BadOutput("the database answered no query")
-        spent = sum(one["seconds"] for one in queries)
+        spent = sum(query["seconds"] for query in queries)
         metrics |= {
             "queries": len(queries),
             "query_seconds": spent / len(queries),
@@ -108,13 +108,13 @@ def _judge(noted: JsonView, params: Params, phase: PhaseResult) -> shared.Metric
             "query_checksum": noted["sum"],
         }
         least = noted["bytes"] * len(queries)
-        if found[DATABASE]["read_bytes"] < least:
+        if groups[DATABASE]["read_bytes"] < least:
             raise BadOutput(
-                f"{len(queries)} queries read {found[DATABASE]['read_bytes']} bytes from the device, less than the "
+                f"{len(queries)} queries read {groups[DATABASE]['read_bytes']} bytes from the device, less than the "
                 f"database's {least}: it was not cold"
             )
-    for name, one in found.items():
-        metrics |= weighted.metrics(name, one, spent if name == DATABASE else phase["shared_s"])
-    if len(found) == 2:
+    for name, group in groups.items():
+        metrics |= weighted.metrics(name, group, spent if name == DATABASE else phase["shared_s"])
+    if len(groups) == 2:
         metrics["bw_ratio"] = metrics["group1_bw_mib_s"] / metrics[f"group{DATABASE}_bw_mib_s"]
     return metrics

@@ -64,12 +64,12 @@ def read(observation: Mapping[str, object]) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    found = weighted.found(params, phase)
+    groups = weighted.found(params, phase)
     metrics: shared.Metrics = {"share_seconds": phase["shared_s"]}
-    for name, one in found.items():
-        metrics |= weighted.metrics(name, one, phase["shared_s"])
-    if len(found) == 2:
-        metrics["bw_ratio"] = found["1"]["read_bytes"] / found["2"]["read_bytes"]
+    for name, group in groups.items():
+        metrics |= weighted.metrics(name, group, phase["shared_s"])
+    if len(groups) == 2:
+        metrics["bw_ratio"] = groups["1"]["read_bytes"] / groups["2"]["read_bytes"]
     return metrics
 
 

@@ -110,8 +110,10 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     ]
     phases: list[Phase] = []
     for name in PHASES:
-        one = replace(requested, phase=name, distribution=params.distribution if name in MEASURED else "synchronous")
-        task = json.dumps(typed.to_json(one), sort_keys=True)
+        assignment = replace(
+            requested, phase=name, distribution=params.distribution if name in MEASURED else "synchronous"
+        )
+        task = json.dumps(typed.to_json(assignment), sort_keys=True)
         phase: Phase = {"name": name, "argv": argv, "files": {TASK: task}, "reads": name in MEASURED}
         if len(hosts) > 1:
             phase["jobs"] = {host: f"{number * tasks_here}\n" for number, host in enumerate(hosts)}
@@ -164,15 +166,15 @@ def read(observation: Mapping[str, object]) -> Outcome:
     made: dict[str, netflow.Result] = {}
 
     def judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-        found, requested = _result(phase), json.loads(phase["files"][TASK])
+        result, requested = _result(phase), json.loads(phase["files"][TASK])
         for what in ("phase", "distribution", "tasks"):
-            _compare(what, getattr(found, what), requested[what], "as requested")
+            _compare(what, getattr(result, what), requested[what], "as requested")
         if phase["name"] == "generate":
-            made["file"] = found
-            _compare("bytes", found.bytes, layout[-1].end_bytes, "the layout's")
-            striped.check_objects(phase, striped.objects([Segment(*one) for one in requested["segments"]]))
+            made["file"] = result
+            _compare("bytes", result.bytes, layout[-1].end_bytes, "the layout's")
+            striped.check_objects(phase, striped.objects([Segment(*segment) for segment in requested["segments"]]))
             return {}
-        return _metrics(phase["name"], found, made["file"])
+        return _metrics(phase["name"], result, made["file"])
 
     return shared.judge(observation, Params, lambda params: PHASES, judge)
 
@@ -186,10 +188,10 @@ def _at_work(params: Params, claim: Claim) -> Claim:
 def _result(phase: PhaseResult) -> netflow.Result:
     """What all hosts did in a phase, by the launcher's clock."""
 
-    def of_host(name: str, one: JsonView) -> netflow.Result:
-        found = netflow.parse(one["stdout"], one["stderr"], one["rc"])
-        began = shared.began_here(phase, name, found.began, found.seconds)
-        return found.model_copy(update={"began": began})
+    def of_host(name: str, answer: JsonView) -> netflow.Result:
+        result = netflow.parse(answer["stdout"], answer["stderr"], answer["rc"])
+        began = shared.began_here(phase, name, result.began, result.seconds)
+        return result.model_copy(update={"began": began})
 
     if "jobs" not in phase:
         return netflow.parse(phase["stdout"], phase["stderr"], phase["rc"])
@@ -203,7 +205,7 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
         ("block_size", params.block_size, PAGE_BYTES, "a page"),
         ("transfer_size", params.transfer_size, params.block_size, whole),
         ("segment_size", params.segment_size, params.transfer_size, "the transfer_size"),
-        *(("block_size", one.stripe_bytes, params.block_size, f"{whole}, in a stripe") for one in segments),
+        *(("block_size", segment.stripe_bytes, params.block_size, f"{whole}, in a stripe") for segment in segments),
     ]
     for key, size, part, what in nested:
         if size % part:
@@ -224,21 +226,21 @@ def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
     return transfer_s + device.KINDS[model["kind"]].reach_s(model, span_bytes)
 
 
-def _metrics(name: str, found: netflow.Result, made: netflow.Result) -> shared.Metrics:
+def _metrics(name: str, result: netflow.Result, made: netflow.Result) -> shared.Metrics:
     if name == "index":
-        _compare("bytes", found.bytes, made.bytes, "as generated")
+        _compare("bytes", result.bytes, made.bytes, "as generated")
     wanted = (made.records, made.checksum) if name == "index" else (made.read_records, made.read_checksum)
-    _compare("records", found.records, wanted[0], "as generated")
-    _compare("checksum", found.checksum, wanted[1], "as generated")
+    _compare("records", result.records, wanted[0], "as generated")
+    _compare("checksum", result.checksum, wanted[1], "as generated")
     return {
-        f"{name}_bw_mib_s": found.bytes / MIB / found.seconds,
-        f"{name}_seconds": found.seconds,
-        f"{name}_bytes": found.bytes,
-        f"{name}_records": found.records,
-        f"{name}_checksum": found.checksum,
+        f"{name}_bw_mib_s": result.bytes / MIB / result.seconds,
+        f"{name}_seconds": result.seconds,
+        f"{name}_bytes": result.bytes,
+        f"{name}_records": result.records,
+        f"{name}_checksum": result.checksum,
     }
 
 
-def _compare(what: str, found: object, wanted: object, how: str) -> None:
-    if found != wanted:
-        raise BadOutput(f"{what} {found} is not {wanted}, {how}")
+def _compare(what: str, value: object, wanted: object, how: str) -> None:
+    if value != wanted:
+        raise BadOutput(f"{what} {value} is not {wanted}, {how}")

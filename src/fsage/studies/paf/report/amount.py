@@ -29,8 +29,8 @@ def several(rows: pd.DataFrame) -> bool:
 
 def share(params: str) -> float | None:
     """`amount_percent` of a cell's parameters, as they stand in the table."""
-    known: Any = json.loads(params).get("amount_percent")
-    return None if known is None else float(known)
+    percent: Any = json.loads(params).get("amount_percent")
+    return None if percent is None else float(percent)
 
 
 def amount(data: Data) -> Section | None:
@@ -53,19 +53,31 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
     """Sentences and figure of the answer: what each share of the target shows of the first pair that is compared."""
     rows = at_largest_transfer(data.frame)
     shares = {label: share(text) for text, label in params_labels(rows["params"]).items()}
-    compared = [one for one in comparisons(data.frame, study) if one.ratio.value is not None]
+    compared = [comparison for comparison in comparisons(data.frame, study) if comparison.ratio.value is not None]
     section = amount(data)
     if not compared or section is None:
         return {}
-    mine = [one for one in compared if (one.state, one.against) == (compared[0].state, compared[0].against)]
+    of_pair = [
+        comparison
+        for comparison in compared
+        if (comparison.state, comparison.against) == (compared[0].state, compared[0].against)
+    ]
     rates = []
-    for measure in dict.fromkeys(one.measure for one in mine):
-        reached = [f"{ratio_text(one.ratio.value or 0)}x" for one in mine if one.measure == measure]
+    for measure in dict.fromkeys(comparison.measure for comparison in of_pair):
+        reached = [
+            f"{ratio_text(comparison.ratio.value or 0)}x" for comparison in of_pair if comparison.measure == measure
+        ]
         rates.append(f"{doing(measure)} reaches {joined(reached)}")
-    measured = joined([f"{shares[one]:g}%" for one in dict.fromkeys(one.params for one in mine)])
-    state, against = named(mine[0].state).where, named(mine[0].against).where
-    sure = [f"{doing(one.measure)} with {shares[one.params]:g}%" for one in mine if finding_of(one).sure]
-    beyond = "all of them" if len(sure) == len(mine) else joined(sure) or "none of them"
+    measured = joined(
+        [f"{shares[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
+    )
+    state, against = named(of_pair[0].state).where, named(of_pair[0].against).where
+    sure = [
+        f"{doing(comparison.measure)} with {shares[comparison.params]:g}%"
+        for comparison in of_pair
+        if finding_of(comparison).sure
+    ]
+    beyond = "all of them" if len(sure) == len(of_pair) else joined(sure) or "none of them"
     return {
         "sentences": [
             f"With {measured} of the target measured, {state} {joined(rates)} of what it reaches {against}.",
@@ -77,9 +89,9 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
 
 def _both(figures: Sequence[Figure]) -> Lines:
     """Of each rate the first state, in one figure."""
-    lines = [one for one in figures if isinstance(one, Lines)]
-    found = tuple(replace(one.series[0], label=one.title.split()[0].lower()) for one in lines)
-    return replace(lines[0], title="What is left, by the share that is measured", series=found)
+    lines = [figure for figure in figures if isinstance(figure, Lines)]
+    both_lines = tuple(replace(line.series[0], label=line.title.split()[0].lower()) for line in lines)
+    return replace(lines[0], title="What is left, by the share that is measured", series=both_lines)
 
 
 def _figure(name: str, part: pd.DataFrame, rows: pd.DataFrame) -> Lines:

@@ -29,12 +29,12 @@ def answer(data: Data, study: Study) -> Answer:
     measuring other shares of the target shows.
     """
     named = partial(decoded, _equally_full(data, study))
-    found = by_comparisons(data, study, named, CODES)
+    by_state = by_comparisons(data, study, named, CODES)
     if (planted := planted_told(data)) is not None:
-        return replace(found, sentences=planted[0], figure=planted[1])
+        return replace(by_state, sentences=planted[0], figure=planted[1])
     if (sizes := sizes_told(data)) is not None:
-        return replace(found, sentences=[sizes, *found.sentences][:SENTENCES], figure=largest(data))
-    return replace(found, **told(data, study, named)) if several(data.table) else found
+        return replace(by_state, sentences=[sizes, *by_state.sentences][:SENTENCES], figure=largest(data))
+    return replace(by_state, **told(data, study, named)) if several(data.table) else by_state
 
 
 def decoded(equally_full: frozenset[str], state: str) -> Named:
@@ -42,10 +42,10 @@ def decoded(equally_full: frozenset[str], state: str) -> Named:
 
     An unfragmented state that a fragmented one is compared with is named by that, where both are equally full.
     """
-    found = axes_of(state)
-    if found is None:
+    axes = axes_of(state)
+    if axes is None:
         return plain(state)
-    capacity, deleted = found
+    capacity, deleted = axes
     if state in equally_full:
         return Named("on an equally full file system without holes", f"{capacity:g}% full, no holes")
     if not deleted:
@@ -57,10 +57,10 @@ def decoded(equally_full: frozenset[str], state: str) -> Named:
 def _equally_full(data: Data, study: Study) -> frozenset[str]:
     """Unfragmented states that a fragmented one of (about) the same real fullness is compared with."""
     rows = at_largest_transfer(data.frame)
-    found = set()
+    pairs = set()
     for pair in study.headline:
         axes = axes_of(pair.state), axes_of(pair.against)
         full = [of_state(rows, name)["real_fullness_percent"].median() for name in (pair.state, pair.against)]
         if axes[0] and axes[1] and axes[0][1] and not axes[1][1] and abs(full[0] - full[1]) < EQUAL_WITHIN_POINTS:
-            found.add(pair.against)
-    return frozenset(found)
+            pairs.add(pair.against)
+    return frozenset(pairs)

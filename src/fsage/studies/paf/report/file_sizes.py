@@ -49,8 +49,8 @@ def file_sizes(data: Data) -> Section | None:
 
 def sizes_told(data: Data) -> str | None:
     """A sentence: the largest transfers into holes of our files against holes of the others', state by state."""
-    here, there = (_at_largest(rows) for rows in (data.table, data.comparison))
-    both = here.merge(there, on=["measure", *STATE], suffixes=("", "_there"))
+    here, there_rows = (_at_largest(rows) for rows in (data.table, data.comparison))
+    both = here.merge(there_rows, on=["measure", *STATE], suffixes=("", "_there"))
     both = both[both["fragmentation_percent"] > 0]
     if both.empty or both["file_size_bytes"].nunique() != 1 or both["file_size_bytes_there"].nunique() != 1:
         return None
@@ -58,8 +58,8 @@ def sizes_told(data: Data) -> str | None:
     parts: list[str] = []
     for measure, rows in both.groupby("measure", sort=False):
         ratios = (rows["median"] / rows["median_there"]).tolist()
-        found = Finding(_over_states(ratios), tested=False)
-        parts.append(found.said(doing(str(measure)), "" if parts else f"where they are of {other} files"))
+        finding = Finding(_over_states(ratios), tested=False)
+        parts.append(finding.said(doing(str(measure)), "" if parts else f"where they are of {other} files"))
     transfer = round_size(both["transfer_size_bytes"].iloc[0])
     states = len(both[STATE].drop_duplicates())
     return f"Over {states} states, {transfer} at a time, where holes are of {size} files {joined(parts)}."
@@ -67,8 +67,8 @@ def sizes_told(data: Data) -> str | None:
 
 def largest(data: Data) -> Figure | None:
     """The figure of the largest transfers."""
-    found = file_sizes(data)
-    return found.figures[-1] if found and found.figures else None
+    section = file_sizes(data)
+    return section.figures[-1] if section and section.figures else None
 
 
 def _at_largest(rows: pd.DataFrame) -> pd.DataFrame:

@@ -30,9 +30,9 @@ def filler(data: Data) -> Section | None:
         return None
     laid = [json.loads(axes) for axes in rows["axes"]]
     rows = rows.assign(
-        x=[math.log2(one["request_size_bytes"]) for one in laid],
-        request=[one["request_size_bytes"] for one in laid],
-        way=[f"{NAMES[one['filler']]}, {one['files_at_once']} at once" for one in laid],
+        x=[math.log2(note["request_size_bytes"]) for note in laid],
+        request=[note["request_size_bytes"] for note in laid],
+        way=[f"{NAMES[note['filler']]}, {note['files_at_once']} at once" for note in laid],
     )
     text = (
         "Each fragmented state over the unfragmented one that is equally full and whose filler was laid alike: below 1 "
@@ -59,9 +59,9 @@ def _table(rows: pd.DataFrame, frame: pd.DataFrame) -> list[list[str]]:
     extents = frame.groupby("state")[["measured_extents", "filler_extents", "filler_files"]].median()
     table = [["filler", "request", "extents a file", "measured, fragmented", "measured, equally full"]]
     for row in rows.drop_duplicates("state").sort_values(["way", "request"]).itertuples():
-        here, there = extents.loc[row.state], extents.loc[row.clean]
-        each = there["filler_extents"] / there["filler_files"]
-        measured = [_count(one["measured_extents"]) for one in (here, there)]
+        here, reference = extents.loc[row.state], extents.loc[row.clean]
+        each = reference["filler_extents"] / reference["filler_files"]
+        measured = [_count(counts["measured_extents"]) for counts in (here, reference)]
         table.append([row.way, round_size(row.request), f"{each:.1f}", *measured])
     return table
 

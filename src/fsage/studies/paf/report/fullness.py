@@ -100,10 +100,10 @@ def _over_fullness(rows: pd.DataFrame, whole: pd.DataFrame, broken: pd.DataFrame
 
 
 def _factor_plane(title: str, equal: pd.DataFrame) -> Plane:
-    found = tuple(
+    drawn_places = tuple(
         Place(row.x, row.y, row.median, row.n, *_ends(row), says=_says(row)) for row in places(equal).itertuples()
     )
-    return Plane(title, found, Axis(CAPACITY), Axis(FRAGMENTATION), empty="none", factor=True)
+    return Plane(title, drawn_places, Axis(CAPACITY), Axis(FRAGMENTATION), empty="none", factor=True)
 
 
 def _ends(row: Any) -> tuple[float | None, float | None]:

@@ -35,14 +35,16 @@ def loss(data: Data) -> Section | None:
     aged = _aged(rows)
     figures: list[Figure] = []
     for name, _, part in by_measure(rows):
-        if len(mine := whole[whole["measure"].isin(part["measure"])]):
-            drawn = lines(mine, "capacity_percent", params_labels(mine["params"]), "params")
+        if len(drawn_rows := whole[whole["measure"].isin(part["measure"])]):
+            drawn = lines(drawn_rows, "capacity_percent", params_labels(drawn_rows["params"]), "params")
             title = f"Loss of {name}s over capacity"
-            figures.append(_figure(title, drawn, Axis(CAPACITY, ticks=levels(mine, "capacity_percent")), whole))
-        mine = aged[aged["measure"].isin(part["measure"]) & aged["x"].notna()]
-        if mine["x"].nunique() > 1:
-            drawn = lines(mine, "x", {state: state.split("@")[0] for state in mine["state"].unique()}, "state")
-            ticks = {math.log2(size): round_size(size) for size in sorted(mine["transfer_size_bytes"].unique())}
+            figures.append(_figure(title, drawn, Axis(CAPACITY, ticks=levels(drawn_rows, "capacity_percent")), whole))
+        drawn_rows = aged[aged["measure"].isin(part["measure"]) & aged["x"].notna()]
+        if drawn_rows["x"].nunique() > 1:
+            drawn = lines(
+                drawn_rows, "x", {state: state.split("@")[0] for state in drawn_rows["state"].unique()}, "state"
+            )
+            ticks = {math.log2(size): round_size(size) for size in sorted(drawn_rows["transfer_size_bytes"].unique())}
             title = f"Loss of {name}s over transfer size"
             figures.append(_figure(title, drawn, Axis("transfer size", ticks=ticks), aged))
     if not figures:
@@ -59,11 +61,11 @@ def loss(data: Data) -> Section | None:
 def _losses(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that have a ratio to the clean state; median, low and high are the loss in percent."""
     rows = compared(rows, "loss_percent")
-    held = [one.interval for one in rows["to_clean"]]
+    held = [row.interval for row in rows["to_clean"]]
     return rows.assign(
-        median=[one.loss_percent for one in rows["to_clean"]],
-        low=[100 * (1 - one.high) if one else float("nan") for one in held],
-        high=[100 * (1 - one.low) if one else float("nan") for one in held],
+        median=[row.loss_percent for row in rows["to_clean"]],
+        low=[100 * (1 - interval.high) if interval else float("nan") for interval in held],
+        high=[100 * (1 - interval.low) if interval else float("nan") for interval in held],
         samples=[[] for _ in held],
         x=rows["transfer_size_bytes"].astype("float64").map(math.log2, na_action="ignore"),
     )

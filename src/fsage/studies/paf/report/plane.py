@@ -28,10 +28,10 @@ def plane(data: Data) -> Section | None:
     planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(name))], columns=["x", "y"])
     figures: list[Figure] = []
     for name, unit, part in by_measure(rows):
-        there = set(zip(part["x"], part["y"], strict=True))
-        guessed = predicted(data.frame, part["measure"].iloc[0], unit, there)
-        there |= {(one.x, one.y) for one in guessed}
-        gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in there]
+        drawn = set(zip(part["x"], part["y"], strict=True))
+        guessed = predicted(data.frame, part["measure"].iloc[0], unit, drawn)
+        drawn |= {(guess.x, guess.y) for guess in guessed}
+        gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in drawn]
         figures.append(
             Plane(
                 f"{name.capitalize()} bandwidth in {unit}, {transfers(rows)} transfers",
@@ -50,21 +50,21 @@ def plane(data: Data) -> Section | None:
     return Section("The whole plane", text, figures, wide=True)
 
 
-def predicted(frame: pd.DataFrame, measure: str, unit: str, there: set[tuple[float, float]]) -> tuple[Place, ...]:
+def predicted(frame: pd.DataFrame, measure: str, unit: str, drawn: set[tuple[float, float]]) -> tuple[Place, ...]:
     """Predictions of a run within a budget for places that it did not measure, at the largest transfer."""
     column = f"{measure}_predicted"
     if column not in frame:
         return ()
     rows = largest_transfer(frame[frame["kind"] == "planned"])
     rows = rows[(rows["status"] == "skipped") & rows[column].notna()]
-    found = {}
+    by_place = {}
     for row in rows.to_dict("records"):
         x, y, value = row["capacity_percent"], row["fragmentation_percent"], row[column]
         low, high = row[f"{column}_low"], row[f"{column}_high"]
         says = f"{row['state']}: predicted {value:.4g} {unit}, {low:.4g} to {high:.4g} at 95%, not measured"
-        if (x, y) not in there:
-            found[x, y] = Place(x, y, value, 0, low, high, says=says)
-    return tuple(found.values())
+        if (x, y) not in drawn:
+            by_place[x, y] = Place(x, y, value, 0, low, high, says=says)
+    return tuple(by_place.values())
 
 
 def places(rows: pd.DataFrame) -> pd.DataFrame:

@@ -19,13 +19,13 @@ def position(data: Data) -> Section | None:
     rows = _with_position(largest_transfer(main_rows(data)), data.frame)
     if rows["position"].nunique() < 2:
         return None
-    one = rows[rows["measure"] == rows["measure"].iloc[0]]
-    where = one.assign(
-        x=one["real_fullness_percent"],
-        median=one["position"],
+    of_measure = rows[rows["measure"] == rows["measure"].iloc[0]]
+    where = of_measure.assign(
+        x=of_measure["real_fullness_percent"],
+        median=of_measure["position"],
         low=float("nan"),
         high=float("nan"),
-        samples=one["positions"],
+        samples=of_measure["positions"],
     )
     figures: list[Figure] = [
         Lines(
@@ -55,19 +55,19 @@ def position(data: Data) -> Section | None:
 
 def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     """Rows whose measured files have a known place, with `position` (median) and `positions` (all samples)."""
-    mine = labelled(samples(frame))
-    known = mine[mine["main"]].dropna(subset="measured_mean_position")
-    found = known.groupby(["state", "params"])["measured_mean_position"].agg(position="median", positions=list)
-    return rows.merge(found, left_on=["state", "params"], right_index=True)
+    valid_rows = labelled(samples(frame))
+    located = valid_rows[valid_rows["main"]].dropna(subset="measured_mean_position")
+    positions = located.groupby(["state", "params"])["measured_mean_position"].agg(position="median", positions=list)
+    return rows.merge(positions, left_on=["state", "params"], right_index=True)
 
 
 def _kinds(rows: pd.DataFrame) -> tuple[Series, ...]:
     """A series for each class of real fullness, with and without holes: what moves with the place is told from it."""
     classes = (rows["real_fullness_percent"] // CLASS_PERCENT * CLASS_PERCENT).astype(int)
-    found = []
+    kinds = []
     for low in sorted(classes.unique()):
         for holes in (False, True):
             part = rows[(classes == low) & ((rows["fragmentation_percent"] > 0) == holes)]
             label = f"{low} to {low + CLASS_PERCENT}% full{', with holes' if holes else ''}"
-            found += [series(label, part, joined=False)] if len(part) else []
-    return tuple(found)
+            kinds += [series(label, part, joined=False)] if len(part) else []
+    return tuple(kinds)

@@ -26,39 +26,45 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     """Where sign or size differ from what was published; of which of fullness, fragmentation, and both together."""
     findings = [
         f"{label} {finding}"
-        for label in dict.fromkeys(one.label for one in compared)
-        if (finding := against_published([one for one in compared if one.label == label]))
+        for label in dict.fromkeys(comparison.label for comparison in compared)
+        if (finding := against_published([comparison for comparison in compared if comparison.label == label]))
     ]
     if not findings:
         return []
-    said = [f"The published loss is {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
-    said += [*_both_together(data, compared), *_modelled(data.frame, compared), *_measured(data.frame)]
-    if any("agrees" not in one for one in findings):
-        said.append(
+    sentences = [f"The published loss is {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
+    sentences += [*_both_together(data, compared), *_modelled(data.frame, compared), *_measured(data.frame)]
+    if any("agrees" not in finding for finding in findings):
+        sentences.append(
             f"What explains a difference here: {'; '.join(_reasons(data.frame, compared))}. docs/howto/reading.md says "
             "what to do when a result contradicts what one expects."
         )
-    return said
+    return sentences
 
 
 def _both_together(data: Data, compared: Sequence[Comparison]) -> list[str]:
     """The published loss is of fullness and fragmentation at once: the fragmented states against the clean one."""
     rows = data.table[data.table["transfer_size_bytes"] == data.table["transfer_size_bytes"].max()]
-    said = []
-    for state in dict.fromkeys(one.state for one in compared if (axes := axes_of(one.state)) and axes[1]):
-        mine = of_state(rows, state)
-        found = [row for row in mine.itertuples() if row.to_clean is not None and row.to_clean.interval]
-        if found:
-            parts = joined([f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in found])
-            both = f"here {state} against {found[0].clean}: {parts}"
-            said.append(f"The published loss combines fullness and fragmentation; {both}.")
-    return said
+    sentences = []
+    for state in dict.fromkeys(
+        comparison.state for comparison in compared if (axes := axes_of(comparison.state)) and axes[1]
+    ):
+        state_rows = of_state(rows, state)
+        with_interval = [row for row in state_rows.itertuples() if row.to_clean is not None and row.to_clean.interval]
+        if with_interval:
+            parts = joined(
+                [f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in with_interval]
+            )
+            both = f"here {state} against {with_interval[0].clean}: {parts}"
+            sentences.append(f"The published loss combines fullness and fragmentation; {both}.")
+    return sentences
 
 
 def _modelled(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
     """What a modelled device cannot show, where the study compares states that are unlike in fullness alone."""
-    pairs = [(axes_of(one.state), axes_of(one.against)) for one in compared]
-    fuller = any(here and there and here[0] != there[0] and here[1] == there[1] == 0 for here, there in pairs)
+    pairs = [(axes_of(comparison.state), axes_of(comparison.against)) for comparison in compared]
+    fuller = any(
+        here and reference and here[0] != reference[0] and here[1] == reference[1] == 0 for here, reference in pairs
+    )
     if not fuller or "IOCost" not in " ".join(frame.loc[frame["status"] == "valid", "device_model"].dropna().unique()):
         return []
     return [
@@ -73,7 +79,7 @@ def _measured(frame: pd.DataFrame) -> list[str]:
     shares = (100 * taken["measured_bytes"] / taken["capacity_bytes"]).dropna()
     if shares.empty:
         return []
-    ends = [f"{one:.2g}" for one in (shares.min(), shares.max())]
+    ends = [f"{end:.2g}" for end in (shares.min(), shares.max())]
     here = ends[0] if ends[0] == ends[1] else " to ".join(ends)
     return [
         f"Each sample wrote {here}% of the capacity (published study: {SHARE}%). Study amount shows what that changes."
@@ -92,39 +98,44 @@ def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
     else:
         reasons.append("nothing was laid over the device, and one without seeks has little to lose")
     rows = at_largest_transfer(frame)
-    for state in dict.fromkeys(one.state for one in compared if (axes := axes_of(one.state)) and axes[1]):
+    for state in dict.fromkeys(
+        comparison.state for comparison in compared if (axes := axes_of(comparison.state)) and axes[1]
+    ):
         extents = values(of_state(rows, state), "measured_extents")
         if extents and pd.Series(extents).median() <= FEW_PIECES:
-            found = pieces(pd.Series(extents).median())
-            reasons.append(f"the allocator found whole runs at {state}: the measured file lies in {found}")
+            extents_words = pieces(pd.Series(extents).median())
+            reasons.append(f"the allocator found whole runs at {state}: the measured file lies in {extents_words}")
     return reasons
 
 
-def against_published(mine: Sequence[Comparison]) -> str:
+def against_published(compared: Sequence[Comparison]) -> str:
     """'agrees', or in what it does not; nothing where no interval is known."""
-    known = [one for one in mine if one.ratio.interval]
-    chance = [one.what for one in known if not finding_of(one).sure]
-    differences = [text for one in known if (text := _difference(one))] + _order(known)
+    with_interval = [comparison for comparison in compared if comparison.ratio.interval]
+    chance = [comparison.what for comparison in with_interval if not finding_of(comparison).sure]
+    differences = [text for comparison in with_interval if (text := _difference(comparison))] + _order(with_interval)
     findings = [f"differs: {', '.join(differences)}"] if differences else []
     if chance:
         findings.append(f"shows no loss beyond chance in {' and '.join(chance)}")
-    return " and ".join(findings) or ("agrees" if known else "")
+    return " and ".join(findings) or ("agrees" if with_interval else "")
 
 
-def _difference(one: Comparison) -> str | None:
-    loss = one.ratio.loss_percent or 0.0
-    if not finding_of(one).sure:
+def _difference(comparison: Comparison) -> str | None:
+    loss = comparison.ratio.loss_percent or 0.0
+    if not finding_of(comparison).sure:
         return None
-    if one.ratio.direction > 0:
-        return f"{one.what} gain {-loss:.0f}%"
-    if one.ratio.direction < 0 and loss > HIGH:
-        return f"{one.what} lose {loss:.0f}%"
-    return f"{one.what} lose only {loss:.1f}%" if one.ratio.direction < 0 and loss < LOW else None
+    if comparison.ratio.direction > 0:
+        return f"{comparison.what} gain {-loss:.0f}%"
+    if comparison.ratio.direction < 0 and loss > HIGH:
+        return f"{comparison.what} lose {loss:.0f}%"
+    return f"{comparison.what} lose only {loss:.1f}%" if comparison.ratio.direction < 0 and loss < LOW else None
 
 
-def _order(mine: Sequence[Comparison]) -> list[str]:
+def _order(comparisons: Sequence[Comparison]) -> list[str]:
     """Whether reads lose as much as writes or more, where both lose; else the differences say enough."""
-    write, read = (next((one.ratio for one in mine if one.what == what), None) for what in ("writes", "reads"))
+    write, read = (
+        next((comparison.ratio for comparison in comparisons if comparison.what == what), None)
+        for what in ("writes", "reads")
+    )
     if not write or not read or not write.interval or not read.interval or max(write.direction, read.direction) > -1:
         return []
     if write.interval.high < read.interval.low:

@@ -31,7 +31,7 @@ def largest_transfer(rows: pd.DataFrame) -> pd.DataFrame:
 def choose_transfers(rows: pd.DataFrame, mib: tuple[int, ...]) -> pd.DataFrame:
     """The published transfer sizes where at least two are there, else a few that span what is."""
     present = sorted(rows["transfer_size_bytes"].dropna().unique())
-    chosen = [size for size in present if size in {one << 20 for one in mib}]
+    chosen = [size for size in present if size in {size_mib << 20 for size_mib in mib}]
     return rows[rows["transfer_size_bytes"].isin(chosen if len(chosen) > 1 else spread(pd.Series(present), 3))]
 
 
@@ -55,11 +55,11 @@ ROOM = 0.05
 def factors(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that are compared with a state: `median`, `low` and `high` are those of the factor to it."""
     rows = compared(rows, "value")
-    held = [one.interval for one in rows["to_clean"]]
+    held = [row.interval for row in rows["to_clean"]]
     return rows.assign(
-        median=[one.value for one in rows["to_clean"]],
-        low=[one.low if one else float("nan") for one in held],
-        high=[one.high if one else float("nan") for one in held],
+        median=[row.value for row in rows["to_clean"]],
+        low=[interval.low if interval else float("nan") for interval in held],
+        high=[interval.high if interval else float("nan") for interval in held],
         samples=[[] for _ in held],
     )
 
@@ -72,8 +72,8 @@ def factor_axis(rows: pd.DataFrame) -> Axis:
 
 def lines(rows: pd.DataFrame, x: str, labels: Mapping[Any, str], by: str) -> tuple[Series, ...]:
     """A series for each of `labels`, whose keys are values of the column `by`."""
-    found = [(label, rows[rows[by] == key]) for key, label in labels.items()]
-    return tuple(series(label, part.assign(x=part[x])) for label, part in found if len(part))
+    parts = [(label, rows[rows[by] == key]) for key, label in labels.items()]
+    return tuple(series(label, part.assign(x=part[x])) for label, part in parts if len(part))
 
 
 def levels(rows: pd.DataFrame, column: str) -> dict[float, str]:

@@ -32,14 +32,14 @@ def answer(data: Data, study: Study) -> Answer | None:
     ends = list(dict.fromkeys([sizes[0], sizes[-1]]))
     parts: list[str] = []
     for measure, part in rows.groupby("measure", sort=False):
-        there = [part[part["size"] == size] for size in ends]
-        kept = [_kept(one.iloc[0], bool(parts)) for one in there if len(one)]
+        of_size = [part[part["size"] == size] for size in ends]
+        kept = [_kept(row.iloc[0], bool(parts)) for row in of_size if len(row)]
         parts.append(f"{measure_label(str(measure))[0]}s keep {joined(kept)}")
     deleted = f"{first['deleted']:g} of {first['files']:g} files"
-    said = [f"On a target that is full but for {deleted}, {'; '.join(parts)}."]
+    sentences = [f"On a target that is full but for {deleted}, {'; '.join(parts)}."]
     if why := _because(data, rows, ends):
-        said.append(why)
-    return Answer(said, _figure(rows), cards_of(comparisons(data.frame, study)), CODES)
+        sentences.append(why)
+    return Answer(sentences, _figure(rows), cards_of(comparisons(data.frame, study)), CODES)
 
 
 def _kept(row: pd.Series, brief: bool) -> str:
@@ -54,11 +54,11 @@ def _kept(row: pd.Series, brief: bool) -> str:
 
 def _because(data: Data, rows: pd.DataFrame, ends: list[str]) -> str:
     """How long an extent of the measured files is at each end, where that is known and in accord."""
-    known = mean_extents_mib(data)
-    mean = {size: known.get(rows.loc[rows["size"] == size, "state"].iloc[0]) for size in ends}
+    mean_extents = mean_extents_mib(data)
+    mean = {size: mean_extents.get(rows.loc[rows["size"] == size, "state"].iloc[0]) for size in ends}
     if len(ends) < 2 or None in mean.values():
         return ""
-    shares = [rows.loc[rows["size"] == size, "to_clean"].map(lambda one: one.value).mean() for size in ends]
+    shares = [rows.loc[rows["size"] == size, "to_clean"].map(lambda factor: factor.value).mean() for size in ends]
     lengths = f"{mean[ends[-1]]:.3g} MiB on average instead of {mean[ends[0]]:.3g} MiB"
     if (shares[1] > shares[0]) == (mean[ends[-1]] > mean[ends[0]]):
         return f"The larger keeps more because what is written there lies in extents of {lengths}."

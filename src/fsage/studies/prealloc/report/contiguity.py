@@ -44,15 +44,18 @@ def contiguity(data: Data) -> Section | None:
 
 def extent_sizes(data: Data) -> Section | None:
     """Histogram of the extents of the measured files: each size clean, fullest and emptiest."""
-    rows, mine = rows_of(data), _measured(data)
+    rows, measured_rows = rows_of(data), _measured(data)
     figures: list[Figure] = []
     for size, part in rows.groupby("size", sort=False):
         filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
         states = [*part.loc[part["deleted"] == 0, "state"].unique(), *dict.fromkeys([*filled[:1], *filled[-1:]])]
-        found = {state: _classes(mine.loc[mine["state"] == state, "measured_extents_of_size"]) for state in states}
-        found = {state: classes for state, classes in found.items() if classes}
-        if found:
-            figures.append(_histogram(str(size), found))
+        by_state = {
+            state: _classes(measured_rows.loc[measured_rows["state"] == state, "measured_extents_of_size"])
+            for state in states
+        }
+        by_state = {state: classes for state, classes in by_state.items() if classes}
+        if by_state:
+            figures.append(_histogram(str(size), by_state))
     text = "The share of the measured files' bytes, about, by the size of the extent that they lay in; all iterations."
     return Section("Sizes of the measured extents", text, figures) if figures else None
 
@@ -63,8 +66,8 @@ def mean_extents_mib(data: Data) -> pd.Series:
 
 
 def _measured(data: Data) -> pd.DataFrame:
-    mine = labelled(samples(data.frame))
-    return mine[mine["main"]]
+    valid_rows = labelled(samples(data.frame))
+    return valid_rows[valid_rows["main"]]
 
 
 def _classes(texts: Iterable[str]) -> Counter[int]:
@@ -76,15 +79,21 @@ def _classes(texts: Iterable[str]) -> Counter[int]:
     return classes
 
 
-def _histogram(size: str, found: dict[str, Counter[int]]) -> Bars:
-    seen = {one for classes in found.values() for one in classes}
+def _histogram(size: str, by_state: dict[str, Counter[int]]) -> Bars:
+    seen = {extent_size for classes in by_state.values() for extent_size in classes}
     sizes = [1 << power for power in range(int(math.log2(min(seen))), int(math.log2(max(seen))) + 1)]
     # The middle of a class is about 1.5 times its lower end, the same factor in all: it does not change a share.
-    weights = {state: {one: one * classes[one] for one in sizes} for state, classes in found.items()}
+    weights = {
+        state: {extent_size: extent_size * classes[extent_size] for extent_size in sizes}
+        for state, classes in by_state.items()
+    }
     return Bars(
         f"Extents of the measured files, preallocation of {size}",
-        tuple(round_size(one) for one in sizes),
-        {state: tuple(100 * by[one] / sum(by.values()) for one in sizes) for state, by in weights.items()},
+        tuple(round_size(extent_size) for extent_size in sizes),
+        {
+            state: tuple(100 * by[extent_size] / sum(by.values()) for extent_size in sizes)
+            for state, by in weights.items()
+        },
         Axis("size of an extent, from (each class up to twice that)"),
         Axis("share of the measured bytes, %"),
     )

@@ -22,10 +22,13 @@ def rates(data: Data) -> Section | None:
     figures: list[Figure] = []
     for size, part in rows.groupby("size", sort=False):
         drawn, levels = [], []
-        for measure, mine in part.groupby("measure", sort=False):
+        for measure, of_measure in part.groupby("measure", sort=False):
             name = f"{measure_label(str(measure))[0]}s"
-            drawn.append(series(name, aged(mine)))
-            levels += [Level(value, f"{name}, clean", of=name) for value in mine.loc[mine["deleted"] == 0, "median"]]
+            drawn.append(series(name, aged(of_measure)))
+            levels += [
+                Level(value, f"{name}, clean", of=name)
+                for value in of_measure.loc[of_measure["deleted"] == 0, "median"]
+            ]
         title = f"Rates over fullness, preallocation of {size}"
         y = Axis("bandwidth, MiB/s", limits(rows))
         figures.append(Lines(title, tuple(drawn), Axis(FULLNESS), y, tuple(levels)))
@@ -51,7 +54,7 @@ def share_of_clean(data: Data) -> Section | None:
         figures.append(
             Lines(
                 f"{name.capitalize()}s, share of the clean rate",
-                tuple(series(str(size), mine) for size, mine in part.groupby("size", sort=False)),
+                tuple(series(str(size), of_size) for size, of_size in part.groupby("size", sort=False)),
                 Axis(FULLNESS),
                 Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS)),
                 () if bound is None else (Level(bound),),
@@ -68,11 +71,11 @@ def share_of_clean(data: Data) -> Section | None:
 
 def share_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with what share of the clean rate they are in place of the rate, in percent."""
-    held = [one.interval for one in rows["to_clean"]]
+    held = [row.interval for row in rows["to_clean"]]
     return rows.assign(
-        median=[100 * one.value for one in rows["to_clean"]],
-        low=[100 * one.low if one else float("nan") for one in held],
-        high=[100 * one.high if one else float("nan") for one in held],
+        median=[100 * row.value for row in rows["to_clean"]],
+        low=[100 * interval.low if interval else float("nan") for interval in held],
+        high=[100 * interval.high if interval else float("nan") for interval in held],
         samples=[[] for _ in held],
     )
 
@@ -83,7 +86,8 @@ def _found(rows: pd.DataFrame) -> str:
     for size, part in rows.groupby("size", sort=False):
         worst = part.loc[part.groupby("measure", sort=False)["median"].idxmin()]
         shares = ", ".join(
-            f"{measure_label(one.measure)[0]}s {one.median:.0f}% (at {one.state})" for one in worst.itertuples()
+            f"{measure_label(itertuple.measure)[0]}s {itertuple.median:.0f}% (at {itertuple.state})"
+            for itertuple in worst.itertuples()
         )
         words.append(f"{size}: {shares}")
     return "Least here: " + "; ".join(words) + "."

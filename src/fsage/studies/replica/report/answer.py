@@ -20,24 +20,24 @@ CODES = (
 
 def answer(data: Data, study: Study) -> Answer | None:
     """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
-    full = {state: 100 * (1 - one["original"]["free_bytes"] / one["original"]["device_bytes"])
-            for state, one in copied(data).items()}  # fmt: skip
-    found = by_comparisons(data, study, partial(_named, full), CODES, _worst_first)
-    return replace(found, sentences=[*found.sentences, *_foreign(data)])
+    full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
+            for state, notes in copied(data).items()}  # fmt: skip
+    comparison_answer = by_comparisons(data, study, partial(_named, full), CODES, _worst_first)
+    return replace(comparison_answer, sentences=[*comparison_answer.sentences, *_foreign(data)])
 
 
 def _foreign(data: Data) -> list[str]:
     """A sentence where a layout is of another file system than it was laid on."""
     here = filesystems.like(next(iter(data.frame["filesystem"].dropna()), None))
     pairs = dict.fromkeys(
-        (state.partition(".")[0], there.title)
-        for state, one in copied(data).items()
-        if here and (there := filesystems.like(one.get("filesystem"))) and there.name != here.name
+        (state.partition(".")[0], source.title)
+        for state, notes in copied(data).items()
+        if here and (source := filesystems.like(notes.get("filesystem"))) and source.name != here.name
     )
     return [
-        f"Layout {layout} is of {there}, and the target is {here.title}, which chooses blocks for new files in its own "
-        f"way: on {there} the same free space may cost more or less."
-        for layout, there in pairs
+        f"Layout {layout} is of {source}, and the target is {here.title}, which chooses blocks for new files in its "
+        f"own way: on {source} the same free space may cost more or less."
+        for layout, source in pairs
         if here
     ]
 
@@ -45,11 +45,11 @@ def _foreign(data: Data) -> list[str]:
 def _worst_first(compared: list[Comparison]) -> list[Comparison]:
     """Of several layouts that which costs most; what is said of one stays together."""
     costs: dict[str, float] = {}
-    for one in compared:
-        if is_copied(one.state) and one.ratio.value is not None:
-            layout = one.state.partition(".")[0]
-            costs[layout] = min(one.ratio.value, costs.get(layout, one.ratio.value))
-    return sorted(compared, key=lambda one: costs.get(one.state.partition(".")[0], float("inf")))
+    for comparison in compared:
+        if is_copied(comparison.state) and comparison.ratio.value is not None:
+            layout = comparison.state.partition(".")[0]
+            costs[layout] = min(comparison.ratio.value, costs.get(layout, comparison.ratio.value))
+    return sorted(compared, key=lambda comparison: costs.get(comparison.state.partition(".")[0], float("inf")))
 
 
 def _named(full: dict[str, float], state: str) -> Named:

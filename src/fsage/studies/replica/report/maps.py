@@ -21,13 +21,13 @@ WHY = {
 def copied(data: Data) -> dict[str, dict[str, Any]]:
     """State -> what its step noted, of the states that are replicas."""
     noted = data.frame.dropna(subset="notes").groupby("state", sort=False)["notes"].first().map(json.loads)
-    found = {
+    by_state = {
         str(state): notes[kind]
         for state, notes in noted.items()
         for kind in (Replica.kind, KeepFreeSpace.kind)
         if kind in notes
     }
-    return {state: found[state] for state in data.planned if state in found}
+    return {state: by_state[state] for state in data.planned if state in by_state}
 
 
 def bare(state: str) -> str:
@@ -46,10 +46,10 @@ def maps(data: Data) -> Section | None:
     for layout, states in _by_layout(data).items():
         strips: dict[str, tuple[float, ...]] = {}
         for state, noted in states.items():
-            original, found = noted["original"], noted["found"]
-            if original["device_bytes"] == found["device_bytes"]:
+            original, achieved = noted["original"], noted["found"]
+            if original["device_bytes"] == achieved["device_bytes"]:
                 strips.setdefault("original", _shares(original))
-            strips[state.partition("@")[0]] = _shares(found)
+            strips[state.partition("@")[0]] = _shares(achieved)
         device_bytes = max(noted["found"]["device_bytes"] for noted in states.values())
         figures.append(Strips(f"Free space of {layout} and of its replica", strips, device_bytes))
     if not figures:
@@ -96,20 +96,20 @@ def _drawn(data: Data) -> list[str]:
     ]
 
 
-def _distance(one: dict[str, float]) -> str:
-    return f"{one['this']:.3f} ({one['low']:.3f} to {one['high']:.3f} over {one['draws']} draws)"
+def _distance(distance: dict[str, float]) -> str:
+    return f"{distance['this']:.3f} ({distance['low']:.3f} to {distance['high']:.3f} over {distance['draws']} draws)"
 
 
 def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, dict[str, object]]] = {}
+    by_layout: dict[str, dict[str, dict[str, object]]] = {}
     for state, noted in copied(data).items():
-        found.setdefault(state.split(".")[0], {})[state] = noted
-    return {layout: dict(sorted(states.items())) for layout, states in found.items()}
+        by_layout.setdefault(state.split(".")[0], {})[state] = noted
+    return {layout: dict(sorted(states.items())) for layout, states in by_layout.items()}
 
 
-def _shares(one: dict[str, Any]) -> tuple[float, ...]:
-    return tuple(share / 100 for share in one["free_percent"])
+def _shares(free_space: dict[str, Any]) -> tuple[float, ...]:
+    return tuple(share / 100 for share in free_space["free_percent"])
 
 
-def _full(one: dict[str, Any]) -> float:
-    return 100 * (1 - one["free_bytes"] / one["device_bytes"])
+def _full(free_space: dict[str, Any]) -> float:
+    return 100 * (1 - free_space["free_bytes"] / free_space["device_bytes"])

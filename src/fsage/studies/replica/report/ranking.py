@@ -16,19 +16,19 @@ def ranking(data: Data) -> Section | None:
     if rows.empty:
         return None
     noted = copied(data)
-    found: list[tuple[float, list[str]]] = []
+    ranked: list[tuple[float, list[str]]] = []
     for state, part in rows.groupby("state", sort=False):
         by_measure = {str(row["measure"]): row["to_clean"] for _, row in part.iterrows()}
-        of = next((one for name, one in noted.items() if bare(name) == bare(str(state))), None)
+        of = next((notes for name, notes in noted.items() if bare(name) == bare(str(state))), None)
         lies = ["", ""]
         if of:
             free = of["found"]
             lies = [f"{100 * (1 - free['free_bytes'] / free['device_bytes']):.1f}%", f"{free['free_extents']:,}"]
         cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
-        worst = min(one.value for one in by_measure.values())
-        found.append((worst, [str(state).split(".", maxsplit=1)[0], *lies, *cells]))
-    head = ["layout", "full", "free extents", *(f"{measure_label(one)[0]}s" for one in measures)]
-    table = [head, *(row for _, row in sorted(found, key=lambda one: one[0]))]
+        worst = min(factor.value for factor in by_measure.values())
+        ranked.append((worst, [str(state).split(".", maxsplit=1)[0], *lies, *cells]))
+    head = ["layout", "full", "free extents", *(f"{measure_label(measure)[0]}s" for measure in measures)]
+    table = [head, *(row for _, row in sorted(ranked, key=lambda entry: entry[0]))]
     text = (
         "Rates with the copied free space over rates with the same amount in one extent. The worst is first: drain or "
         "defragment it first, if this target resembles its device. An interval that contains 1 shows no cost."

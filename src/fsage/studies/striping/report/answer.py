@@ -28,11 +28,15 @@ def answer(data: Data, study: Study) -> Answer | None:
     words = layouts_in_words(data)
     default = str(rows["reference"].iloc[0])
     than = f"in the default layout, {words.get(default, default)}" if default in words else f"in {default}"
-    said = [f"Fastest here, {_best(rows, words, than)}."]
+    sentences = [f"Fastest here, {_best(rows, words, than)}."]
     if (growing := rows[rows["kind"] == "dynamic"]).size and (rows["kind"] == "static").any():
-        said.append(f"Among the layouts that grow with the file, {_best(growing, words, 'in the default layout')}.")
+        sentences.append(
+            f"Among the layouts that grow with the file, {_best(growing, words, 'in the default layout')}."
+        )
     codes = "; ".join(f"{state}: {text}" for state, text in words.items())
-    return Answer(said, _figure(data, rows, default), cards_of(comparisons(data.frame, study)), codes and f"{codes}.")
+    return Answer(
+        sentences, _figure(data, rows, default), cards_of(comparisons(data.frame, study)), codes and f"{codes}."
+    )
 
 
 def layouts_in_words(data: Data) -> dict[str, str]:
@@ -42,10 +46,10 @@ def layouts_in_words(data: Data) -> dict[str, str]:
 
 def _in_words(segments: Sequence[Segment]) -> str:
     first, *rest = segments
-    begins = [one.end_bytes for one in segments]
+    begins = [segment.end_bytes for segment in segments]
     grown = [
-        f"from {round_size(begin)} on {one.stripes} of {round_size(one.stripe_bytes)}"
-        for begin, one in zip(begins, rest, strict=False)
+        f"from {round_size(begin)} on {segment.stripes} of {round_size(segment.stripe_bytes)}"
+        for begin, segment in zip(begins, rest, strict=False)
     ]
     plural = "stripe" if first.stripes == 1 else "stripes"
     return ", ".join([f"{first.stripes} {plural} of {round_size(first.stripe_bytes)}", *grown])
@@ -66,7 +70,7 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
     said = 0
     for measure in sorted(rows["measure"].unique(), key=_order):
         found_of = {
-            rest: part.loc[part["to_clean"].map(lambda one: one.value).idxmax()]
+            rest: part.loc[part["to_clean"].map(lambda factor: factor.value).idxmax()]
             for rest, part in rows[rows["measure"] == measure].groupby("rest", sort=False)
         }
         factors = sorted(float(row["to_clean"].value) for row in found_of.values())
@@ -77,10 +81,10 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
             said += 1
             continue
         for rest, row in found_of.items():
-            found = Finding(row["to_clean"], tested=False)
+            finding = Finding(row["to_clean"], tested=False)
             how = f" ({rest.removeprefix('distribution ')})" if rest else ""
             what = f"{doing(str(measure))}{how}"
-            text = f"{what} {found.brief().replace(' as fast', '')}" if said else found.said(what, than)
+            text = f"{what} {finding.brief().replace(' as fast', '')}" if said else finding.said(what, than)
             best.setdefault(str(row["state"]), []).append(text)
             said += 1
     return "; ".join(
@@ -90,11 +94,11 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
 
 
 def _figure(data: Data, rows: pd.DataFrame, default: str) -> Lines:
-    held = [one.interval for one in rows["to_clean"]]
+    held = [row.interval for row in rows["to_clean"]]
     shown = rows.assign(
-        median=[one.value for one in rows["to_clean"]],
-        low=[one.low if one else float("nan") for one in held],
-        high=[one.high if one else float("nan") for one in held],
+        median=[row.value for row in rows["to_clean"]],
+        low=[interval.low if interval else float("nan") for interval in held],
+        high=[interval.high if interval else float("nan") for interval in held],
         samples=[[] for _ in held],
         phase=[
             ", ".join(filter(None, [doing(str(measure)), rest.removeprefix("distribution ")]))

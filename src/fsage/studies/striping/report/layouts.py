@@ -37,16 +37,16 @@ def layouts(data: Data) -> Section | None:
     rows = rows.assign(column=[measure_label(name)[0] + end for name, end in zip(rows["measure"], ends, strict=True)])
     names = list(rows["column"].unique())
     heads = [f"{name}, {what}" for name in names for what in ("MiB/s", "speed-up")]
-    files = "volumes" if any("volumes" in one for one in noted.values()) else "objects"
+    files = "volumes" if any("volumes" in notes for notes in noted.values()) else "objects"
     table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
     for state in (name for name in data.planned if name in noted):
-        mine, measured = frame[frame["state"] == state], rows[rows["state"] == state]
-        cells = f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells"
+        state_records, measured = frame[frame["state"] == state], rows[rows["state"] == state]
+        cells = f"{(state_records['status'] == 'valid').sum()} of {len(state_records)} cells"
         table.append([state, *_layout(noted[state]), *_rates(measured, names), cells])
         if "unsupported" in noted[state]:
             warnings.append(f"Unsupported: {noted[state]['unsupported']}.")
-    realised = ", ".join(sorted({one["realisation"] for one in noted.values() if "realisation" in one}))
+    realised = ", ".join(sorted({notes["realisation"] for notes in noted.values() if "realisation" in notes}))
     text = f"Stripe counts and watermarks as scaled to this target. {VERIFIED[files]}"
     text += f" Realisation: {realised}." if realised else ""
     return Section("Layouts as verified", text, [], table=table, warnings=warnings)
@@ -55,39 +55,45 @@ def layouts(data: Data) -> Section | None:
 def _layout(noted: Json) -> list[str]:
     if "unsupported" in noted:
         return ["unsupported", NONE, NONE, NONE]
-    segments = [Segment(*one) for one in noted["segments"]]
+    segments = [Segment(*segment) for segment in noted["segments"]]
     if "volumes" in noted:
         return _volumes(noted, segments)
-    said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)} to {round_size(one.end_bytes)}" for one in segments]
+    sentences = [
+        f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)} to {round_size(segment.end_bytes)}"
+        for segment in segments
+    ]
     used = {number % noted["osts"] for number, size in enumerate(object_bytes(segments)) if size}
     objects = sum(1 for size in object_bytes(segments) if size)
-    return ["; ".join(said), round_size(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]
+    return ["; ".join(sentences), round_size(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]
 
 
 def _volumes(noted: Json, segments: list[Segment]) -> list[str]:
     """The same of a database's volumes."""
     of = Counter(number for number, _ in noted["volumes"])
-    said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)}: {of[number]}" for number, one in enumerate(segments)]
+    sentences = [
+        f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}: {of[number]}"
+        for number, segment in enumerate(segments)
+    ]
     osts = {ost for _, ost in noted["volumes"] if ost is not None}  # Lustre's servers choose them, and say nothing
     where = f"{len(osts)} of {noted['osts']}" if osts else NONE
-    return ["; ".join(said) + " volumes", round_size(noted["bytes"]), where, str(len(noted["volumes"]))]
+    return ["; ".join(sentences) + " volumes", round_size(noted["bytes"]), where, str(len(noted["volumes"]))]
 
 
 def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
     """Median and speed-up, with their intervals, of each measure and set of parameters."""
-    found = []
+    cells = []
     for name in names:
-        one = next(iter(rows[rows["column"] == name].to_dict("records")), None)
-        found.append(f"{one['median']:.4g}{_held(one['low'], one['high'])}" if one else NONE)
-        ratio = one["to_clean"] if one else None
-        if one and one["state"] == one["clean"]:
-            found.append("the default")
+        row = next(iter(rows[rows["column"] == name].to_dict("records")), None)
+        cells.append(f"{row['median']:.4g}{_held(row['low'], row['high'])}" if row else NONE)
+        ratio = row["to_clean"] if row else None
+        if row and row["state"] == row["clean"]:
+            cells.append("the default")
         elif ratio is None or ratio.value is None:
-            found.append(NONE)
+            cells.append(NONE)
         else:
             interval = ratio.interval
-            found.append(f"{ratio.value:.3g}x{_held(interval.low, interval.high) if interval else ''}")
-    return found
+            cells.append(f"{ratio.value:.3g}x{_held(interval.low, interval.high) if interval else ''}")
+    return cells
 
 
 def _held(low: float | None, high: float | None) -> str:

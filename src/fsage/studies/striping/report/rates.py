@@ -59,11 +59,11 @@ def speed_up(data: Data) -> Section | None:
     if rows.empty:
         return None
     default = rows["reference"].iloc[0]
-    held = [one.interval for one in rows["to_clean"]]
+    held = [row.interval for row in rows["to_clean"]]
     rows = rows.assign(
-        median=[one.value for one in rows["to_clean"]],
-        low=[one.low if one else float("nan") for one in held],
-        high=[one.high if one else float("nan") for one in held],
+        median=[row.value for row in rows["to_clean"]],
+        low=[interval.low if interval else float("nan") for interval in held],
+        high=[interval.high if interval else float("nan") for interval in held],
         samples=[[] for _ in held],
     )
     highest = max(1.0, rows[["median", "high"]].max().max())
@@ -93,9 +93,9 @@ def _figure(data: Data, title: str, part: pd.DataFrame, y: Axis, levels: tuple[L
 
 def _best(rows: pd.DataFrame) -> str:
     """The fastest static and dynamic layout of each phase, in words; whether one beats the other is the headline's."""
-    found = []
+    sentences = []
     for measure, part in rows.groupby("measure", sort=False):
-        best = [part.loc[mine["median"].idxmax()] for _, mine in part.groupby("kind", sort=False)]
-        said = ", ".join(f"{one['state']} ({one['kind']}, {one['median']:.3g}x)" for one in best)
-        found.append(f"{plural(str(measure))}: {said}")
-    return f"Fastest here, {'; '.join(found)}."
+        best = [part.loc[of_kind["median"].idxmax()] for _, of_kind in part.groupby("kind", sort=False)]
+        best_words = ", ".join(f"{row['state']} ({row['kind']}, {row['median']:.3g}x)" for row in best)
+        sentences.append(f"{plural(str(measure))}: {best_words}")
+    return f"Fastest here, {'; '.join(sentences)}."

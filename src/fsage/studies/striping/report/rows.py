@@ -65,8 +65,12 @@ def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
     label, names = "layout", states
     if len(sets) == 1 and isinstance(name := sets.pop(), str):
         label, names = f"layout, {name}.n", states.str.removeprefix(f"{name}.")
-    known = len(states) <= FEW and all(state in stripes for state in states)
-    below = {state: "\u2192".join(str(one.stripes) for one in segments) for state, segments in stripes.items() if known}
+    all_known = len(states) <= FEW and all(state in stripes for state in states)
+    below = {
+        state: "\u2192".join(str(segment.stripes) for segment in segments)
+        for state, segments in stripes.items()
+        if all_known
+    }
     return Axis(label, ticks={float(x): f"{name}\n{below.get(states[x], '')}".strip() for x, name in names.items()})
 
 
@@ -74,7 +78,7 @@ def stripes_of(data: Data) -> dict[str, list[Segment]]:
     """The segments of each layout that the target has, in planned order, as its cells verified them."""
     noted = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
     return {
-        state: [Segment(*one) for one in noted[state]["stripe"]["segments"]]
+        state: [Segment(*segment) for segment in noted[state]["stripe"]["segments"]]
         for state in data.planned
         if "segments" in noted.get(state, {}).get("stripe", {})
     }

@@ -20,10 +20,10 @@ PUBLISHED = (
 def server_cache(data: Data) -> Section | None:
     """A row for each layout and phase measured both ways, with the factor and its interval."""
     rows = rows_of(data)
-    known = [json.loads(text) for text in rows["params"]]
+    params = [json.loads(text) for text in rows["params"]]
     rows = rows.assign(
-        setting=[one.get("server_cache", KEPT) for one in known],
-        rest=[json.dumps({**one, "server_cache": None}, sort_keys=True) for one in known],
+        setting=[cell_params.get("server_cache", KEPT) for cell_params in params],
+        rest=[json.dumps({**cell_params, "server_cache": None}, sort_keys=True) for cell_params in params],
     )
     table = [["layout", "phase", "kept, MiB/s", "without", "MiB/s", "factor"]]
     for _, part in rows.groupby(["measure", "x", "rest", "condition"], sort=False, dropna=False):
@@ -43,6 +43,6 @@ def server_cache(data: Data) -> Section | None:
 def _row(kept: Json, other: Json) -> list[str]:
     factor = statistics.ratio(other["samples"], kept["samples"])
     held = f" ({factor.interval.low:.3g} to {factor.interval.high:.3g})" if factor.interval else ""
-    said = f"{factor.value:.3g}x{held}" if factor.value is not None else NONE
+    text = f"{factor.value:.3g}x{held}" if factor.value is not None else NONE
     medians = f"{kept['median']:.4g}", other["setting"], f"{other['median']:.4g}"
-    return [other["state"], measure_label(other["measure"])[0], *medians, said]
+    return [other["state"], measure_label(other["measure"])[0], *medians, text]

@@ -71,5 +71,7 @@ def _phase(measure: str) -> str:
 
 def _limits(part: pd.DataFrame) -> tuple[float, float]:
     """From zero: what is compared is how long things take."""
-    highest = max(*part["median"], *part["high"].dropna(), *(sample for one in part["samples"] for sample in one))
+    highest = max(
+        *part["median"], *part["high"].dropna(), *(sample for samples in part["samples"] for sample in samples)
+    )
     return 0.0, highest * (1 + MARGIN)

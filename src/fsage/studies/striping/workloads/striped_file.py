@@ -55,7 +55,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     if kinds.named(claim["kind"]).has_osts:
         iors = [_iors(params, claim, name, segments, paths) for name in PHASES]
         return striped.controlled(params, iors, steps, claim)
-    odd = next((one.stripe_bytes for one in layout if one.stripe_bytes % params.transfer_size), None)
+    odd = next((segment.stripe_bytes for segment in layout if segment.stripe_bytes % params.transfer_size), None)
     if odd:
         raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a stripe of {odd}")
     jobs = []
@@ -115,15 +115,15 @@ def _iors(params: Params, claim: Claim, name: str, segments: Sequence[Segment], 
     at_work: Claim = {**claim, "hosts": striped.clients(params.nodes, claim)}
     commands = []
     for segment, path, tasks in zip(segments, paths, striped.share_out(segments, claim.get("tasks", 1)), strict=True):
-        mine: Claim = {**at_work, "tasks": tasks}
-        each_bytes, rest = divmod(striping.length_of(segment), shared.tasks(mine))
+        own_claim: Claim = {**at_work, "tasks": tasks}
+        each_bytes, rest = divmod(striping.length_of(segment), shared.tasks(own_claim))
         if rest or each_bytes % params.transfer_size:
             raise ValueError(
-                f"transfer_size: {shared.tasks(mine)} tasks cannot share {striping.length_of(segment)} bytes of "
+                f"transfer_size: {shared.tasks(own_claim)} tasks cannot share {striping.length_of(segment)} bytes of "
                 f"{path} in whole transfers of {params.transfer_size}: declare another amount_mib for the target"
             )
         sizes = (params.transfer_size, each_bytes)
-        commands.append(sequential.ior_command(mine, sizes, params.direct, name == "read", path))
+        commands.append(sequential.ior_command(own_claim, sizes, params.direct, name == "read", path))
     first, *beside = commands
     phase: Phase = {"name": name, "argv": first, "reads": name == "read"}
     if beside:
@@ -134,24 +134,24 @@ def _iors(params: Params, claim: Claim, name: str, segments: Sequence[Segment], 
 def _judge_iors(params: Params, phase: PhaseResult) -> shared.Metrics:
     """All bytes by the time from the first one's start to the last one's end."""
     name, every = phase["name"], [phase, *phase.get("beside", ())]
-    moved = [sequential.judge_ior(params.transfer_size, name, one) for one in every]
+    moved = [sequential.judge_ior(params.transfer_size, name, answer) for answer in every]
     if len(every) == 1:
         return _metrics(name, moved[0].moved_bytes, moved[0].seconds)
-    ends = [one["line_s"][ior.row_of(one["stdout"], name)] for one in every]
-    starts = [end - one.seconds for end, one in zip(ends, moved, strict=True)]
+    ends = [answer["line_s"][ior.row_of(answer["stdout"], name)] for answer in every]
+    starts = [end - bandwidth.seconds for end, bandwidth in zip(ends, moved, strict=True)]
     if (apart := max(starts) - min(ends)) > 0:
         last = starts.index(max(starts))
         raise BadOutput(f"segment {last}'s IOR began {apart:.3g} s after another one had ended, not beside it")
-    found = _metrics(name, sum(one.moved_bytes for one in moved), max(ends) - min(starts))
-    return {**found, f"{name}_start_spread_ms": 1000 * (max(starts) - min(starts))}
+    metrics = _metrics(name, sum(bandwidth.moved_bytes for bandwidth in moved), max(ends) - min(starts))
+    return {**metrics, f"{name}_start_spread_ms": 1000 * (max(starts) - min(starts))}
 
 
 def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> shared.Metrics:
     if not shared.is_fio(phase["argv"]):
-        found = _judge_iors(params, phase)
-        if (done_bytes := found[f"{phase['name']}_bytes"]) != sum(objects.values()):
+        metrics = _judge_iors(params, phase)
+        if (done_bytes := metrics[f"{phase['name']}_bytes"]) != sum(objects.values()):
             raise BadOutput(f"moved {done_bytes} bytes, the layout's file has {sum(objects.values())}")
-        return found
+        return metrics
     run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
     name, whole = phase["name"], sum(objects.values())
     done, other = (run.write, run.read) if name == "write" else (run.read, run.write)
