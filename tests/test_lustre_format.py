@@ -67,7 +67,7 @@ def test_an_ost_that_came_out_otherwise_fails(spec: dict, site: Site, tmp_path: 
     other = recorded("dumpe2fs_h.txt").replace("journal blocks:     83712", "journal blocks:     20736")
     site.answer(DUMP, recorded("dumpe2fs_h.txt"), other)
     with pytest.raises(
-        Failure, match=r"is formatted and mounted, and other than before: Journal, MiB was 327, and is 81$"
+        Failure, match=r"is formatted and mounted, but differs from before: Journal, MiB was 327, and is 81$"
     ):
         formatting.format_osts(spec, request(tmp_path), False)
 
@@ -82,11 +82,11 @@ def test_a_journal_elsewhere_is_not_lost_in_passing(spec: dict, site: Site, tmp_
 @pytest.mark.parametrize(
     ("destroy", "holds", "says"),
     [
-        ("", ("", ""), "only when asked for by name: -e format_osts_destroy=lustre; it was ''"),
+        ("", ("", ""), "needs the name of the file system: -e format_osts_destroy=lustre; it was ''"),
         ("yes", ("", ""), "it was 'yes'"),
         ("lustre", ("lustre-OST0000", "lustre-MDT0000"), "/dev/vdc holds lustre-MDT0000 of lustre, no OST of lustre"),
         ("lustre", ("lustre", "scratch"), "/dev/vdc holds scratch-OST0000 of scratch, no OST of lustre"),
-        ("lustre", ("ldiskfs", "zfs"), "/dev/vdc is of zfs: only ldiskfs"),
+        ("lustre", ("ldiskfs", "zfs"), "/dev/vdc is of zfs, and only ldiskfs can be formatted"),
         ("lustre", ("Target: ", "Tragedy:"), "holds no Lustre target"),
     ],
 )

@@ -141,7 +141,7 @@ def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) 
     state.scrub(spec, request, False)
     begun = state.begin("populate", spec, request, False)
     state.work(spec, request, structure.read(begun["step"]))
-    with pytest.raises(Failure, match=r"lie elsewhere: .*/g1/0000000 begins on OST 1, asked was 0"):
+    with pytest.raises(Failure, match=r"lie elsewhere: .*/g1/0000000 begins on OST 1, requested was 0"):
         state.end(spec, request, structure.read(begun["step"]))
     assert state.diagnose(spec, request, False)["todo"] == ["scrub", "populate"]
 
@@ -273,7 +273,7 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
 def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> None:
     text = recorded("lfs_getstripe_plain_dir_d.txt").replace("stripe_count:  1", "stripe_count:  2")
     site.answer(f"lfs getstripe -y -d {spec['directory']}/measured", text)
-    with pytest.raises(Failure, match="asked for 1 stripes of 1 MiB from OST -1 on, `lfs getstripe -d` shows 2 of"):
+    with pytest.raises(Failure, match="requested 1 stripes of 1 MiB from OST -1 on, `lfs getstripe -d` shows 2 of"):
         claim.claim(spec, {}, False)
     shutil.rmtree(Path(spec["directory"]) / "measured")
 

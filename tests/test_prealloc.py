@@ -88,7 +88,7 @@ def test_the_simulated_kernel_does_what_the_recorded_one_did() -> None:
         ("256KiB", "without unit"),
         ("0x100 0x200", "whole numbers"),
         ("0100", "leading zero"),
-        ("-5", "without unit, sign"),
+        ("-5", "A unit, a sign or a leading zero"),
         ("256.0", "whole numbers"),
         ([256, "512"], "whole numbers"),
         ([True], "whole numbers"),
@@ -214,7 +214,7 @@ def test_set_again_after_a_remount_and_restored(server: Server) -> None:
     assert server.ask(check=True, state="restored")["changed"] and server.writes == []
     assert server.ask(state="restored")["changed"] and server.tables() == [DEFAULT] * 2
     assert not server.ask(state="restored")["changed"]
-    with pytest.raises(Refusal, match="nothing is asked for, and nothing was before"):
+    with pytest.raises(Refusal, match="nothing is requested, and nothing was before"):
         server.ask()
 
 

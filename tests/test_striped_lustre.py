@@ -77,7 +77,7 @@ def test_a_layout_that_came_otherwise_fails_the_step(spec: dict, site: Site) -> 
     came = recorded("lfs_getstripe_pfl_dir_d_yaml.txt").replace("stripe_count:  2", "stripe_count:  1")
     plain = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
     site.answer(f"lfs getstripe -y -d {spec['directory']}/measured", plain, came)
-    with pytest.raises(Failure, match=r"asked for components .*\(67108864, 2, 4194304\).* shows .*\(67108864, 1,"):
+    with pytest.raises(Failure, match=r"requested components .*\(67108864, 2, 4194304\).* shows .*\(67108864, 1,"):
         bring(spec, *STEPS)
 
 
@@ -88,7 +88,7 @@ def test_a_file_of_another_layout_is_astray(tmp_path: Path, site: Site) -> None:
     site.answer(f"lfs getstripe -y {tmp_path}/short", recorded("lfs_getstripe_y_pfl_small.txt"))
     site.answer(f"lfs getstripe -y {tmp_path}/plain", recorded("lfs_getstripe_y_plain_f1.txt"))
     there = [tmp_path / name for name in ("good", "short", "plain")]
-    found = stripes.placement(there, declared, 2, asked)
+    found = stripes.of_files(there, declared, 2, asked)
     assert found["stripes"] == {"0": 2, "1": 3}
     assert [one.split(" has ")[0] for one in found["astray"]] == [f"{tmp_path}/plain", f"{tmp_path}/short"]
     assert "(67108864, 0, 4194304)" in found["astray"][1], "a component that was never written has no OST"
@@ -192,7 +192,7 @@ def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Si
 def test_a_segment_whose_directory_comes_otherwise_fails_the_step(segments: dict, site: Site) -> None:
     place = f"{segments['directory']}/measured/segment1"
     site.answer(f"lfs getstripe -y -d {place}", recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0])
-    with pytest.raises(Failure, match=r"segment1: asked for 2 stripes of 4 MiB .* shows 1 of 1048576 bytes"):
+    with pytest.raises(Failure, match=r"segment1: requested 2 stripes of 4 MiB .* shows 1 of 1048576 bytes"):
         bring(segments, *IN_SEGMENTS)
 
 

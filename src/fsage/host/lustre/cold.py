@@ -1,4 +1,4 @@
-"""Cold caches on a Lustre client: its pages live under locks, so the locks are given back and counted."""
+"""Cold caches on a Lustre client: locks protect its pages, so unused locks are cancelled and counted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LOOK_EVERY_S = 0.05
 
 
 def drop(fsname: str, files: list[Path]) -> Dropped:
-    """Give back every lock that nobody uses, then drop the caches; caches.drop's answer, with `locks` cancelled.
+    """Cancel every unused lock, then drop the caches; the answer of caches.drop, with `locks`, the number cancelled.
 
-    To count the files' pages takes locks again, under which names and attributes live: these are given back last.
+    Counting the pages of files takes new locks, which keep names and attributes in memory: they are cancelled last.
     """
     began = time.monotonic()
     locks = give_back(fsname)
@@ -33,16 +33,16 @@ def drop(fsname: str, files: list[Path]) -> Dropped:
 
 
 def give_back(fsname: str) -> int:
-    """Cancel the locks that nobody uses; how many there were.
+    """Cancel the unused locks; how many there were.
 
-    `Failure` names the connections whose locks stay: what they protect may still be in memory.
+    Raises Failure that names connections whose locks stay: what these protect may still be in memory.
     """
     began = time.monotonic()
     left = before = unused(fsname)
     while left:
         if time.monotonic() - began > PATIENCE_S:
             raise Failure(f"unused locks stayed {PATIENCE_S:.0f} s after lru_size=clear: {params.names(list(left))}")
-        # Again each time: what was in use at first, as by the client's own reading ahead, is unused later.
+        # Repeated: a lock that was in use at first, such as by the client's reading ahead, is unused later.
         granted.cancel_locks([name.rpartition(".")[0] for name in left])
         if left := unused(fsname):
             time.sleep(LOOK_EVERY_S)
@@ -50,6 +50,6 @@ def give_back(fsname: str) -> int:
 
 
 def unused(fsname: str) -> dict[str, int]:
-    """Locks that this client keeps for later, by connection to an OST (osc) or MDT (mdc) that has any."""
-    asked = (f"ldlm.namespaces.{fsname}-{kind}*.lock_unused_count" for kind in ("OST*-osc-", "MDT*-mdc-"))
-    return {name: int(count) for name, count in params.get(*asked).items() if int(count)}
+    """Unused locks that this client keeps, by connection to an OST (osc) or MDT (mdc); only where there are any."""
+    patterns = (f"ldlm.namespaces.{fsname}-{kind}*.lock_unused_count" for kind in ("OST*-osc-", "MDT*-mdc-"))
+    return {name: int(count) for name, count in params.get(*patterns).items() if int(count)}

@@ -1,4 +1,4 @@
-"""Formatting OSTs, for the playbook of that name only: no step of a study does it."""
+"""Formatting OSTs, for the playbook format_osts.yml only: no step of a study does it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fsage.model.target import LustreSpec
 
 TUNEFS = re.compile(r"^(Target|Index|Lustre FS|Mount type|Persistent mount opts|Parameters): *(.*?) *$", re.MULTILINE)
 DUMPE2FS = re.compile(r"^([A-Z][^:\n]*): +(.+?) *$", re.MULTILINE)
-# What mke2fs made of an OST, and can be told to make again; the journal is in the file system, and in MiB.
+# Properties of an OST that mke2fs can make again, and the option for each; the journal, in MiB, is in the file system.
 AGAIN = {
     "Block size": "-b",
     "Inode size": "-I",
@@ -41,7 +41,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def inspect(device: str) -> dict[str, str]:
-    """What is on a device. `Refusal` if it holds no Lustre target: then nobody knows whose it is."""
+    """What is on a device. Raises Refusal if it holds no Lustre target: then its owner is not known."""
     try:
         fields = parse(run(["tunefs.lustre", "--dryrun", device]).stdout)
     except Failure as why:
@@ -52,7 +52,7 @@ def inspect(device: str) -> dict[str, str]:
 
 
 def geometry(device: str) -> dict[str, str]:
-    """What mke2fs made of an OST, by the words of `dumpe2fs -h`. `Refusal` for what cannot be made again."""
+    """The geometry of an OST, with the names of `dumpe2fs -h`. Raises Refusal where it cannot be made again."""
     try:
         output = dict(DUMPE2FS.findall(run(["dumpe2fs", "-h", device]).stdout))
     except Failure as why:
@@ -70,7 +70,7 @@ def geometry(device: str) -> dict[str, str]:
 
 
 def mkfs_options(made: dict[str, str]) -> str:
-    """What makes a file system of such a geometry again.
+    """The mkfs options that make a file system of this geometry again.
 
     >>> mkfs_options({"Block size": "4096", "Inode size": "512", "Inode count": "99", "Blocks per group": "32768",
     ...               "Flex block group size": "16", "Journal, MiB": "16", "Reserved, percent": "5"})
@@ -85,23 +85,23 @@ def mkfs_options(made: dict[str, str]) -> str:
 def format_osts(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """Format `request["osts"]`, [{"device", "mount"}], if `request["destroy"]` is the file system's name.
 
-    Each keeps its number and stays mounted where it was. All devices are looked at before the first is touched.
+    Each keeps its number and stays mounted where it was. All devices are checked before the first is touched.
     """
     lustre = complete(declared)["lustre"]
-    asked: list[Any] = request.get("osts", [])
+    wanted: list[Any] = request.get("osts", [])
     if not lustre or request.get("destroy") != lustre["fsname"]:
         raise Refusal(
-            f"formatting OSTs destroys all data on them and is done only when asked for by name: "
+            f"formatting OSTs destroys all data on them and is done only when wanted for by name: "
             f"-e format_osts_destroy={lustre['fsname'] if lustre else 'FSNAME'}; it was {request.get('destroy')!r}"
         )
-    if not asked:
+    if not wanted:
         raise Refusal(f"{os.uname().nodename}: format_osts_devices names no device; nothing was formatted")
     if here := [str(mount.point) for mount in mounts.of_clients() if mount.fsname == lustre["fsname"]]:
         raise Refusal(f"{here[0]} is a client's mount of {lustre['fsname']}; unmount every client before")
-    for path in [ost[key] for ost in asked for key in ("device", "mount")]:
+    for path in [ost[key] for ost in wanted for key in ("device", "mount")]:
         declaration.path("format_osts_devices", path)
     plan = []
-    for ost in asked:
+    for ost in wanted:
         fields = inspect(ost["device"])
         number = rf"{re.escape(lustre['fsname'])}[-:]OST[0-9a-f]{{4}}"  # a colon before it was ever mounted
         if fields["Lustre FS"] != lustre["fsname"] or not re.fullmatch(number, fields["Target"]):
@@ -110,7 +110,10 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
                 "nothing was formatted"
             )
         if fields.get("Mount type") != "ldiskfs":
-            raise Refusal(f"{ost['device']} is of {fields.get('Mount type')}: only ldiskfs is formatted; nothing was")
+            raise Refusal(
+                f"{ost['device']} is of {fields.get('Mount type')}, and only ldiskfs can be formatted; nothing was "
+                "formatted"
+            )
         plan.append((ost, fields, geometry(ost["device"])))
     described = ", ".join(f"{fields['Target']} on {ost['device']} ({mkfs_options(made)})" for ost, fields, made in plan)
     if check:
@@ -136,12 +139,10 @@ def _format(device: str, point: Path, fields: dict[str, str], made: dict[str, st
     now = inspect(device)
     if (now["Index"], now["Lustre FS"]) != (fields["Index"], lustre["fsname"]):
         raise Failure(f"{device} was formatted as {now['Target']}, number {now['Index']}, not as {fields['Target']}")
-    others = {**geometry(device), **{key: now.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
+    after = {**geometry(device), **{key: now.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
     before = {**made, **{key: fields.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
     run(["mount", "-t", "lustre", device, str(point)], timeout=LUSTRE_PATIENCE_S)
-    if lost := [
-        f"{key} was {before[key]}, and is {others.get(key)}" for key in before if others.get(key) != before[key]
-    ]:
+    if lost := [f"{key} was {before[key]}, and is {after.get(key)}" for key in before if after.get(key) != before[key]]:
         raise Failure(
-            f"{device} ({fields['Target']}) is formatted and mounted, and other than before: {'; '.join(lost)}"
+            f"{device} ({fields['Target']}) is formatted and mounted, but differs from before: {'; '.join(lost)}"
         )

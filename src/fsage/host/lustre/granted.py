@@ -21,7 +21,7 @@ MOST = 10_000  # connections of a client
 
 @privileged("lustre-locks")
 def cancel_locks(connections: list[str]) -> None:
-    """Give back the locks that nobody uses, of connections by their names below ldlm.namespaces. Raises Failure."""
+    """Cancel the unused locks of connections, given by their names below ldlm.namespaces. Raises Failure."""
     params.put({f"{name}.lru_size": "clear" for name in connections})
 
 
@@ -33,19 +33,19 @@ def tune(values: dict[str, str]) -> None:
 
 @privileged("lustre-sync")
 def commit(fsname: str) -> str:
-    """Have the targets of this server commit; what its MDTs have still to destroy on each OST. Raises Failure."""
+    """Have the targets of this server commit; the objects that its MDTs still have to destroy. Raises Failure."""
     run(["lctl", "set_param", "-n", f"osd-*.{fsname}-*.force_sync=1"])
     return run(["lctl", "get_param", "-n", f"osp.{fsname}-OST*.destroys_in_flight"], ok=(0, params.ENOENT)).stdout
 
 
 @privileged("lustre-counters")
 def counters(fsname: str) -> str:
-    """What the OSTs of this server have counted (brw_stats), as Lustre prints it. Raises Failure."""
+    """The counters of this server's OSTs (brw_stats), as Lustre prints them. Raises Failure."""
     return run(["lctl", "get_param", f"osd-*.{fsname}-OST*.brw_stats"]).stdout
 
 
 def check_locks(connections: object) -> list[str]:
-    """Those that may be named. Raises Refusal."""
+    """The list of connections, checked. Raises Refusal."""
     if not isinstance(connections, list) or not 0 < len(connections) <= MOST:
         raise Refusal(f"{shown(connections)} is no list of connections")
     if wrong := [name for name in connections if not isinstance(name, str) or not LOCKS.fullmatch(name)]:
@@ -54,7 +54,7 @@ def check_locks(connections: object) -> list[str]:
 
 
 def check_tunables(values: object) -> dict[str, str]:
-    """Those that may be set, and to such values. Raises Refusal."""
+    """The tunables with their values, checked. Raises Refusal."""
     if not isinstance(values, dict) or not 0 < len(values) <= MOST:
         raise Refusal(f"{shown(values)} is no object of tunables")
     for name, value in values.items():
@@ -67,7 +67,7 @@ def check_tunables(values: object) -> dict[str, str]:
 
 
 def check_fsname(fsname: object) -> str:
-    """The name of a file system. Raises Refusal."""
+    """The name of a file system, checked. Raises Refusal."""
     if not isinstance(fsname, str) or not re.fullmatch(FSNAME, fsname):
         raise Refusal(f"{shown(fsname)} is not the name of a Lustre file system")
     return fsname

@@ -1,4 +1,4 @@
-"""What of each OST a target on Lustre may still be given."""
+"""How much more of each OST the files of a target on Lustre may take."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from fsage.model.errors import Failure
 from fsage.model.filler import SLACK_BYTES
 from fsage.model.target import LustreSpec
 
-OTHERS_SHARE = 0.01  # of each OST, for others who use it
+OTHERS_SHARE = 0.01  # of each OST stays free for its other users
 
 
 class Osts(Limits):
-    """The OSTs of a target on Lustre, by `lfs df`; of each a share stays free for others.
+    """The OSTs of a target on Lustre, by `lfs df`; a share of each stays free for others.
 
-    A look at them is good for as many bytes as the fullest has: until then none can be filled, wherever files come to
-    lie. A file for which that is too little is made and asked where it lies. What files were promised and have not yet,
-    for several may grow at once, no look shows: it is counted to their OSTs until they have it.
+    One look at the OSTs is good for as many bytes as the fullest has left: so many fill none, wherever the files lie.
+    For a larger file the file is made first, and its own OSTs are examined. Several files may grow at once. The bytes
+    that they were promised and do not have yet show in no look, so they are counted to their OSTs.
     """
 
     slack_bytes = SLACK_BYTES
@@ -34,7 +34,7 @@ class Osts(Limits):
         self.promised, self.outstanding = dict[Path, tuple[int, int]](), dict[int, int]()
 
     def inspect(self) -> None:
-        """Ask anew; what a client was told counts as long as it believes it, so wait for that."""
+        """Read the OSTs anew, after the time for which a client repeats its last answer."""
         if self.known:
             time.sleep(space.LOOK_EVERY_S)
         self.known = {ost.number: ost for ost in space.osts(self.mount)}
@@ -42,19 +42,19 @@ class Osts(Limits):
         self.good_bytes = min(map(self.left_on, self.known))
 
     def left(self) -> int:
-        """What of all of them together is the target's, when last looked at."""
+        """Bytes that the target may take of all OSTs together, by the last look."""
         if not self.known:
             self.inspect()
         return sum(max(0, self.left_on(number)) for number in self.known)
 
     def left_on(self, number: int) -> int:
-        """What of an OST is the target's."""
+        """Bytes that the target may take of an OST."""
         ost = self.known[number]
         kept = SLACK_BYTES if self.alone else int(OTHERS_SHARE * ost.total_bytes)
         return ost.available_bytes - kept - self.outstanding.get(number, 0)
 
     def take(self, size: int, path: Path, spread: int) -> None:
-        """`Failure` if an OST would be filled by `size` bytes more in a file of `spread` stripes (0: as declared)."""
+        """Raise Failure if a file of `size` bytes in `spread` stripes (0: as declared) would fill an OST."""
         count = spread or self.declared
         self.left()
         each = size if count == 1 else -(-size // (len(self.known) if count < 1 else count)) + self.stripe_bytes
@@ -65,10 +65,10 @@ class Osts(Limits):
             if each > self.left_on(tightest):
                 raise Failure(
                     f"{path}: {each} bytes of it would lie on {self.known[tightest].name}, which has "
-                    f"{max(0, self.left_on(tightest))} left for target files beside what stays free; free some, or "
-                    "claim less of this file system"
+                    f"{max(0, self.left_on(tightest))} left for the target's files; free some, or claim less of this "
+                    "file system"
                 )
-            self.good_bytes = each  # of this file; who comes next looks again
+            self.good_bytes = each  # for this file alone: the next look is due with the next file
         self.good_bytes -= each
         self.promised[path] = size, _held(path)
 
@@ -76,7 +76,7 @@ class Osts(Limits):
         self.promised.pop(path, None)
 
     def _outstanding(self) -> dict[int, int]:
-        """By OST, bytes that files were promised and have not yet."""
+        """Bytes that files were promised and do not have yet, by OST."""
         bytes_by_ost: dict[int, int] = {}
         for path, (size, before) in self.promised.items():
             if (lacking := size - (_held(path) - before)) <= 0:
@@ -88,26 +88,25 @@ class Osts(Limits):
         return bytes_by_ost
 
     def _on(self, path: Path) -> list[int]:
-        """The OSTs on which a file lies, which is made if it is not there; files of a directory may lie on all."""
+        """The OSTs of a file, which is made if it does not exist; of a directory all OSTs."""
         if path.is_dir():
             return list(self.known)
         path.touch()
         return [index for component in stripes.components_of(path) for index in component.osts]
 
     def most(self, path: Path, left_bytes: int) -> int:
-        """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""
+        """Bytes that an existing file can be given: on each of its OSTs as many as the fullest has left."""
         self.inspect()
         on = {index for component in stripes.components_of(path) for index in component.osts}
         each = min(map(self.left_on, on)) - (self.stripe_bytes if len(on) > 1 else 0)
         return min(left_bytes, len(on) * max(0, each))
 
     def freed(self) -> None:
-        """Some seconds later."""
         space.await_frees(self.mount, self.sync)
 
 
 def _held(path: Path) -> int:
-    """What a file has already; nothing where it is not there."""
+    """Bytes of a file's blocks; 0 where it does not exist."""
     try:
         return path.lstat().st_blocks * 512
     except FileNotFoundError:

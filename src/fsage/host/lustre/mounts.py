@@ -1,4 +1,4 @@
-"""Where Lustre is mounted: servers' targets have the same type as a client's mount, and are told apart here."""
+"""Where clients mount Lustre: the mounts of servers' targets have the same type, and are left out here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of OSTs, as their servers see it: free space by dumpe2fs on the device that Lustre names.
+"""The layout of OSTs, read on their servers: free space by dumpe2fs on the device that Lustre names.
 
 `mb_groups` in /proc/fs/ldiskfs is never read: in several series a read past the last group turns the OST read-only.
 """
@@ -22,7 +22,7 @@ from fsage.model.typed import Json
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target
 
-NO_FILES = "files are asked for through a client: the last store"
+NO_FILES = "files are read through a client: see the last store"
 NOT_SEEN = "no host of the inventory's group `servers` serves it"
 
 
@@ -43,9 +43,9 @@ def inspect(declared: Mapping[str, object], request: Request, check: bool) -> di
 
 
 def every(target: Target, seen: list[dict[str, object]]) -> list[Json]:
-    """What servers saw, by number, every OST of the claim among it: of one that none serves all is absent.
+    """The layout of every OST of the claim, by number; all is absent of an OST that no server answered for.
 
-    Raises Refusal for what is of no OST of this file system.
+    Raises Refusal for an answer that is of no OST of this file system.
     """
     fsname = lustre_of(target.spec)["fsname"]
     stores = {}
@@ -67,7 +67,7 @@ def is_one(fsname: str, name: object) -> bool:
 
 
 def fullness(target: Target) -> dict[str, dict[str, float]]:
-    """How full each OST is, asked through the client."""
+    """How full each OST is, read through the client."""
     return space.fullness(space.osts(target.mounts[0]))
 
 

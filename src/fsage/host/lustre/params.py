@@ -16,7 +16,7 @@ ENOENT = 2  # lctl's exit status is an errno: what it found is on stdout all the
 
 
 def parse(text: str) -> dict[str, str]:
-    """`name=value` as `lctl get_param` prints them; a value of several lines goes on to the next name.
+    """The values by name in the output of `lctl get_param`; one of several lines ends where the next name begins.
 
     >>> parse("osc.a-OST0000-osc-ff.max_dirty_mb=742\\n")
     {'osc.a-OST0000-osc-ff.max_dirty_mb': '742'}
@@ -32,7 +32,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def get(*patterns: str) -> dict[str, str]:
-    """Values by full name of what matches and belongs to a client; empty where nothing does. Raises Failure."""
+    """Values by full name of a client's parameters that match; empty where none does. Raises Failure."""
     done = run(["lctl", "get_param", *patterns], ok=(0, ENOENT))
     other = [line for line in done.stderr.splitlines() if MISSING not in line]
     if other:
@@ -41,7 +41,7 @@ def get(*patterns: str) -> dict[str, str]:
 
 
 def put(values: Mapping[str, str]) -> None:
-    """Set parameters by full name; the caller reads back, for `set_param` echoes what was typed. Raises Failure."""
+    """Set parameters by full name. `set_param` only echoes its input, so the caller reads back. Raises Failure."""
     run(["lctl", "set_param", "-n", *(f"{name}={value}" for name, value in values.items())])
 
 
@@ -51,5 +51,5 @@ def version() -> str:
 
 
 def names(listed: Sequence[str]) -> str:
-    """A few of them, for a message."""
+    """The first three names and the number of the others, for a message."""
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")

@@ -1,12 +1,11 @@
 """The preallocation of ldiskfs OSTs: files of /proc/fs/ldiskfs/DEVICE, which `lctl` does not reach.
 
-`prealloc_table` is lost with every umount of the OST. `mb_last_group` is where the allocator looks next; newer series
-have several and call the file `mb_last_groups`, with a line `N# group` for each; older ones have none. (Lustre's
-ldiskfs/kernel_patches: ext4-prealloc.patch, ext4-export-mb-stream-allocator-variables.patch.)
+`prealloc_table` is lost with every umount of the OST. `mb_last_group` is the block group where the allocator looks
+next. Newer series have several and call the file `mb_last_groups`, with a line `N# group` for each; older ones have
+none. (Lustre's ldiskfs/kernel_patches: ext4-prealloc.patch, ext4-export-mb-stream-allocator-variables.patch.)
 
-What may be asked is checked before anything is written. ldiskfs takes nearly everything that is written to the table
-and makes something else of it: of `256,512` only 256, of `1M` one block, of `abc` nothing at all, which switches
-preallocation off.
+A request is checked before anything is written, because ldiskfs refuses hardly any text for the table. It reads
+`256,512` as 256, and `1M` as one block. It reads `abc` as an empty table, which switches preallocation off.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Ost(NamedTuple):
     most_blocks: int
 
     def now(self) -> Values:
-        """What it has now."""
+        """The values that it has now."""
         return {"prealloc_table": self._read("prealloc_table"), "mb_last_group": self._pointer()}
 
     @property
@@ -60,7 +59,7 @@ class Ost(NamedTuple):
             file = (self._pointer_file() if key == "mb_last_group" else None) or self.place / key
             write(file, str(value) or OFF)
             if (read_back := self.now()[key]) != value:
-                raise Failure(f"{file}: asked {value!r}, reads back {read_back!r}")
+                raise Failure(f"{file}: requested {value!r}, reads back {read_back!r}")
 
     def _pointer_file(self) -> Path | None:
         files = [self.place / name for name in ("mb_last_group", "mb_last_groups")]
@@ -151,12 +150,12 @@ def wanted(osts: list[Ost], requested: Requested) -> dict[str, Values]:
 
 
 def restorable(now: Values, keys: Iterable[str]) -> Values:
-    """Those of `keys` that can be written again as they are; several pointers cannot: they are the allocator's own."""
+    """Those of `keys` that can be written again; several pointers cannot, for each CPU has its own."""
     return {key: now[key] for key in keys if key != "mb_last_group" or isinstance(now[key], int)}
 
 
 def put(osts: list[Ost], values: dict[str, Values]) -> bool:
-    """Write what differs, on every OST; whether anything did. Raises Failure; what was written is put back then."""
+    """Write what differs, on every OST; whether anything did. On Failure the values from before are restored."""
     touched: list[tuple[Ost, Values]] = []
     try:
         for ost in osts:
@@ -168,7 +167,8 @@ def put(osts: list[Ost], values: dict[str, Values]) -> bool:
     except Failure as failure:
         for ost, before in reversed(touched):
             ost.set(before)
-        raise Failure(f"{failure}; {', '.join(ost.name for ost, _ in touched)} put back to what was there") from failure
+        names = ", ".join(ost.name for ost, _ in touched)
+        raise Failure(f"{failure}; the values from before were restored on {names}") from failure
     return bool(touched)
 
 
@@ -210,31 +210,33 @@ GROUP = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class Requested(NamedTuple):
-    """A size or a table of blocks, and the block group to which the allocation pointer goes; None: not asked for."""
+    """A size or a table of blocks, and the block group to which the allocation pointer goes; None: not requested."""
 
     size_bytes: int | None
     table: tuple[int, ...] | None
     group: int | None
 
 
-def settings_in(asked: dict[str, object]) -> dict[str, object]:
-    """Those of size, table and group that were given."""
-    return {key: asked[key] for key in ("size", "table", "group") if asked.get(key) not in (None, "", [])}
+def settings_in(requested: dict[str, object]) -> dict[str, object]:
+    """The entries of size, table and group that are not empty."""
+    return {key: requested[key] for key in ("size", "table", "group") if requested.get(key) not in (None, "", [])}
 
 
-def read(asked: dict[str, object]) -> Requested:
-    """What `asked`, as `settings_in` leaves it, means. `Refusal` names what is wrong, and what is allowed."""
-    if {"size", "table"} <= set(asked):
-        raise Refusal(f"tune_prealloc_size is {asked['size']}, and tune_prealloc_table {asked['table']}: give one")
+def read(requested: dict[str, object]) -> Requested:
+    """The meaning of `requested` (from `settings_in`). Raises Refusal with what is wrong and what is allowed."""
+    if {"size", "table"} <= set(requested):
+        raise Refusal(
+            f"tune_prealloc_size is {requested['size']}, and tune_prealloc_table {requested['table']}: give one"
+        )
     return Requested(
-        _size(asked["size"]) if "size" in asked else None,
-        _table(asked["table"]) if "table" in asked else None,
-        _group(asked["group"]) if "group" in asked else None,
+        _size(requested["size"]) if "size" in requested else None,
+        _table(requested["table"]) if "table" in requested else None,
+        _group(requested["group"]) if "group" in requested else None,
     )
 
 
 def table_of(requested: Requested) -> tuple[int, ...] | None:
-    """The table for ldiskfs; None when only the pointer is asked for. `Refusal` for a size that has none."""
+    """The table for ldiskfs; None when only the pointer is requested. Raises Refusal for a size without a table."""
     if requested.size_bytes is None or requested.size_bytes in TABLES:
         return TABLES[requested.size_bytes] if requested.size_bytes else requested.table
     tables = ", ".join(f"{size_words(size)}: {table_words(table)}" for size, table in TABLES.items())
@@ -245,7 +247,7 @@ def table_of(requested: Requested) -> tuple[int, ...] | None:
 
 
 def table_words(table: tuple[int, ...]) -> str:
-    """As the kernel takes it."""
+    """The text that the kernel takes: block counts with a blank between two."""
     return " ".join(map(str, table))
 
 
@@ -271,9 +273,9 @@ def _table(value: object) -> tuple[int, ...]:
     text = " ".join(map(str, listed)) if whole else value
     if not isinstance(text, str) or not TABLE_TEXT.fullmatch(text):
         raise Refusal(
-            f"tune_prealloc_table is {value!r}: whole numbers of blocks of 4 KiB are wanted, without unit, sign or "
-            "leading zero, with one blank between two, such as 256 512 1024. ldiskfs would take this without an error, "
-            "and make another table of it, or none"
+            f"tune_prealloc_table is {value!r}: whole numbers of blocks of 4 KiB are wanted, with one blank between "
+            "two, such as 256 512 1024. A unit, a sign or a leading zero is not allowed. ldiskfs would take this "
+            "without an error, and make another table of it, or none"
         )
     table = tuple(map(int, text.split(" ")))
     if list(table) != sorted(set(table)):
@@ -297,7 +299,7 @@ SHOWN = 3
 
 
 def unavailable_because(servers: Servers, noted: JsonView | None) -> str | None:
-    """Why the servers do not have what was `noted` when they were tuned; None when they have, or nothing was set."""
+    """Why the servers have another table than was `noted` when they were tuned; None: the same, or none was set."""
     wanted = {ost: entry[TABLE] for ost, entry in ((noted or {}).get("now") or {}).items() if TABLE in entry}
     if not wanted:
         return None

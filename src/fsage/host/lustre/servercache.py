@@ -1,8 +1,8 @@
-"""The cache of Lustre's servers on ZFS: `primarycache` of each OST's dataset, set for a cell and put back as it was.
+"""The cache of Lustre's servers on ZFS: `primarycache` of each OST's dataset, set for a cell and restored after it.
 
-`none` caches nothing in the ARC, `metadata` no data (zfsprops(7)). A cell's files are written after it was set, so that
-nothing of them is ever in there. A dataset keeps its properties over reboots: what was there is noted first, in
-`<home>/server_cache.json` of the server, until it is put back. An OST on ldiskfs has no such property.
+`none` caches nothing in the ARC, `metadata` no data (zfsprops(7)). A cell's files are written after it was set, so
+nothing of them is ever cached. A dataset keeps its properties over reboots. The former value is therefore noted first,
+in `<home>/server_cache.json` of the server, until it is restored. An OST on ldiskfs has no such property.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ PROPERTY = "primarycache"
 
 
 class Servers(Protocol):
-    """Who can ask every server (fsage.host.remote.remote_hosts.Hosts)."""
+    """Reaches every server (fsage.host.remote.remote_hosts.Hosts)."""
 
     def ask_servers(self, **what: object) -> dict[str, Json]:
-        """The answer of each."""
+        """The answer of each server, by name."""
 
 
 # On the launcher
 
 
 def unavailable_because(hosts: Servers, phases: Sequence[Phase]) -> str | None:
-    """Why the servers' cache cannot be what a cell's phases ask for; None when it can, or none asks."""
-    setting = asked(phases)
+    """Why the servers' cache cannot be set as a cell's phases want; None when it can, or none wants it."""
+    setting = setting_of(phases)
     if setting == SERVERS_KEPT:
         return None
     front = f"server_cache {setting}: "
@@ -51,15 +51,15 @@ def unavailable_because(hosts: Servers, phases: Sequence[Phase]) -> str | None:
     return None
 
 
-def asked(phases: Sequence[Phase]) -> str:
-    """What a cell's phases ask for: kept, or a value of the property."""
+def setting_of(phases: Sequence[Phase]) -> str:
+    """The setting that a cell's phases want: kept, or a value of the property."""
     return next((phase["server_cache"] for phase in phases if "server_cache" in phase), SERVERS_KEPT)
 
 
 @contextmanager
 def held(hosts: Servers, phases: Sequence[Phase]) -> Iterator[dict[str, dict[str, str]]]:
-    """Have it so on every server while a cell runs; server -> dataset -> value as read back. Raises Failure."""
-    setting = asked(phases)
+    """Set the cache of every server while a cell runs; server -> dataset -> value as read back. Raises Failure."""
+    setting = setting_of(phases)
     if setting == SERVERS_KEPT:
         yield {}
         return
@@ -73,9 +73,10 @@ def held(hosts: Servers, phases: Sequence[Phase]) -> Iterator[dict[str, dict[str
 
 
 def serve(spec: Spec, setting: str | None) -> dict[str, object]:
-    """Which OSTs this server has, on what; `setting`: put it so, or back (kept). `now`: dataset -> value as read back.
+    """Set the cache of this server's OSTs, or restore it where `setting` is kept; None: only list the OSTs.
 
-    Raises Failure; what could not be put back stays noted.
+    Returns `ldiskfs` (OSTs), `zfs` (datasets) and `now` (dataset -> value as read back). Raises Failure; what could not
+    be restored stays noted.
     """
     if setting == SERVERS_KEPT:
         return {"proof": put_back(spec), "now": {}}
@@ -90,12 +91,12 @@ def serve(spec: Spec, setting: str | None) -> dict[str, object]:
             run(["zfs", "set", f"{PROPERTY}={setting}", dataset])
             now[dataset] = _read(dataset)["value"]
             if now[dataset] != setting:
-                raise Failure(f"{dataset}: asked {PROPERTY}={setting}, `zfs get` shows {now[dataset]}")
+                raise Failure(f"{dataset}: requested {PROPERTY}={setting}, `zfs get` shows {now[dataset]}")
     return {"ldiskfs": [name.split(".")[1] for name in ldiskfs], "zfs": sorted(zfs.values()), "now": now}
 
 
 def put_back(spec: Spec) -> list[str]:
-    """Put back what is noted on this server, a sentence each. Raises Failure."""
+    """Restore what is noted on this server; a sentence for each dataset. Raises Failure."""
     path, proof = _note_of(spec), []
     for dataset, before in (files.read_json(path) or {}).items():
         if _read(dataset) != before:
@@ -108,7 +109,7 @@ def put_back(spec: Spec) -> list[str]:
 
 
 def server_cache_back(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
-    """The verb that does so: for who was killed, and for the release."""
+    """The verb `server_cache_back`: restore what a killed command left; the release uses it too."""
     spec = complete(declared)
     noted = files.read_json(_note_of(spec)) or {}
     if check or not noted:
@@ -131,7 +132,7 @@ def _read(dataset: str) -> dict[str, str]:
 
 
 def _back(dataset: str, value: str, source: str) -> list[str]:
-    """What makes a property what it was: only one that was set on the dataset itself is set again."""
+    """The command that restores a property: set where it was set on the dataset itself, else inherited."""
     if source == "local":
         return ["zfs", "set", f"{PROPERTY}={value}", dataset]
     return ["zfs", "inherit", *(["-S"] if source == "received" else []), PROPERTY, dataset]

@@ -1,6 +1,6 @@
-"""What the object storage servers count, asked by SSH from the launcher: the servers that `lustre.oss` names.
+"""The counters of the object storage servers that `lustre.oss` names, read over SSH from the launcher.
 
-`brw_stats` are histograms of reads and writes that an OST keeps since it was started: what it really did.
+`brw_stats` are histograms of the reads and writes that an OST has done since it was started.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ Counted = dict[str, Stats]  # by OST
 def stats(lustre: LustreSpec) -> Counted:
     """brw_stats of every OST that the declared servers serve, of ldiskfs and of ZFS. Raises Failure."""
     fsname = lustre["fsname"]
-    asked = _asked("lustre-counters", fsname, f"lctl get_param 'osd-*.{fsname}-OST*.brw_stats'")
+    line = _shell_line("lustre-counters", fsname, f"lctl get_param 'osd-*.{fsname}-OST*.brw_stats'")
     with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
-        texts = pool.map(lambda host: _said(host, [*KEPT, host, asked]), lustre["oss"])
+        texts = pool.map(lambda host: _answer_of(host, [*KEPT, host, line]), lustre["oss"])
     return {
         name.split(".")[1]: parse_stats(counters) for text in texts for name, counters in params.parse(text).items()
     }
 
 
 def sync(fsname: str, hosts: Sequence[Mapping[str, object]]) -> int | None:
-    """Have every target on these servers commit now; how many objects the MDTs among them have still to destroy.
+    """Have every target on these servers commit now; how many objects their MDTs still have to destroy.
 
-    None where no MDT can be asked. An MDT counts them only once it has committed the unlinks. Raises Failure.
+    None where no MDT is among them. An MDT counts objects only after it has committed the unlinks. Raises Failure.
     """
     if not hosts:
         return None
@@ -60,56 +60,56 @@ def sync(fsname: str, hosts: Sequence[Mapping[str, object]]) -> int | None:
 
 
 def _sync(fsname: str, host: Json) -> list[int]:
-    """How many objects are still to be destroyed on each OST, by each MDT of this host: of an OSS nothing."""
-    asked = _asked(
+    """The objects that each MDT of this host still has to destroy on each OST; an OSS has none."""
+    line = _shell_line(
         "lustre-sync",
         fsname,
         f"lctl set_param -n 'osd-*.{fsname}-*.force_sync=1' && "
         f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true",
     )
-    text = _said(host["name"], ["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked])
+    text = _answer_of(host["name"], ["sh", "-c", line] if host.get("local") else [*KEPT, host["name"], line])
     if not all(re.fullmatch(r"\d{1,19}", word) for word in text.split()):
         raise Failure(f"{host['name']}: destroys_in_flight is {shown(text.strip())}, and numbers are wanted")
     return [int(word) for word in text.split()]
 
 
-def _asked(verb: str, fsname: str, as_root: str) -> str:
-    """The shell line for a server: as root, or, where we are a user here and there, by its helper."""
+def _shell_line(verb: str, fsname: str, as_root: str) -> str:
+    """The shell line for a server: as root, or for a user by the helper of that server."""
     if os.geteuid() == 0:
         return as_root
     return f"printf %s {shlex.quote(json.dumps({'fsname': fsname}))} | {shlex.join(privilege.command(verb))}"
 
 
-def _said(host: str, command: Sequence[str]) -> str:
-    """What a server gave for that line. Raises Failure."""
+def _answer_of(host: str, command: Sequence[str]) -> str:
+    """The output of a command for a server. Raises Failure."""
     text = run(command, timeout=ANSWER_S, **({} if os.geteuid() == 0 else {"ok": (0, 1, 2)})).stdout
     return text if os.geteuid() == 0 else str(privilege.value(text, "", f"{host}: its helper"))
 
 
 def free_space(lustre: LustreSpec, ost: str, counting: Counting = ONCE) -> Store:
-    """How the free space of an OST of ldiskfs lies, by dumpe2fs on the declared server that serves it. Raises Failure.
+    """The free space of an ldiskfs OST, by dumpe2fs on the declared server that serves it. Raises Failure.
 
     The name of the device never leaves that server.
     """
     if os.geteuid():
-        raise Failure(f"where {ost} is free its server is asked by root only")
+        raise Failure(f"the free space of {ost} is read on its server, for which the agent must be root")
     serves = shlex.quote(f"osd-ldiskfs.{ost}.mntdev")
     for host in lustre["oss"]:
         if not run([*KEPT, host, f"lctl get_param -n {serves} 2>/dev/null; true"], timeout=ANSWER_S).stdout.strip():
             continue
-        asked = f'dumpe2fs "$(lctl get_param -n {serves})"'
-        return ext4.of_command([*KEPT, host, asked], f"dumpe2fs on {host} of {ost}", counting)
+        line = f'dumpe2fs "$(lctl get_param -n {serves})"'
+        return ext4.of_command([*KEPT, host, line], f"dumpe2fs on {host} of {ost}", counting)
     raise Failure(f"none of {', '.join(lustre['oss'])} serves {ost} with ldiskfs")
 
 
 def hang_up(hosts: Iterable[str]) -> list[str]:
-    """Close the connections that were kept to these hosts; a sentence for each that there was."""
+    """Close the kept connections to these hosts; a sentence for each."""
     ended = [host for host in sorted(hosts) if run([*KEPT, "-O", "exit", host], ok=(0, 255)).returncode == 0]
     return [f"the connection to {host} is closed" for host in ended]
 
 
 def reach(lustre: LustreSpec, osts: Iterable[Ost]) -> None:
-    """`Refusal` where a declared server does not answer, or an OST is served by none of them."""
+    """Raise Refusal where a declared server does not answer, or none of them serves an OST."""
     if not lustre["oss"]:
         return
     try:

@@ -22,11 +22,11 @@ SUMMARY = "filesystem_summary:"
 # A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
 LOOK_EVERY_S = 1.1
 PENDING_EVERY_S = 0.1
-ANSWER_S = 120.0  # for ever `lfs df` waits for an OST that is lost (seen on 2.17)
+ANSWER_S = 120.0  # `lfs df` itself would wait for a lost OST for ever (seen on 2.17)
 FREES_PATIENCE_S = 300.0
-STILL_S = 20.0  # nothing was freed for so long, although the servers synchronised: then nothing more will be
-UNSEEN_S = 10.0  # so long it takes at most where no server can be asked to synchronise
-OWN_BYTES = 1 << 20  # of each OST: its logs and directories grow by less while it serves (a few KiB were seen)
+STILL_S = 20.0  # where nothing was freed for so long after the servers committed, nothing more will be
+UNSEEN_S = 10.0  # freeing takes at most so long where no server can be told to commit
+OWN_BYTES = 1 << 20  # the logs and directories of an OST grow by less while it serves (a few KiB were seen)
 
 
 MIB = 1 << 20
@@ -84,7 +84,7 @@ def used(osts: Sequence[Ost]) -> dict[str, int]:
 
 
 def moved(then: Mapping[str, int], now: Mapping[str, int], tolerance_bytes: int) -> list[str]:
-    """A sentence for each OST whose used bytes are not what they were `then`; others may change `tolerance_bytes`."""
+    """A sentence for each OST whose used bytes changed since `then`, by more than others may (`tolerance_bytes`)."""
     return [f"{name} is gone" for name in sorted(set(then) - set(now))] + [
         f"{name} holds {now[name] / MIB:.1f} MiB, where {bytes_then / MIB:.1f} MiB were left"
         for name, bytes_then in sorted(then.items())
@@ -93,12 +93,12 @@ def moved(then: Mapping[str, int], now: Mapping[str, int], tolerance_bytes: int)
 
 
 def as_left(then: Mapping[str, int], tolerance_bytes: int) -> Wrong:
-    """What is wrong when the OSTs are not as they were `then` (moved)."""
+    """Finds OSTs whose used bytes changed since `then` (moved)."""
     return lambda now: moved(then, used(now), tolerance_bytes)
 
 
 def in_all(total_bytes: int, tolerance_bytes: int) -> Wrong:
-    """What is wrong when all OSTs together do not hold `total_bytes`; `tolerance_bytes` of each OST are others'."""
+    """Finds that all OSTs together do not hold `total_bytes`; others may change each by `tolerance_bytes`."""
 
     def wrong(now: Sequence[Ost]) -> list[str]:
         used_bytes = sum(ost.used_bytes for ost in now)
@@ -110,13 +110,13 @@ def in_all(total_bytes: int, tolerance_bytes: int) -> Wrong:
 
 
 def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing) -> list[Ost]:
-    """Wait until the objects of deleted files are destroyed, and `wrong` has nothing to say about the OSTs any more.
+    """Wait until the objects of deleted files are destroyed, and `wrong` finds nothing; the OSTs by `lfs df` then.
 
-    `sync` makes the servers write down what they have, and counts what they still have to destroy (None: nobody can
-    be asked). A count that does not fall for STILL_S is not waited for where nothing is wrong: for ever an MDT waits
-    for an OST that was formatted anew to confirm what the old one was told (seen on 2.17). Returns what `lfs df` then
-    says.
-    `Failure` when no space was freed for STILL_S and something is wrong.
+    `sync` has the servers commit, and counts the objects that they still have to destroy (None: no server answers).
+    Where nothing is wrong, a count that does not fall for STILL_S is ignored. After an OST was formatted, an MDT waits
+    for ever for it to confirm what the old OST was told (seen on 2.17).
+
+    Raises Failure when no space was freed for STILL_S and something is wrong.
     """
     began = still_since = falls_since = time.monotonic()
     last: dict[str, int] = {}
@@ -141,8 +141,10 @@ def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing) -> list[Ost]:
             why = [*why, f"{pending} objects are still to be destroyed"]
         if why and (at - still_since > STILL_S or at - began > FREES_PATIENCE_S):
             raise Failure(
-                f"{mount}, {at - began:.0f} s after deleting: {'; '.join(why)}: somebody else writes or deletes, or "
-                "objects were left behind"
+                f"{mount}, {at - began:.0f} s after deleting: {'; '.join(why)}. Either somebody else writes or deletes "
+                "there, or objects were not destroyed"
             )
         if at - began > FREES_PATIENCE_S:
-            raise Failure(f"{mount}: {FREES_PATIENCE_S:.0f} s on, its OSTs still change: does somebody write?")
+            raise Failure(
+                f"{mount}: its OSTs still change {FREES_PATIENCE_S:.0f} s after deleting; does somebody else write?"
+            )

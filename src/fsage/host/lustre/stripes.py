@@ -1,7 +1,7 @@
-"""On which OSTs files lie: `lfs setstripe` on directories, and `lfs getstripe -y` to see what came of it.
+"""Striping: `lfs setstripe` on directories, and `lfs getstripe -y` to verify where files lie.
 
-`setstripe -c 999` is taken and gives all OSTs; with one OST full, `-i 0` goes elsewhere and `-c 2` becomes 1, and each
-time the exit status is 0.
+The exit status of `setstripe` proves nothing. `-c 999` gives all OSTs. With one OST full, `-i 0` gives another one, and
+`-c 2` becomes 1. Each time the status is 0.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from fsage.model.target import Striping
 from fsage.model.typed import Json
 
 PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
-ANY = -1  # a first OST
+ANY = -1  # any OST may be the first
 THREADS = 16
-FILES_AT_MOST = 64  # are looked at, evenly spread: each costs a process
+FILES_AT_MOST = 64  # files that are examined, evenly spread: each costs a process
 
 
 class Component(NamedTuple):
@@ -76,13 +76,13 @@ def components_of(path: Path, *options: str) -> list[Component]:
 
 
 def set_on(directory: Path, declared: Striping) -> None:
-    """Give `directory` the declared striping for the files to come, and read it back. Raises Failure."""
+    """Set the declared striping on `directory`, for files made there later, and read it back. Raises Failure."""
     count, size_mib, first = declared["stripe_count"], declared["stripe_size_mib"], declared["first_ost"]
     run(["lfs", "setstripe", "-c", str(count), "-S", f"{size_mib}M", "-i", str(first), str(directory)])
     now = components_of(directory, "-d")
     if [component[1:4] for component in now] != [(count, size_mib * MIB, first)]:
         raise Failure(
-            f"{directory}: asked for {count} stripes of {size_mib} MiB from OST {first} on, `lfs getstripe -d` shows "
+            f"{directory}: requested {count} stripes of {size_mib} MiB from OST {first} on, `lfs getstripe -d` shows "
             + "; ".join(
                 f"{component.stripe_count} of {component.stripe_size_bytes} bytes from {component.first} on"
                 for component in now
@@ -91,9 +91,9 @@ def set_on(directory: Path, declared: Striping) -> None:
 
 
 def compose(directory: Path, segments: Sequence[Segment]) -> None:
-    """Give the files to come in `directory` a layout of these segments, the last to the end, and read it back.
+    """Set a layout of these segments on `directory`, for files made there later, and read it back. Raises Failure.
 
-    Raises Failure. A layout without a last component to the end would have no place for what is written past it.
+    The last component has no end: otherwise a write beyond the segments would fail.
     """
     words = []
     for number, segment in enumerate(segments, 1):
@@ -101,9 +101,9 @@ def compose(directory: Path, segments: Sequence[Segment]) -> None:
         words += ["-E", end, "-c", str(segment.stripes), "-S", f"{segment.stripe_bytes // MIB}M"]
     run(["lfs", "setstripe", *words, str(directory)])
     now = [component[:3] for component in components_of(directory, "-d")]
-    if now != _asked(segments):
+    if now != _components_wanted(segments):
         raise Failure(
-            f"{directory}: asked for components (start, stripes, bytes of a stripe) {_asked(segments)}, "
+            f"{directory}: requested components (start, stripes, bytes of a stripe) {_components_wanted(segments)}, "
             f"`lfs getstripe -d` shows {now}"
         )
 
@@ -119,14 +119,15 @@ def cut(directory: Path, segments: Sequence[Segment]) -> list[Path]:
     return places
 
 
-def _asked(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
+def _components_wanted(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
     return [(segment.start_bytes, segment.stripes, segment.stripe_bytes) for segment in segments]
 
 
 def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Sequence[Segment] = ()) -> Json:
-    """Where written files lie: {"files", "looked_at", "stripes", "astray"}; wanted as declared, or in `segments`.
+    """The placement of written files, compared with the declared striping, or with `segments`.
 
-    stripes: by OST (its number), of the files looked at; astray: a sentence for each that is not as declared.
+    Returns {"files", "looked_at" (number of files examined), "stripes" (their number by OST), "astray" (a sentence for
+    each file that lies elsewhere)}.
     """
     wanted = osts if declared["stripe_count"] == striping.ALL else declared["stripe_count"]
     stripes: Counter[int] = Counter()
@@ -142,15 +143,15 @@ def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Seq
                     (component.start_bytes, len(set(component.osts)), component.stripe_size_bytes)
                     for component in components
                 ]
-                if parts != _asked(segments):
-                    asked = f"asked were {_asked(segments)}"
-                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {parts}, {asked}")
+                if parts != _components_wanted(segments):
+                    wanted_parts = f"requested were {_components_wanted(segments)}"
+                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {parts}, {wanted_parts}")
             elif len(components) > 1 or len(set(osts_of_file)) != wanted:
                 astray.append(
-                    f"{path} has {len(set(osts_of_file))} stripes on OSTs {osts_of_file}, asked were {wanted}"
+                    f"{path} has {len(set(osts_of_file))} stripes on OSTs {osts_of_file}, requested were {wanted}"
                 )
             elif declared["first_ost"] not in (ANY, osts_of_file[0]):
-                astray.append(f"{path} begins on OST {osts_of_file[0]}, asked was {declared['first_ost']}")
+                astray.append(f"{path} begins on OST {osts_of_file[0]}, requested was {declared['first_ost']}")
             elif components[0].stripe_size_bytes != declared["stripe_size_mib"] * MIB:
                 astray.append(f"{path} has stripes of {components[0].stripe_size_bytes} bytes")
     return {
@@ -162,12 +163,12 @@ def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Seq
 
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> Json:
-    """Where files that were written lie (of_files)."""
+    """The placement of a target's written files (of_files)."""
     return of_files(written, lustre_of(target.spec), len(target.claim["lustre"]["osts"]), segments)
 
 
 def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) -> Json:
-    """The same for a cell in a state (its notes), which may have a layout of its own; its segment files one by one."""
+    """The placement of a cell's files in a state (its notes), which may have a layout of its own (of_files)."""
     segments = striping.noted(notes)
     if not _in_folders(notes):
         return placement(target, written, segments)
@@ -185,7 +186,7 @@ def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) 
 
 
 def make_folders(target: Target, notes: Mapping[str, Notes]) -> None:
-    """Make the directories that a state's segments need, where it has such. Raises Failure."""
+    """Make the directories of a state's segments, where each segment has one. Raises Failure."""
     if _in_folders(notes):
         cut(target.mounts[0] / "measured", striping.noted(notes))
 
@@ -195,9 +196,7 @@ def _in_folders(notes: Mapping[str, Notes]) -> bool:
 
 
 def verify_fillers(target: Target) -> None:
-    """`Failure` where files of the structure, a sample of them, lie on other OSTs than declared."""
+    """Raise Failure where one of a sample of the structure's files lies on other OSTs than declared."""
     paths = [Path(entry.path) for entry in fillers(target.mounts[0])]
     if astray := placement(target, paths)["astray"]:
-        raise Failure(
-            f"the files are not where they were asked to be: {len(astray)} of a sample lie elsewhere: {astray[0]}"
-        )
+        raise Failure(f"the files do not lie as requested: {len(astray)} of a sample lie elsewhere: {astray[0]}")

@@ -1,7 +1,8 @@
 """A target on Lustre: a directory on a client's mount, the only target of that file system, emptied by deleting.
 
-The claim is told by the file system's name, the NID of its management server, the FID of the directory, and a mark in
-the root of the file system, which every client sees: it holds the claim, and refuses a second target.
+Four things identify the claimed target: the file system's name, the NID of its management server, the FID of the
+directory, and a mark in the root of the file system. The mark holds the claim. Every client sees it, so a second target
+is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
 TREES = ("filler", "measured")
 THREADS = 16
-# Logs and indices of an OST grow while it serves: so much more than when it was claimed does not count as left behind.
+# Logs and indices of an OST grow while it serves: so many bytes more than at the claim are no objects left behind.
 SLACK_BYTES, SLACK_SHARE = 64 * MIB, 0.005
 
 
@@ -42,7 +43,7 @@ class Found(NamedTuple):
 
 
 def inspect(spec: Spec) -> Found:
-    """The declared file system, as it is before it is claimed. `Refusal` if it is another, or not to be had."""
+    """The declared file system before it is claimed. Raises Refusal if it is another one, or cannot be claimed."""
     lustre, place = lustre_of(spec), Path(spec["directory"])
     if why := privilege.unavailable_because():
         raise Refusal(
@@ -52,8 +53,8 @@ def inspect(spec: Spec) -> Found:
     mount = mount_of(spec).point
     if not os.access(mount, os.W_OK):
         raise Refusal(
-            f"{mount} cannot be written by user {os.geteuid()}, and there the mark of a claim lies; nothing was "
-            "touched. Its administrator may let all write there who remove nobody else's (chmod 1777)"
+            f"{mount} cannot be written by user {os.geteuid()}, and the mark of a claim lies there; nothing was "
+            "touched. Its administrator may allow that with chmod 1777, which protects the files of others"
         )
     refuse_second(mount)
     osts = space.osts(mount)
@@ -96,24 +97,24 @@ def mount_of(spec: Spec) -> mounts.ClientMount:
 
 
 def laid_ost(lustre: LustreSpec) -> str | None:
-    """The one OST on which all files lie whose server can be asked; None where they lie on several."""
+    """The OST that has all of the target's files, where one has and its server is declared; else None."""
     if lustre["stripe_count"] != 1 or lustre["first_ost"] == stripes.ANY or not lustre["oss"]:
         return None
     return space.name_of(lustre["fsname"], lustre["first_ost"])
 
 
 def identity(place: Path) -> dict[str, str]:
-    """What tells a directory from every other that the file system ever had: its FID. Raises FileNotFoundError."""
+    """The FID of a directory, which the file system never uses again. Raises FileNotFoundError."""
     os.lstat(place)
     return {"fid": run(["lfs", "path2fid", str(place)]).stdout.strip()}
 
 
 def mark(mount: Path, claim: Claim) -> None:
-    """Note the claim on the file system, before anything else is written there. `Refusal` if another came first."""
+    """Write the mark, before anything else is written there. Raises Refusal if another claim was first."""
     whole = mount / f"{MARK}.{claim['id']}"
     files.write_json(whole, claim)
     try:
-        os.link(whole, mount / MARK)  # unlike a rename it never replaces what is there
+        os.link(whole, mount / MARK)  # unlike a rename it never replaces a mark
     except FileExistsError:
         raise Refusal(f"{mount / MARK} was written by another claim just now; nothing else was touched") from None
     finally:
@@ -121,12 +122,12 @@ def mark(mount: Path, claim: Claim) -> None:
 
 
 def mark_anew(mount: Path, claim: Claim) -> None:
-    """Bring the claim on the file system up to date."""
+    """Update the claim in the mark."""
     files.write_json(mount / MARK, claim)
 
 
 def unmark(spec: Spec, claim: Claim) -> list[str]:
-    """Take our mark, and only ours, off the file system."""
+    """Remove this claim's mark from the file system, and no other."""
     mount = mount_of(spec).point
     mark = files.read_json(mount / MARK)
     if mark and mark["id"] != claim["id"]:
@@ -137,13 +138,13 @@ def unmark(spec: Spec, claim: Claim) -> list[str]:
 
 
 def claim_of(spec: Spec) -> Claim | None:
-    """The claim as the file system has it: for the clients on which `claim` was not run."""
+    """The claim in the mark, for clients on which `claim` was not run; None where the mark is another target's."""
     mark: Claim | None = files.read_json(mount_of(spec).point / MARK)
     return mark if mark and mark["target"] == spec["name"] else None
 
 
 def verify(spec: Spec, claim: Claim) -> None:
-    """`Refusal` unless the file system mounted here is the one that was claimed, by us, as declared now."""
+    """Raise Refusal unless the file system that is mounted here has this claim, and is declared as it was then."""
     mount = mount_of(spec).point
     declared, claimed = _declared(lustre_of(spec)), claim["lustre"]["declared"]
     for key, value in declared.items():
@@ -170,10 +171,10 @@ def prepare(place: Path, lustre: LustreSpec) -> None:
 
 
 def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) -> None:
-    """Delete what fsage made, by many threads, and prove that it is gone and that its objects are. Raises Failure.
+    """Delete what fsage made, by many threads, and verify that the OSTs destroyed its objects. Raises Failure.
 
-    The proof by OST is to be had only where nobody else writes: `alone`. Elsewhere as much must come free as was ours,
-    within what others may change.
+    Where nobody else writes (`alone`), each OST must hold what it held at the claim. Elsewhere the OSTs together must
+    free as much as fsage held, within the declared tolerance.
     """
     ours = sum(_held_bytes(place / name) for name in TREES)
     used_bytes = sum(space.used(space.osts(place)).values())
@@ -182,7 +183,7 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) 
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
     tolerance = lustre_of(spec)["tolerance_mib"] * MIB
-    # What was deleted before, and was still there, may come free as well: only more than that is wrong.
+    # What others deleted before may come free now as well, so only more used space is wrong, not less.
     most = used_bytes - ours + (space.OWN_BYTES + tolerance) * len(claim["lustre"]["osts"])
 
     def wrong(osts: Sequence[Ost]) -> list[str]:
@@ -196,7 +197,7 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) 
 
 
 def _held_bytes(tree: Path) -> int:
-    """Bytes of the blocks of all files below a directory, which are on OSTs; those of directories are not."""
+    """Bytes of all files' blocks below a directory. Directories do not count: they are on the MDT."""
     if tree.is_symlink() or not tree.is_dir():
         return 0
     return sum(path.lstat().st_blocks * 512 for path in regular_files(tree))
@@ -215,12 +216,12 @@ def _above_claim(osts: Sequence[Ost], claim: Claim) -> list[str]:
 
 
 def _declared(lustre: LustreSpec) -> dict[str, object]:
-    """What must stay as it was when the target was claimed."""
+    """The declared keys that must not change after the claim."""
     return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
 
 
 def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
-    """What files striped as declared can fill; `Refusal` where the OSTs for it are not there."""
+    """Bytes that files with the declared striping can take. Raises Refusal where the declared OSTs do not exist."""
     count, first = lustre["stripe_count"], lustre["first_ost"]
     numbers = [ost.number for ost in osts]
     if count > len(osts):
@@ -241,7 +242,7 @@ def refuse_second(mount: Path) -> None:
     """`Refusal` where a target has claimed the file system mounted at `mount`."""
     if mark := files.read_json(mount / MARK):
         raise Refusal(
-            f"target {mark['target']} has claimed {mount} (from {mark['host']}, {mark['created']}), and two targets "
-            f"on one file system would change each other's state: release that one first. If it is lost for good, "
+            f"target {mark['target']} has claimed {mount} (from {mark['host']}, {mark['created']}): release it first, "
+            f"because two targets on one file system change each other's state. If that target is lost for good, "
             f"delete {mount / MARK}"
         )

@@ -17,17 +17,17 @@ Values = dict[str, str]  # by the parameter's full name
 
 
 def now(fsname: str, name: str) -> Values:
-    """What the clients' connections of one file system hold; empty where Lustre has no tunable of that name."""
+    """The values of a tunable at the client's connections to one file system; empty where Lustre has none so named."""
     values = params.get(f"osc.{fsname}-OST*.{name}", f"llite.{fsname}-*.{name}")
     ours = re.compile(rf"(?:osc\.{fsname}-OST|llite\.{fsname}-[0-9a-f]+\.)")  # `a-*` is of the file system a-b as well
     return {full: value for full, value in values.items() if ours.match(full)}
 
 
 def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> None:
-    """Set parameters and read them back. On a `Failure` what was set in part is put back as `before` has it.
+    """Set parameters and read them back. Before a Failure is raised, the values of `before` are restored.
 
-    A value out of range may be taken at one OST and refused at the next; it may be taken and clipped, or ignored, with
-    exit status 0. Names are given one by one: a glob reaches the metadata server's connections as well.
+    Lustre may take a value out of range at one OST and refuse it at the next. It may also clip or ignore it, with exit
+    status 0. Names are given one by one, because a glob reaches the metadata server's connections as well.
     """
     why = None
     try:
@@ -40,15 +40,15 @@ def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> No
         return
     granted.tune({full: before[full] for full in wanted if after.get(full) != before[full]})
     holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
-    asked = ", ".join(sorted(set(wanted.values())))
-    raise Failure(f"{name}: asked {asked}; {holds}{'; ' + why if why else ''}; put back to what was there")
+    requested = ", ".join(sorted(set(wanted.values())))
+    raise Failure(f"{name}: requested {requested}; {holds}{'; ' + why if why else ''}; put back to what was there")
 
 
 def tune(fsname: str, wanted: Mapping[str, object], noted: Json, check: bool) -> tuple[bool, list[str]]:
-    """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported.
+    """Set `wanted` (name -> whole number); `noted` gets for each name `asked`, `before` and `now`, or `unsupported`.
 
-    Returns whether anything changed (or would), and a sentence for each. In alphabetical order, by which
-    max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
+    Returns whether anything changed (or would), and a sentence for each. The order is alphabetical: max_read_ahead_mb
+    must be set before max_read_ahead_per_file_mb, which it limits.
     """
     changed, sentences = False, []
     for name, value in sorted(wanted.items()):
@@ -73,10 +73,10 @@ def tune(fsname: str, wanted: Mapping[str, object], noted: Json, check: bool) ->
 
 
 def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
-    """Put back what was there before, as noted in the file `path`, and forget it; what was done, a sentence each.
+    """Restore the values that are noted in the file `path`, and remove the note; a sentence for each name.
 
-    Connections that have gone since are left out: after a new mount they have other names and Lustre's own values.
-    What is noted of the servers' preallocation stays: that is put back there.
+    Connections that ended since are left out: after a new mount they have other names and Lustre's own values. The note
+    of the servers' preallocation stays, which its own verb restores.
     """
     proof, noted = [], files.read_json(path) or {}
     for name, entry in sorted(noted.items()):

@@ -1,8 +1,8 @@
-"""Doing the steps of a state (fsage.model.structure) on a target, and seeing that all files are there that must be.
+"""Doing the steps of a state (fsage.model.structure) on a target, and verifying that all its files are there.
 
-A kind of step is done by the module in its study's folder `host` that has its name. Its function `work` does one
-shard of a step, after the steps `done`, and calls `check_lease` before each file; what that raises ends the step. A
-function `verify`, where there is one, looks at what names and sizes do not tell of what was made. Both raise Failure.
+The module of a step's kind has its name, and lies in its study's folder `host`. Its function `work` does one shard of a
+step, after the steps `done`. It calls `check_lease` before each file; what that raises ends the step. A function
+`verify` may check what names and sizes do not show. Both raise Failure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNWANTED = -1
 
 @dataclass(frozen=True)
 class Work:
-    """What came of a shard: how many files it changed, and notes; `unsupported` among them: why it cannot be done."""
+    """The result of a shard: number of changed files, and notes. `unsupported` says why the step cannot be done."""
 
     files: int
     notes: Notes = field(default_factory=dict)
@@ -44,20 +44,20 @@ def _module(step: Step) -> ModuleType:
 
 
 def verify_made(step: Step, target: Target) -> None:
-    """Look at what a step made, where its kind has a way to. Raises Failure."""
+    """Verify what a step made, where its kind has a function for that. Raises Failure."""
     module = _module(step)
     if hasattr(module, "verify"):
         module.verify(step, target)
 
 
 def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes: Mapping[str, Notes]) -> None:
-    """Compare what lies on the stores with what `done` asks, by name and size; Failure names the first differences.
+    """Compare the files on the stores with those of the steps `done`, by name and size. Raises Failure.
 
     `notes`: what was noted with the state, by the kind of step.
     """
     files = expected(done, capacity_bytes)
     wanted = {place_of(mounts, generation, index): size for (generation, index), size in files.items()}
-    del files  # of a million files each such table is felt
+    del files  # a table of a million files takes much memory
     last = max((number for number, step in enumerate(done) if step.REPLACES), default=0)
     for step in done[last:]:
         wanted.update(dict.fromkeys(map(str, step.named(mounts, notes.get(step.kind, {})))))
@@ -73,7 +73,7 @@ def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes:
     if missing or extra or wrong:
         shown = ", ".join((missing + sorted(extra) + sorted(wrong))[:3])
         raise Failure(
-            f"the structure is not what was asked: {len(missing)} files missing, {len(extra)} too many, "
+            f"the structure is not the requested one: {len(missing)} files missing, {len(extra)} too many, "
             f"{len(wrong)} of another size; first: {shown}"
         )
 

@@ -1,7 +1,7 @@
-"""Large files that have nothing to do with what is measured, read between two phases so that caches hold them instead.
+"""Cache-eviction files: large files that are not measured, read between two phases so that they fill the caches.
 
-They are part of a state, and together as large as a share of the capacity, or as a client's memory. On Lustre each lies
-on all OSTs.
+They are part of a state. Together they are as large as a share of the capacity, or as a client's memory. On Lustre each
+is striped over all OSTs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ GENERATION = 1
 
 
 def paths_of(mounts: list[Path]) -> list[Path]:
-    """Where they are, if there are any."""
+    """The cache-eviction files of a target."""
     return [path for index in range(EVICTION_FILES) if (path := path_of(mounts, GENERATION, index)).exists()]
 
 
 def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> int:
-    """Write them, `size` percent of the capacity together or as much as this host's memory; how many bytes they are.
+    """Write the cache-eviction files; how many bytes they have together.
 
-    Raises Failure where they do not fit.
+    `size`: percent of the capacity, or `memory`: as much as this host has. Raises Failure where they do not fit.
     """
     whole = memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
     each = max(1, whole // EVICTION_FILES // MIB) * MIB
@@ -54,9 +54,9 @@ def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> 
 
 
 def read(target: Target) -> None:
-    """Read them. Raises Failure if there are none.
+    """Read the cache-eviction files. Raises Failure if there are none.
 
-    No file that is measured is touched: of these nothing comes into memory, and none is looked for there.
+    No measured file is touched, so that nothing of these comes into memory.
     """
     if not (paths := paths_of(target.mounts)):
         raise Failure(f"the state has no cache-eviction file below {target.mounts[0]}/filler to be read")

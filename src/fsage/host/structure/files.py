@@ -18,17 +18,14 @@ FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 def make_room(mounts: list[Path], generation: int, count: int = 1) -> None:
-    """Make the directories of a generation of so many files, on each store.
-
-    No link on the way to them is followed, and none from a file in them.
-    """
+    """Make the directories for `count` files of a generation, on each store. No symbolic link is followed."""
     for mount in mounts:
         for first in range(0, max(1, count), SHARD):
             make_folder(mount, folder_of(generation, first))
 
 
 def make_folder(mount: Path, name: str) -> None:
-    """Make one directory of filler files, in the same way."""
+    """Make one directory of filler files. No symbolic link is followed."""
     path = mount / "filler" / name
     with places.opened(mount) as store, places.inside(store, "filler", path.parent, places.PRIVATE) as filler:
         places.make_in(filler, path)
@@ -42,18 +39,18 @@ def remove_folders(mount: Path) -> None:
 
 
 OURS = (".fsage", "filler", "measured", "lost+found")
-"""What lies in the root of a store that fsage, or mkfs, made."""
+"""The entries in a store's root that fsage or mkfs makes."""
 
 
 def remove_others(mount: Path) -> None:
-    """Remove all that came with a file system that was restored; links go, what they lead to stays. Raises Failure."""
+    """Remove all other entries of a restored file system; what a link leads to stays. Raises Failure."""
     with places.opened(mount) as store:
         for name in sorted(set(os.listdir(store)) - set(OURS)):
             places.remove_in(store, mount / name)
 
 
 def append(path: Path, content: memoryview, flush: bool) -> None:
-    """Write so much at a file's end, through the cache; `flush`: it reaches the device at once. Raises OSError."""
+    """Append to a file through the cache; `flush`: it reaches the device at once. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         done = 0
@@ -66,7 +63,7 @@ def append(path: Path, content: memoryview, flush: bool) -> None:
 
 
 def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:
-    """fallocate(2), which Python has without modes only. Raises OSError."""
+    """fallocate(2) with a mode, which Python's os module lacks. Raises OSError."""
     if libc.library.fallocate(descriptor, mode, c_int64(offset), c_int64(size)):
         raise libc.error()
 
@@ -78,15 +75,15 @@ def in_turns(
     method: Method,
     check_lease: Callable[[], None] = lambda: None,
 ) -> None:
-    """Make files that grow at once: each gets a request, then each the next, until all have their sizes.
+    """Make files that grow at the same time: each gets one request, then each the next, until all have their sizes.
 
-    So the same files in the same order lie alike each time. `method`: `fallocate` gives blocks without writing them,
-    `write` writes past the cache (whole 4 KiB), `buffered` through it and flushes each file at its end. What an earlier
-    attempt left of them is made anew. Raises OSError that names the file.
+    One thread makes them in a fixed order, so they get the same blocks each time. `method`: `fallocate` gives blocks
+    without writing them, `write` writes past the cache (whole 4 KiB), `buffered` writes through the cache and flushes
+    each file at its end. Files that exist are made anew. Raises OSError that names the file.
     """
     flags = FRESH | (os.O_DIRECT if method == "write" else 0)
     growing: list[tuple[Path, int, int]] = []
-    at = Path()  # of a hundred thousand small files each line here is felt
+    at = Path()  # no more lines than needed: they run for each of a hundred thousand small files
     with noise(request_bytes) if method != "fallocate" else contextlib.nullcontext(memoryview(b"")) as content:
         try:
             for at, size in zip(paths, sizes):
@@ -110,17 +107,17 @@ def in_turns(
 
 
 def fallocate(path: Path, size: int) -> None:
-    """Give a file its blocks without writing them, all in one request."""
+    """Allocate a file's blocks in one request, without writing them."""
     in_turns([path], [size], size, "fallocate")
 
 
 def write(path: Path, size: int) -> None:
-    """Write a file past the cache, in requests of WRITE_BYTES; what it held is cut off first."""
+    """Write a file past the cache, in requests of WRITE_BYTES; a file that exists is truncated first."""
     in_turns([path], [size], WRITE_BYTES, "write")
 
 
 def fill(fd: int, size: int) -> None:
-    """Write `size` random bytes over the blocks that are there, from the first on."""
+    """Write `size` random bytes over an open file, from its beginning."""
     with noise(WRITE_BYTES) as content:
         for offset in range(0, size, WRITE_BYTES):
             write_whole(fd, content[: size - offset], offset)
@@ -131,7 +128,7 @@ def noise(size: int) -> Iterator[memoryview]:
     """Random bytes in whole pages, as O_DIRECT asks."""
     buffer = mmap.mmap(-1, size)
     buffer.write((os.urandom(4096) * -(-size // 4096))[:size])
-    # Not closed: the traceback of a write that failed holds a part of it, and closing would then hide why it failed.
+    # Not closed: the traceback of a failed write still refers to the buffer, and close() would raise another error.
     yield memoryview(buffer)
 
 

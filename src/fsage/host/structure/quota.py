@@ -1,8 +1,7 @@
-"""The one place that gives files their bytes: never more of a target than its claim allows, whoever asks.
+"""The quota of a target: the one module that gives files their bytes, and never more than the claim allows.
 
-A target with a file system of its own ends where its claim does. Others lie on a file system that is other people's
-too: there a target's files are counted against its capacity, and something stays free for others, whatever the claim
-would still allow (fsage.host.targets.limits).
+A target with file systems of its own is as large as its claim. Other targets share a file system: their files are
+counted against the capacity of the claim, and some space always stays free for others (fsage.host.targets.limits).
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from fsage.model.filler import BLOCK_BYTES, OWN_BYTES, Method
 
 ENTRY_BYTES = 64  # of a directory, for each file
 EVERYWHERE = -1  # files that lie on any store
-MISSED_SHARE = 0.1  # of what was left: more that is not had is no state that was asked for
+MISSED_SHARE = 0.1  # a target that was to be filled may lack so much of what was left
 
 
 class Quota:
-    """What of a target is left, as one step or cell of it uses it up. Its methods raise Failure, and OSError as files'.
+    """The bytes of a target that are left for one step or cell. Its methods raise Failure, and OSError as `files` does.
 
-    `making`: generations whose files do not count yet, for a step that goes on where it was left counts them itself.
-    `held`: what all files hold, where that is known.
+    `making`: generations whose files do not count yet, because a step that resumes counts them itself. `held`: bytes
+    that all files hold, where that is known.
     """
 
     def __init__(self, target: Target, making: Collection[int] = (), held: int | None = None) -> None:
@@ -41,23 +40,23 @@ class Quota:
         self.inspect(making, held)
 
     def inspect(self, making: Collection[int] = (), held: int | None = None) -> None:
-        """Count anew what the target's files hold."""
+        """Count the bytes that the target's files hold anew."""
         if held is None:
             held = sum(held_bytes(mount, making) for mount in self.target.mounts)
         self.left_bytes = self.target.capacity_bytes - held - self.limits.slack_bytes
 
     def must_hold(self, size: int, what: str | Path) -> None:
-        """`Failure` if `size` bytes more are more than is left."""
+        """Raise Failure if fewer than `size` bytes are left."""
         if size > self.left_bytes:
             raise Failure(
-                f"{what}: {size} bytes are wanted, and of the {self.target.capacity_bytes} that the claim of target "
-                f"{self.target.name} allows {max(0, self.left_bytes)} are left; less can be asked for, or a larger "
-                "target be claimed"
+                f"{what}: {size} bytes are wanted, and {max(0, self.left_bytes)} are left of the "
+                f"{self.target.capacity_bytes} that the claim of target {self.target.name} allows; request less, or "
+                "claim a larger target"
             )
         if (free := self.limits.left()) is not None and size > free:
             raise Failure(
-                f"{what}: {size} bytes are wanted, and {self.target.mounts[0]} has {max(0, free)} left beside what "
-                f"stays free for others; free some, or claim target {self.target.name} elsewhere"
+                f"{what}: {size} bytes are wanted, and {self.target.mounts[0]} has {max(0, free)} left, without the "
+                f"share that stays free for others; free some, or claim target {self.target.name} elsewhere"
             )
 
     def fallocate(self, path: Path, size: int, spread: int = 0) -> None:
@@ -78,22 +77,22 @@ class Quota:
         method: Method,
         check_lease: Callable[[], None],
     ) -> None:
-        """Make files that grow at once, as files.in_turns does."""
+        """Make several files that grow at the same time (files.in_turns)."""
         with self._taken_all(paths, sizes):
             files.in_turns(paths, sizes, request_bytes, method, check_lease)
 
     def extend(self, descriptor: int, path: Path, offset: int, size: int) -> None:
-        """Give a file that is open so many blocks more."""
+        """Extend an open file: give it blocks for `size` bytes from `offset` on."""
         with self._taken(size, path):
             os.posix_fallocate(descriptor, offset, size)
 
     def keep(self, descriptor: int, path: Path, size: int) -> None:
-        """Keep blocks for a file that is open; its size stays."""
+        """Reserve blocks for an open file beyond its end; its size stays."""
         with self._taken(size, path):
             files.allocate(descriptor, files.KEEP_SIZE, 0, size)
 
     def copy(self, source: Path, path: Path, whole: bool) -> None:
-        """Copy a file; `whole`: it has its blocks before, in one piece, the same each time."""
+        """Copy a file; `whole`: its blocks are allocated before, contiguous, and the same each time."""
         size = source.stat().st_size
         with self._taken(size, path, 1):
             if whole:
@@ -104,7 +103,7 @@ class Quota:
 
     @contextlib.contextmanager
     def reserve(self, size: int, folder: Path) -> Iterator[None]:
-        """So many bytes for files below a folder that come and go inside the block, never more of them at a time."""
+        """Reserve bytes for files below a folder that are made and deleted while the block runs."""
         with self._taken(size, folder, EVERYWHERE):
             yield
 
@@ -114,9 +113,10 @@ class Quota:
             path.write_bytes(content)
 
     def rest(self, path: Path) -> int:
-        """Give what is left to one file: all of it, or half again and again, until nothing more is had; how much it is.
+        """Give all that is left to one file; how many bytes it got.
 
-        `Failure` where much of what was left is not had.
+        Where all at once is refused, half is tried, again and again. Raises Failure where the file gets much less than
+        was left.
         """
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         try:
@@ -132,7 +132,9 @@ class Quota:
                         raise Failure(
                             f"filling what is left of target {self.target.name} by {path}: {error.strerror}"
                         ) from error
-                    os.ftruncate(descriptor, size)  # some file systems keep what they had given before they failed
+                    os.ftruncate(
+                        descriptor, size
+                    )  # some file systems keep the blocks that they gave before they failed
                     self.limits.freed()
                     ask = ask // 2 // BLOCK_BYTES * BLOCK_BYTES
                 if ask:
@@ -141,18 +143,18 @@ class Quota:
             os.close(descriptor)
         if goal - size > max(OWN_BYTES, MISSED_SHARE * goal):
             raise Failure(
-                f"filling what is left of target {self.target.name} by {path}: {size} of {goal} bytes were had, then "
-                "there was no space; the target is not full, so it is not in the state that was asked for"
+                f"filling what is left of target {self.target.name}: {path} got {size} of {goal} bytes, then there was "
+                "no space. The target is not full, so it is not in the requested state"
             )
         return size
 
     def _taken(self, size: int, path: Path, spread: int = 0) -> AbstractContextManager[None]:
-        """So many bytes for a file, which has them when the block ends. Raises Failure."""
+        """Count bytes for a file, which has them when the block ends. Raises Failure."""
         return self._taken_all([path], [size], spread)
 
     @contextlib.contextmanager
     def _taken_all(self, paths: Sequence[Path], sizes: Sequence[int], spread: int = 0) -> Iterator[None]:
-        """The same for several."""
+        """Count bytes for several files, which have them when the block ends. Raises Failure."""
         taken: list[Path] = []
         try:
             with self.lock:
@@ -168,7 +170,7 @@ class Quota:
                     self.limits.allocated(path)
 
     def _all_of(self, path: Path) -> int:
-        """What a file can be given at once."""
+        """Bytes that a file can be given at once, in whole blocks."""
         return max(0, self.limits.most(path, self.left_bytes)) // BLOCK_BYTES * BLOCK_BYTES
 
 

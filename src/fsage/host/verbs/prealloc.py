@@ -28,7 +28,7 @@ from fsage.model.request import Request
 from fsage.model.typed import Json
 
 NOTHING = (
-    "nothing is asked for, and nothing was before: give tune_prealloc_size (such as 4MiB), tune_prealloc_table or "
+    "nothing is requested, and nothing was before: give tune_prealloc_size (such as 4MiB), tune_prealloc_table or "
     "tune_prealloc_group"
 )
 OF = {"prealloc_table": {"size", "table"}, "mb_last_group": {"group"}}  # what of a server each of them asks for
@@ -38,17 +38,17 @@ OF_A_DIRECTORY = "nothing is known of the file system below a directory"
 def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """Set what `request["prealloc"]` asks for on the OSTs that this host serves, or put back what was there before.
 
-    Where it asks for nothing, what was asked for last is set again: a table is lost with each umount of its OST.
+    Without a request the last one is set again: a table is lost with each umount of its OST.
     """
-    spec, asked = complete(declared), request["prealloc"]
+    spec, requested = complete(declared), request["prealloc"]
     path, host = home_of(spec) / "prealloc.json", os.uname().nodename
-    noted, restore = files.read_json(path), asked["state"] == "restored"
+    noted, restore = files.read_json(path), requested["state"] == "restored"
     if not (lustre := spec["lustre"]) or (restore and noted is None):
         return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
-    wanted = settings_in(asked) or (noted or {}).get("asked") or {}
-    place = asked.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
+    wanted = settings_in(requested) or (noted or {}).get("asked") or {}
+    place = requested.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
     ask, fsname = read(wanted), lustre["fsname"]
-    osts = ldiskfs.served(fsname, asked.get("osts") or [], Path(place))
+    osts = ldiskfs.served(fsname, requested.get("osts") or [], Path(place))
     if not osts:
         return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
     if not wanted:
@@ -93,10 +93,10 @@ def prealloc(spec: dict[str, object], request: Request, check: bool) -> dict[str
 
 
 def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
-    asked, path = request["prealloc"], target.home / "tunables.json"
+    requested, path = request["prealloc"], target.home / "tunables.json"
     noted = files.read_json(path) or {}
-    earlier, restore = noted.get(NOTE), asked["state"] == "restored"
-    wanted = settings_in(asked) or (earlier or {}).get("asked") or {}
+    earlier, restore = noted.get(NOTE), requested["state"] == "restored"
+    wanted = settings_in(requested) or (earlier or {}).get("asked") or {}
     if not wanted and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
     entry: dict[str, object] = {"asked": wanted}
@@ -164,14 +164,14 @@ def _put(target: Target, settable: Preallocation, size_bytes: int, now: dict[str
             settable.give(directory, size_bytes)
     target.remount()  # with the mount option
     if not settable.in_place(target.mounts, options := target.mount_options(), size_bytes):
-        raise Failure(f"target {target.name}: asked {settable.words(size_bytes)}, mounted with {options}")
+        raise Failure(f"target {target.name}: requested {settable.words(size_bytes)}, mounted with {options}")
 
 
 def _words(entry: Json | None) -> str:
     if entry is None:
         return "as it is by itself"
-    asked = ", ".join(f"{key} {value}" for key, value in entry["asked"].items())
-    return f"{asked} ({entry['unsupported']})" if "unsupported" in entry else asked
+    requested = ", ".join(f"{key} {value}" for key, value in entry["asked"].items())
+    return f"{requested} ({entry['unsupported']})" if "unsupported" in entry else requested
 
 
 def _step(before: object, now: object) -> str:
