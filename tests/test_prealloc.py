@@ -84,8 +84,8 @@ def test_the_simulated_kernel_does_what_the_recorded_one_did() -> None:
         ("256\n512", "one blank"),
         ("256  512", "one blank"),
         (" 256", "one blank"),
-        ("1M", "without unit"),
-        ("256KiB", "without unit"),
+        ("1M", "A unit, a sign"),
+        ("256KiB", "A unit, a sign"),
         ("0x100 0x200", "whole numbers"),
         ("0100", "leading zero"),
         ("-5", "A unit, a sign or a leading zero"),
@@ -276,7 +276,7 @@ def test_what_the_second_ost_does_not_take_is_put_back_on_the_first(
         server.write(path, taken)
 
     monkeypatch.setattr(ldiskfs, "write", kernel)
-    with pytest.raises(Failure, match=r"vdd/prealloc_table.*lustre-OST0000, lustre-OST0001 put back"):
+    with pytest.raises(Failure, match=r"vdd/prealloc_table.*restored on lustre-OST0000, lustre-OST0001"):
         server.ask(size="4MiB")
     assert server.tables() == [DEFAULT] * 2
 

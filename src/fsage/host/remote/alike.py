@@ -1,4 +1,4 @@
-"""What a host is."""
+"""The facts of a host in which all clients must be alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fsage.model.target import Spec
 
 
 def facts(spec: Spec) -> Facts:
-    """This host, as far as it costs nothing to tell."""
+    """The facts of this host that are cheap to find."""
     uname = os.uname()
     return {
         "root": privilege.unavailable_because() is None,
@@ -33,11 +33,11 @@ def facts(spec: Spec) -> Facts:
 
 
 def network_mbit_s(interfaces: Path = Path("/sys/class/net")) -> list[int]:
-    """Speeds of the network devices that are up (sysfs-class-net: -1, or no answer, where it is not known)."""
+    """Speeds of the network devices that are up, in Mbit/s (sysfs-class-net: -1, or an error, where unknown)."""
     speeds = []
     for speed in interfaces.glob("*/speed"):
         try:
             speeds.append(int(speed.read_text()) if (speed.parent / "device").exists() else -1)
-        except OSError:  # it is down
+        except OSError:  # the device is down
             continue
     return sorted(value for value in speeds if value > 0)

@@ -1,10 +1,10 @@
-"""The agent on a host beside the launcher: for one visit it does what the launcher says, a JSON line each.
+"""The host agent on a host beside the launcher: during one session it does what the launcher says, a JSON line each.
 
-The first line says where it is (`target`, `claim`, `role`: client or server) and is answered by what this host is, by
-all that it can do as long as the target is not claimed. Every later one says what to `do`. Each is answered by one
-line; what could not be done is answered by {"failed": sentence}. A command at work may ask for numbers
-(fsage.host.remote.synchronised): its lines go to the launcher, and the launcher's numbers to it. When the launcher's
-connection ends, so does all that was started here.
+The first line gives `target`, `claim` and `role` (client or server). The agent answers with the facts of this host, and
+with a whole probe where the target is not claimed yet. Every later line says what to `do`. Each line has one line as
+its answer; {"failed": sentence} says what could not be done. A running command may request numbers
+(fsage.host.remote.synchronised): its lines go to the launcher, and the launcher's numbers to it. When the connection
+ends, so does all that was started here.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
-SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
+SILENCE_S = 3600.0  # a launcher that lost its power never closes its connection
 
 
 class Gone(Exception):
-    """The launcher has gone."""
+    """The launcher's connection has ended."""
 
 
 class HostAgent:
-    """What a host can be told to do."""
+    """What a host can be told to do, a method each."""
 
     def __init__(self, given: Json, launcher: Launcher) -> None:
         self.launcher = launcher
         claim, client = given["claim"], given["role"] == "client"
         spec: Spec = given["target"]  # complete, as `Hosts` has it
-        if not client:  # nothing is measured there
+        if not client:  # a server runs no measured command
             spec = {**spec, "run_as": None}
         self.target = verified(spec, {"claim": claim}, anywhere=True) if client and claim else None
         self.command: SynchronisedCommand | None = None
         self.spec: Spec | None = None if client else spec
         if self.spec and claim:
-            servercache.put_back(spec)  # what one that was killed left
+            servercache.put_back(spec)  # the settings of a killed agent
         self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else alike.facts(spec)
 
     def do(self, do: str, **given: object) -> dict[str, object]:
-        """Do one of the following."""
+        """Call the method of this name; its answer."""
         works: dict[str, Callable[..., dict[str, object]]] = {
             "drop": self.drop,
             "read": self.read,
@@ -71,7 +71,7 @@ class HostAgent:
         return works[do](**given)
 
     def drop(self, of_state: Sequence[str] = ()) -> dict[str, object]:
-        """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
+        """Drop this host's caches; the answer of caches.drop. `of_state`: files of the state that are read too."""
         return dict(drop_of(self.target, map(Path, of_state))) if self.target else caches.drop_all()
 
     def read(self) -> dict[str, object]:
@@ -81,7 +81,7 @@ class HostAgent:
         return {}
 
     def server_cache(self, setting: str | None = None) -> dict[str, object]:
-        """What fsage.host.lustre.servercache.serve gives."""
+        """The answer of fsage.host.lustre.servercache.serve."""
         assert self.spec  # servers only
         return servercache.serve(self.spec, setting)
 
@@ -91,30 +91,30 @@ class HostAgent:
         return {"tables": prealloc.tables_of(self.spec)}
 
     def leave(self) -> None:
-        """What was started here ends, and what was changed is put back, for the launcher has gone."""
+        """End what was started here, and restore what was changed: the launcher's connection has ended."""
         self.end()
         if self.spec:
             servercache.put_back(self.spec)
 
     def prepare(self, argv: list[str], files: dict[str, str]) -> dict[str, object]:
-        """Have a command wait here for its job."""
+        """Start a command, which then waits for its job."""
         self.end()
         assert self.target  # clients only
         self.command = SynchronisedCommand(argv, files, self.target)
         return {}
 
     def clock(self) -> dict[str, object]:
-        """What this host's clock says."""
+        """The time of this host, in seconds since 1970."""
         return {"time": time.time()}
 
     def go(self, job: str, timeout_s: float, asks_next: bool) -> dict[str, object]:
-        """Tell it its job; what came of it. Raises Gone as soon as the launcher goes."""
+        """Give the prepared command its job; its result. Raises Gone as soon as the launcher's connection ends."""
         assert self.command
-        asked = (lambda: say(NEXT)) if asks_next else None
-        return self.command.run(job, lambda: None, timeout_s, asked, {self.launcher.stream: self.hear})
+        next_number = (lambda: say(NEXT)) if asks_next else None
+        return self.command.run(job, lambda: None, timeout_s, next_number, {self.launcher.stream: self.hear})
 
     def hear(self) -> bool:
-        """While a command is at work: what the launcher says is the next number, or an empty line. Raises Gone."""
+        """Pass the launcher's lines, numbers or empty, to the running command. Raises Gone."""
         for line in self.launcher.new_lines():
             if line.isdigit() and self.command:
                 self.command.tell(line + b"\n")
@@ -123,7 +123,7 @@ class HostAgent:
         return True
 
     def end(self) -> dict[str, object]:
-        """Stop it."""
+        """Stop the command."""
         if self.command:
             self.command.end()
         self.command = None
@@ -131,55 +131,55 @@ class HostAgent:
 
 
 def drop_of(target: Target, of_state: Iterable[Path] = ()) -> Dropped:
-    """Make a client's caches of a target that several share cold; caches.drop's answer."""
+    """Drop a client's caches of a shared target; the answer of caches.drop."""
     lustre = target.spec["lustre"]
     files = [*measured_files(target.mounts), *of_state]
     return cold.drop(lustre["fsname"], files) if lustre else caches.drop(files)
 
 
 def measured_files(mounts: list[Path]) -> list[Path]:
-    """All files that a cell's commands have made, by paths without symbolic links."""
+    """All files that a cell's commands made, as paths without symbolic links."""
     places = [place for mount in mounts if (place := Path(os.path.realpath(mount)) / "measured").is_dir()]
     return sorted(path for place in places for path in regular_files(place))
 
 
 class Launcher:
-    """What the launcher says, line by line; none of it stays in the stream, where nobody would wait for it."""
+    """The lines of the launcher. All that has arrived is read at once: select(2) does not see Python's own buffer."""
 
     def __init__(self, stream: BufferedReader) -> None:
-        self.stream, self.said = stream, stream.read1()  # what was read with the agent's code, or comes first
+        self.stream, self.unread = stream, stream.read1()  # Python may have buffered it behind the agent's code
 
     def line(self) -> bytes:
-        """The next line; nothing when it has gone, or said nothing for SILENCE_S."""
-        while b"\n" not in self.said:
+        """The next line; empty when the connection has ended, or nothing came for SILENCE_S."""
+        while b"\n" not in self.unread:
             more = self.stream.read1() if select.select([self.stream], [], [], SILENCE_S)[0] else b""
             if not more:
                 return b""
-            self.said += more
-        line, end, self.said = self.said.partition(b"\n")
+            self.unread += more
+        line, end, self.unread = self.unread.partition(b"\n")
         return line + end
 
     def new_lines(self) -> list[bytes]:
-        """All lines that have come, when there is something to read. Raises Gone."""
+        """All lines that have arrived, once select(2) shows some. Raises Gone."""
         if not (more := self.stream.read1()):
             raise Gone
-        *lines, self.said = (self.said + more).split(b"\n")
+        *lines, self.unread = (self.unread + more).split(b"\n")
         return lines
 
 
 def say(line: bytes) -> None:
-    """Say a line to the launcher."""
+    """Send a line to the launcher."""
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
 
 
 def main() -> None:
-    """Answer line after line until the launcher goes."""
+    """Answer line after line until the connection ends."""
     find_administrators()
     launcher, agent = Launcher(cast(BufferedReader, sys.stdin.buffer)), None
     try:
         while line := launcher.line():
-            if not line.strip():  # the launcher is still there
+            if not line.strip():  # it only shows that the launcher is still there
                 continue
             given = json.loads(line)
             try:

@@ -30,7 +30,7 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
     if not tools["fio"] and not missing:
         missing.append("fio: nothing can be measured without it; install the package fio")
     if run_as.unavailable_because(spec):
-        missing.append(f"user {spec['run_as']}: fsage_target.run_as names him, and the agent must be root or he")
+        missing.append(f"user {spec['run_as']} (fsage_target.run_as): the agent must be root or this user")
     if spec["launcher"] == "srun" and not tools["srun"]:
         missing.append(NO_SRUN)
     lacking = kinds.named(spec["kind"]).lacking(spec)
@@ -59,7 +59,7 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
 
 
 def unreached(hosts: dict[str, list[Json]]) -> dict[str, str]:
-    """Why the host that launches does not reach another one by ssh, by its name; empty when it reaches all."""
+    """Why the launcher does not reach remote hosts by ssh, by host; empty when it reaches all."""
     others = [*hosts.get("clients", [])[1:], *hosts.get("servers", [])]
     names = sorted({host["name"] for host in others if not host["local"]})
 

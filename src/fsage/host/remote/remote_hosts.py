@@ -1,7 +1,8 @@
-"""The other hosts of a measurement: an agent on each while the visit lasts, which does what the launcher says.
+"""The remote hosts of a measurement: during a session each has a host agent, which does what the launcher says.
 
-The launcher starts it over SSH, as its own user, as MPI does; the agent itself comes over the connection, so that it is
-the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.host.remote.host_agent.
+The launcher starts it over SSH as its own user, as MPI does. The agent's code comes over the connection. So it is the
+launcher's version to the byte, no port is opened, and nothing is left behind. For the lines that they exchange see
+fsage.host.remote.host_agent.
 """
 
 from __future__ import annotations
@@ -40,54 +41,54 @@ from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json, JsonView
 
-# A host that is lost without a word is noticed within 15 seconds.
+# ssh notices a host that vanished within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 START_AGENT = BOOT + "from fsage.host.remote import host_agent; host_agent.main()"
-PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
-SAY_EVERY_S = 600.0  # a phase may last for days; an agent that hears nothing for an hour ends
-READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
+PATIENCE_S = 300.0  # for dropping the caches of a host with much memory
+SAY_EVERY_S = 600.0  # a phase may last for days, and an agent without a line for an hour ends
+READ_PATIENCE_S = 3600.0  # for reading a file as large as a host's memory
 LOOK_EVERY_S = 0.2
 CLOCK_ROUNDS = 3
 
 
 class Lost(Failure):
-    """A host has gone; nothing more can be measured."""
+    """The connection to a host was lost; nothing more can be measured."""
 
 
 class Host:
-    """One other host: `{"name", "python", "local"}` as the inventory has it, and its role."""
+    """A remote host: its entry in the inventory (`name`, `python`, `local`), and its role."""
 
     def __init__(self, host: Known, role: str) -> None:
         self.name, self.role = host["name"], role
-        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
         command = shlex.join(["exec", host["python"], "-I", "-S", "-c", START_AGENT])
         self.process = subprocess.Popen(
             ["sh", "-c", command] if host["local"] else [*ALIVE, self.name, command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self.said,
+            stderr=self.errors,
             start_new_session=True,
         )
         self.stdout = cast(BufferedReader, self.process.stdout)
         self.met, self.pending = False, b""
-        self.told: list[str] = []  # and not answered yet
-        self.answers: list[dict[str, object]] = []  # that nobody has taken yet
-        self.count: Iterator[int] | None = None  # of which its command may ask for the next number
+        self.told: list[str] = []  # the lines that it has not answered yet
+        self.answers: list[dict[str, object]] = []  # answers that nobody has taken yet
+        self.count: Iterator[int] | None = None  # its command may request the next number of this count
 
     def give(self, content: bytes) -> None:
         """Send bytes."""
         assert self.process.stdin
-        with contextlib.suppress(BrokenPipeError):  # the answer, which never comes, tells why
+        with contextlib.suppress(BrokenPipeError):  # `hear`, which waits for the answer, reports why
             self.process.stdin.write(content)
             self.process.stdin.flush()
 
     def tell(self, what: Json) -> None:
-        """Send a line that is to be answered."""
+        """Send a line that has an answer."""
         self.told.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
 
     def hear(self) -> bool:
-        """Keep what it answers, and tell it the next number where it asks for one. Raises Lost."""
+        """Keep its answers, and send the next number where its command requests one. Raises Lost."""
         if not (more := self.stdout.read1()):
             raise self.lost(self.why())
         self.pending += more
@@ -97,23 +98,23 @@ class Host:
                 self.give(b"%d\n" % next(self.count))
                 continue
             if not self.told:
-                raise Lost(f"host {self.name} answers what it was not asked; it is not believed")
+                raise Lost(f"host {self.name} sent an answer to no request; nothing of it was used")
             told = self.told.pop(0)
             try:
                 self.answers.append(checked(line, told, self.role))
             except Unacceptable as why:
-                raise Lost(f"host {self.name}: its answer to {told!r} {why}; it is not believed") from None
+                raise Lost(f"host {self.name}: its answer to {told!r} {why}; nothing of it was used") from None
             self.met = True
         if len(self.pending) > ANSWER_BYTES:
-            raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; it is not believed")
+            raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; nothing of it was used")
         return True
 
     def lost(self, why: str) -> Lost:
-        """That it has gone."""
+        """The error for its lost connection."""
         return Lost(f"host {self.name} {'was lost' if self.met else 'does not answer'}: {why}")
 
     def clock(self) -> dict[str, float]:
-        """How far its clock is ahead of ours, and by how much that may be wrong: half of the shortest round trip."""
+        """How far its clock is ahead of ours, and the error of that: half of the shortest round trip."""
         rounds = []
         for _ in range(CLOCK_ROUNDS):
             asked_at = time.time()
@@ -124,14 +125,14 @@ class Host:
         return {"clock_ahead_s": ahead_s, "clock_error_s": error_s}
 
     def why(self) -> str:
-        """The last line that ssh, or Python there, said."""
+        """The last line of error output from ssh, or from Python there."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=5)
-        self.said.seek(0)
-        return self.said.read().strip().rpartition("\n")[2] or "its connection was closed"
+        self.errors.seek(0)
+        return self.errors.read().strip().rpartition("\n")[2] or "its connection was closed"
 
     def end(self) -> None:
-        """Close the connection: the agent ends, and what it started."""
+        """Close the connection: the agent ends, with all that it started."""
         assert self.process.stdin
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -139,15 +140,15 @@ class Host:
             self.process.wait(timeout=5)
         self.process.kill()
         self.process.wait()
-        self.said.close()
+        self.errors.close()
 
 
 def answers_of(
     hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
 ) -> dict[str, Json]:
-    """The answer of each to what it was told first and has not answered; `check_alive` is called often.
+    """The next answer of each host; `check_alive` is called often.
 
-    Raises Lost where a host has gone, Failure where it failed.
+    Raises Lost where a connection ends, Failure where a host failed.
     """
     hosts, deadline = list(hosts), time.monotonic() + patience_s
     with selectors.DefaultSelector() as heard:
@@ -171,18 +172,18 @@ def answers_of(
 
 
 def inventory_of(request: Request) -> Inventory:
-    """The hosts of a request: clients, of whom the first launches, and servers."""
+    """The hosts of a request: clients, the first of which is the launcher, and servers."""
     return {"clients": clients_of(request) or [{"name": os.uname().nodename}], "servers": servers_of(request)}
 
 
 def meet(spec: Spec, request: Request) -> None:
-    """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
+    """Raise Refusal unless the hosts can measure together. Called before a claim; changes nothing."""
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
     if spec["launcher"] == "srun" and kinds.named(spec["kind"]).of_one_host:
         raise Refusal(
-            f"fsage_target.launcher is srun and kind is {spec['kind']}: slurmd starts what srun launches outside of "
-            f"fsage's mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. "
+            f"fsage_target.launcher is srun and kind is {spec['kind']}. slurmd starts the tasks of srun outside of "
+            f"fsage's mount namespace, where target {spec['name']} is not mounted: declare launcher openmpi or mpich. "
             "Nothing was touched"
         )
     if not kinds.named(spec["kind"]).of_one_host:
@@ -192,12 +193,12 @@ def meet(spec: Spec, request: Request) -> None:
 class Hosts:
     """All hosts beside this one: those of `hosts["clients"]` after the first, and `hosts["servers"]`.
 
-    Raises Refusal unless each is reached, its clock goes as ours, and clients are alike; before there is a claim, also
-    where a client lacks something. What each client is, this one too, is in `alike`.
+    Raises Refusal unless each is reached, its clock agrees with ours, and clients are alike. Before there is a claim, a
+    client that lacks something is refused too. `seen`: the facts of each client, this one included.
     """
 
     def __init__(self, spec: Spec, claim: Claim | None, hosts: Inventory) -> None:
-        self.said = time.monotonic()
+        self.last_line_s = time.monotonic()
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
         self.servers = [Host(host, "server") for host in hosts["servers"]]
@@ -213,7 +214,8 @@ class Hosts:
         except Failure as why:
             self.close()
             raise Refusal(
-                f"{why}; nothing was touched. {os.uname().nodename} launches, and reaches every host as `ssh HOST` does"
+                f"{why}; nothing was touched. {os.uname().nodename} is the launcher: `ssh HOST` must work there for "
+                "every host"
             ) from why
         here: Mapping[str, object] = (
             alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
@@ -236,20 +238,20 @@ class Hosts:
             host.end()
 
     def alive(self) -> None:
-        """Raises Lost when a host has gone; to the others an empty line says now and then that we have not."""
+        """Raise Lost when a host was lost. Now and then an empty line shows the others that the launcher lives."""
         for host in self.remote_hosts:
             if host.process.poll() is not None:
                 raise Lost(f"host {host.name} was lost: {host.why()}")
-        if (now := time.monotonic()) - self.said > SAY_EVERY_S:
-            self.said = now
+        if (now := time.monotonic()) - self.last_line_s > SAY_EVERY_S:
+            self.last_line_s = now
             for host in self.remote_hosts:
                 host.give(b"\n")
 
     def drop(self, target: Target, of_state: Sequence[Path] = ()) -> Json:
-        """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
+        """Drop the caches of `target` on every host. Clients come first, for they write back to the servers.
 
-        `of_state`: files of its state that are read, beside those that are measured.
-        Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
+        `of_state`: files of the state that are read, beside the measured files. Returns the answer of caches.drop for
+        all clients together, and under `hosts` that of each remote host.
         """
         began = time.monotonic()
         for host in self.clients:
@@ -268,14 +270,14 @@ class Hosts:
         answers_of(self.clients, READ_PATIENCE_S)
 
     def ask_servers(self, **what: object) -> dict[str, dict[str, object]]:
-        """Tell every server, and return the answer of each."""
+        """Tell every server to do something; the answer of each, by name."""
         return self._all(self.servers, lambda _: what)
 
     def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> dict[str, object]:
-        """Run a phase's command on each client that has one of its `jobs`, this one among them; all begin at once.
+        """Run a phase's command on each client that has one of its `jobs`, this one included; all begin at once.
 
-        Returns a phase's result without output of its own: that of each host is under `by_host`, with its clock as
-        `Host.clock` tells it. `told`: when all were told their jobs, by our clock; `prepare_s`: what went before.
+        Returns a phase's result. The output of each host is under `by_host`, with its clock (`Host.clock`). `told`: the
+        time at which all got their jobs, by our clock. `prepare_s`: how long it took to start the commands.
         """
         began, first, jobs, timeout_s = time.monotonic(), self.client_names[0], phase["jobs"], phase["timeout_s"]
         clients = [host for host in self.clients if host.name in jobs]
@@ -301,9 +303,9 @@ class Hosts:
         for host in clients:
             host.count = count if asks_next else None
             host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s, "asks_next": asks_next})
-        asked = (lambda: own_command.tell(b"%d\n" % next(count))) if asks_next else None
+        next_number = (lambda: own_command.tell(b"%d\n" % next(count))) if asks_next else None
         heard = {host.stdout: host.hear for host in clients}
-        own = own_command.run(jobs[first], check_alive, timeout_s, asked, heard)
+        own = own_command.run(jobs[first], check_alive, timeout_s, next_number, heard)
         by_host = {first: {**own, "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
         for name, answer in answers_of(clients, timeout_s + PATIENCE_S, check_alive).items():
             by_host[name] = {**answer, **clocks[name]}
@@ -318,7 +320,7 @@ class Hosts:
         }
 
     def _all(self, hosts: Iterable[Host], what: Callable[[Host], Json]) -> dict[str, Json]:
-        """Tell every host `what(host)`, then wait for all answers."""
+        """Send every host `what(host)`, then wait for all answers."""
         hosts = list(hosts)
         for host in hosts:
             host.tell(what(host))

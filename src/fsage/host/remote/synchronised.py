@@ -1,9 +1,9 @@
-"""A command on one of several hosts: started, and at work once it is told its job, so that all begin together.
+"""The synchronised start of a command on several hosts: each is started first, and all get their jobs at once.
 
-It reads its job from standard input (`fio -`, netflow). What it takes to load (a container, a program that cold caches
-have dropped) is over when it has begun to read; a line that it ignores shows when that is. One that shares
-work with the other hosts asks for it meanwhile: a line NEXT is answered by the next number of a count that all share.
-Nothing listens on any port.
+A command reads its job from standard input (`fio -`, netflow). Loading a container, or a program that cold caches have
+dropped, takes time, and is over when the command reads. A line that it ignores shows when it does. A command that
+shares work with the other hosts requests it while it runs: each line NEXT is answered by the next number of a common
+count. Nothing listens on any port.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ LOOK_EVERY_S = 0.002
 
 
 class _Asking(Command):
-    """A command whose lines NEXT are no output: each calls `asked`. They come before all else that it says."""
+    """A command whose lines NEXT are no output: each calls `next_number`. They come before all other output."""
 
-    asked: Callable[[], None] | None = None
+    next_number: Callable[[], None] | None = None
 
     def hear(self, chunk: bytes, of_stdout: bool) -> None:
         super().hear(chunk, of_stdout)
-        while self.asked and self.out.startswith(NEXT):
+        while self.next_number and self.out.startswith(NEXT):
             del self.out[: len(NEXT)]
-            self.asked()
+            self.next_number()
 
 
 class SynchronisedCommand:
-    """A command that reads its job from standard input, and has begun to. Raises Failure if it does not.
+    """A started command that waits for its job on standard input. Raises Failure if it does not read.
 
-    `argv` and `files`: as fsage.host.system.library.at_hand takes them.
+    `argv` and `files`: see fsage.host.system.library.at_hand.
     """
 
     def __init__(self, argv: Sequence[str], files: Mapping[str, str], target: Target) -> None:
@@ -70,7 +70,7 @@ class SynchronisedCommand:
                 stop(self.command.process)
                 error_output = self.command.process.communicate()[1].decode(errors="replace").strip()
                 self.end()
-                raise Failure(f"`{' '.join(argv)}` reads no job on {here}: {error_output or 'it said nothing'}")
+                raise Failure(f"`{' '.join(argv)}` reads no job on {here}: {error_output or 'it printed nothing'}")
             time.sleep(LOOK_EVERY_S)
 
     def run(
@@ -78,21 +78,21 @@ class SynchronisedCommand:
         job: str,
         check_alive: Callable[[], None],
         timeout_s: float,
-        asked: Callable[[], None] | None = None,
+        next_number: Callable[[], None] | None = None,
         also: Mapping[BufferedReader, Callable[[], bool]] = MappingProxyType({}),
     ) -> Json:
-        """Tell it its job, and wait; what fsage.host.system.commands.run gives of a command.
+        """Give it its job, and wait until it ends; a result as of fsage.host.system.commands.run.
 
-        `asked`: called for each line NEXT; `tell` answers it. Without it the command is told nothing more. `also`: as
-        fsage.host.system.commands.wait hears it.
+        `next_number` is called for each line NEXT, and answers by `tell`. Without it the command gets no further input.
+        `also`: see fsage.host.system.commands.wait.
         """
-        self.command.began, self.command.asked = time.monotonic(), asked
+        self.command.began, self.command.next_number = time.monotonic(), next_number
         try:
             self.tell(job.encode())
-            if not asked:
+            if not next_number:
                 self.input.close()
             late = wait([self.command], check_alive, self.command.began + timeout_s, also)
-        except BaseException:  # nobody else knows its session
+        except BaseException:  # nobody else can end it: it has a session of its own
             self.end()
             raise
         self.input.close()
@@ -101,19 +101,19 @@ class SynchronisedCommand:
         return {**result, "timed_out": late}
 
     def tell(self, content: bytes) -> None:
-        """Have it read that."""
-        with contextlib.suppress(BrokenPipeError):  # its code tells why
+        """Write to its standard input."""
+        with contextlib.suppress(BrokenPipeError):  # its exit code tells why it ended
             self.input.write(content)
 
     def end(self) -> None:
-        """Stop it, with its children."""
+        """Stop the command with its children."""
         self.input.close()
         if self.command.process.poll() is None:
             stop(self.command.process)
             self.command.process.wait()
 
     def _unread(self) -> int:
-        """Bytes that it was told and has not read (ioctl_pipe(2))."""
+        """Bytes of its standard input that it has not read yet (ioctl_pipe(2))."""
         left = array.array("i", [0])
         fcntl.ioctl(self.input, termios.FIONREAD, left)
         return left[0]
