@@ -115,7 +115,7 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
     for lie, why in (
         (
             "pwd.getpwnam = {}.__getitem__",
-            "n2 lacks user nobody \(fsage_target.run_as\): .*; nothing was touched",
+            r"n2 lacks user nobody \(fsage_target.run_as\): .*; nothing was touched",
         ),
         (
             "real = pwd.getpwnam; pwd.getpwnam = lambda name: pwd.struct_passwd((name, 'x', 77, *real(name)[3:]))",

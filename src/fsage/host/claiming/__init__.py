@@ -1,1 +1,1 @@
-"""What claims have in common: images are made, rates found, the claim written."""
+"""What claims have in common: images are made, rates measured, the claim written."""

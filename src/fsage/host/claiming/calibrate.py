@@ -1,4 +1,4 @@
-"""How fast the store is, and how much a task must move for a sample of at least one second."""
+"""Calibration: how fast the store is, and how much a task must move for a sample of at least one second."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from fsage.model.target import Spec
 from fsage.model.typed import Json
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
-SAMPLE_S = 1.02  # a sample lasts a second, and a little more for noise
-GUESSED_WELL = 1.2  # a first pair on a device of known speed that lasts no longer than so many times that is the last
+SAMPLE_S = 1.02  # a sample lasts at least a second, with a margin for noise
+GUESSED_WELL = 1.2  # on a device of known speed the first pair is enough, if no longer than so many times SAMPLE_S
 BACKING_MIB, BACKING_RUNS = 2048, 3
 BACKING_FIRST_MIB = 512  # tells whether the device is fast enough by far
-SHARE_FOR_MEASURED = 0.15  # of the empty target: what is measured must fit beside a target filled to 80%
+SHARE_FOR_MEASURED = 0.15  # of the capacity, for measured files: they must fit beside a target filled to 80%
 FIO = ["--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0", "--output-format=json"]
 DIRECT = ["--ioengine=psync", "--direct=1"]
 
 
 def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: float = math.inf) -> dict[str, object]:
-    """Sequential write and read rates of a raw device, or its image, with no file system on it: MiB/s, median of runs.
+    """Sequential write and read rates of a raw device or image without a file system, in MiB/s: medians of three runs.
 
-    Overwrites it: only before mkfs, on what is proved to be the target's own. Where a first, short run gives more than
-    `enough_mib_s`, it is the only one.
+    It is overwritten: call this only before mkfs, on a device that was verified to be the target's own. A first, short
+    run is the only one where it gives more than `enough_mib_s`.
     """
     whole_mib = min(BACKING_MIB, size_bytes // 2 // MIB)
     rates: dict[str, float] = {}
@@ -67,11 +67,11 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
 
 
 def amount(target: Target, first_guess_mib_s: float) -> Json:
-    """How much each task moves: from pairs of a write and a read on the empty target.
+    """How much each task moves, from pairs of a write and a read on the empty target.
 
-    Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes` (how often a file is gone
-    through: more than one where the amount would not fit), `amount_source`, and `calibration`: MiB/s of both
-    directions, all tasks together, and seconds. `first_guess_mib_s` is of all tasks together.
+    Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes`, `amount_source` and `calibration`.
+    `passes`: how often a task goes through its file, more than once where the amount does not fit. `calibration`: MiB/s
+    of all tasks together, and seconds, in both directions. `first_guess_mib_s` is of all tasks together.
     """
     tasks = tasks_of(target.spec)
     room_mib = room(target.spec, target.capacity_bytes, len(target.claim.get("hosts", ())))
@@ -97,13 +97,13 @@ def amount(target: Target, first_guess_mib_s: float) -> Json:
         needed_mib = _whole(fastest_mib_s * SAMPLE_S)
         wanted_mib = needed_mib if attempt == 0 else max(needed_mib, wanted_mib + TRANSFER_MIB)
     raise Failure(
-        f"calibrating {target.name}: after {attempt + 1} runs a sample still lasts {shortest_s:.2f} s "
-        f"({wanted_mib} MiB a task); the store's speed is not steady: declare fsage_target.amount_mib"
+        f"calibrating {target.name}: after {attempt + 1} runs a sample still lasts only {shortest_s:.2f} s "
+        f"({wanted_mib} MiB a task). The store's speed is not steady: declare fsage_target.amount_mib"
     )
 
 
 def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
-    """How many MiB each task of all clients may write on an empty target of this capacity; `Refusal` if too little."""
+    """MiB that each task of all clients may write on an empty target of this capacity. Raises Refusal if too few."""
     name, tasks, declared = spec["name"], tasks_of(spec) * max(1, clients), spec["amount_mib"]
     capacity_mib = capacity_bytes // MIB
     if declared is not None:
@@ -117,13 +117,13 @@ def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
     if room_mib < TRANSFER_MIB:
         raise Refusal(
             f"target {name} has {capacity_mib} MiB, and {SHARE_FOR_MEASURED:.0%} of it does not hold "
-            f"{TRANSFER_MIB} MiB for each of {tasks} tasks; a larger target or fewer tasks are needed"
+            f"{TRANSFER_MIB} MiB for each of {tasks} tasks; declare a larger target or fewer tasks"
         )
     return room_mib
 
 
 def _pair(target: Target, each_mib: int, passes: int) -> Json:
-    """One write and one read as a cell has them, in the model's group: rates, seconds, command lines."""
+    """One write and one read like those of a cell, in the device model's group: rates, seconds, command lines."""
     tasks = tasks_of(target.spec)
     Quota(target).must_hold(each_mib * tasks * MIB, "calibrating")
     places = [mount / "measured" for mount in target.mounts]
@@ -172,7 +172,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> Json:
 
 
 def _fio(argv: list[str], direction: str, wanted_bytes: int, front: Sequence[str] = ()) -> float:
-    """Run fio; the seconds of its slowest job by its own clock. `Failure` unless all was moved."""
+    """Run fio; the seconds of its slowest job by its own clock. Raises Failure unless it moved all bytes."""
     done = run([*front, *argv])
     start = done.stdout.find("{\n")
     try:
@@ -190,5 +190,5 @@ def _fio(argv: list[str], direction: str, wanted_bytes: int, front: Sequence[str
 
 
 def _whole(mib: float) -> int:
-    """The smallest multiple of the largest transfer that is not less."""
+    """MiB, rounded up to a multiple of the largest transfer."""
     return max(1, math.ceil(mib / TRANSFER_MIB - 1e-9)) * TRANSFER_MIB

@@ -1,4 +1,4 @@
-"""Writing a claim: begun, of an empty target, and whole once it is calibrated."""
+"""Writing a claim: it is begun on an empty target, and complete once the target is calibrated."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import MIB, tasks_of
 from fsage.model.target import Spec
 
-UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
+UNKNOWN_MIB_S = 500.0  # the first guess where the device below cannot be measured
 
 
 def calibrated(target: Target, raw: dict[str, object], guess_mib_s: float) -> None:
-    """Find what a task moves and how fast, and declare the target claimed; `raw`: of the device without all else."""
+    """Measure how much a task moves and how fast, and mark the target as claimed. `raw`: rates of the bare device."""
     amount = calibrate.amount(target, guess_mib_s)
     amount["calibration"] = {
         **raw,
@@ -33,12 +33,12 @@ def calibrated(target: Target, raw: dict[str, object], guess_mib_s: float) -> No
 
 
 def no_backing() -> dict[str, object]:
-    """What is known of a device that was not measured bare."""
+    """The entry for a device whose bare rates were not measured."""
     return {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
 
 
 def measure_empty(target: Target) -> list[os.statvfs_result]:
-    """Note what the stores of the empty target have free."""
+    """Note the free blocks and inodes of the empty target's stores in the claim."""
     stats = [os.statvfs(point) for point in target.mounts]
     target.claim["statfs_empty"] = [
         {key: getattr(stat, key) for key in ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")}
@@ -49,7 +49,7 @@ def measure_empty(target: Target) -> list[os.statvfs_result]:
 
 
 def new(spec: Spec, hosts: list[str], stores: list[ClaimedStore]) -> Claim:
-    """A claim that is begun, of these stores and for these clients."""
+    """A begun claim of these stores, for these clients."""
     uname = os.uname()
     return {
         "schema": 1,
@@ -74,7 +74,7 @@ def new(spec: Spec, hosts: list[str], stores: list[ClaimedStore]) -> Claim:
 
 
 def words(target: Target) -> str:
-    """A claimed target in words."""
+    """A sentence on a claimed target: capacity, device model, amount and rates."""
     ours = target.claim
     pair = ours["calibration"]
     return (

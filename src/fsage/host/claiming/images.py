@@ -1,7 +1,7 @@
-"""Make and remove a target, of whichever kind, and the image files of those that have such.
+"""The image files of a target of kind loop: made, attached and deleted.
 
-`<home>/<target>/images.json` names every image before it exists: nothing that is not named there is ever
-written or removed.
+`<home>/<target>/images.json` names every image before it exists. Nothing that is not named there is ever written or
+removed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STEP_BYTES, WRITERS = 16 * MIB, 4  # a quarter faster than one that writes 64 Mi
 
 
 OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
-"""What is to be done about the images of a claimed target."""
+"""Attaches the images of a claimed target again."""
 
 
 def make(spec: Spec, request: Asker, check: bool, of_a_claim: OfAClaim) -> Result:
@@ -96,7 +96,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         if image["status"] == "written":
             loops.verify(whole(image))
             continue
-        # A kill while writing leaves a file under a name that only this journal knows: it is made anew.
+        # A killed command left this file incomplete, under a name that only this journal has: it is made anew.
         files.remove(image["image"])
         image.update(_write(image["image"], image["bytes"]))
         image["status"] = "written"
@@ -112,7 +112,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
 
 
 def delete(spec: Spec, check: bool, released: Result) -> Result:
-    """Delete the images of a target that was `released` just now."""
+    """Delete the images of a target. `released`: the answer of its release."""
     noted = claims.images(declaration.home_of(spec))
     if noted is None:
         return {
@@ -138,16 +138,16 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
         proof.append(f"{path} is gone")
     files.remove(_journal(spec))
     if noted.get("made_directory"):
-        with contextlib.suppress(OSError):  # something else is in it by now
+        with contextlib.suppress(OSError):  # not empty: others use it too
             os.rmdir(Path(noted["images"][0]["image"]).parent)
     msg = f"removed the images of {spec['name']}"
     if left:
-        msg += f"; left {', '.join(left)}: another file than the one that was made here"
+        msg += f"; left {', '.join(left)}: it is another file than fsage made"
     return {"changed": True, "msg": msg, "proof": proof, "left": left}
 
 
 def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
-    """Where the images go, bytes of each, and why so many."""
+    """The directory of the images, the bytes of each, and the reason for that size."""
     if noted:
         first = noted["images"][0]
         return Path(first["image"]).parent, first["bytes"], "as begun before"
@@ -173,7 +173,7 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
 
 
 def _write(path: str, size_bytes: int) -> Made:
-    """Make the image: allocated whole, then written once. First writes into holes are slower."""
+    """Make an image: allocate all blocks, then write each once, because first writes into holes are slower."""
     descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
     try:
         nocow = _stop_copying(descriptor)
@@ -199,7 +199,7 @@ def _write(path: str, size_bytes: int) -> Made:
 
 
 def _stop_copying(descriptor: int) -> bool:
-    """Have the file system below leave the image where it is. True when that had to be done."""
+    """Keep the file system below from moving the image's blocks; whether a setting was needed for that."""
     below = filesystems.get(space.fs_type(Path(f"/proc/self/fd/{descriptor}")))
     return bool(below and below.keep_in_place(descriptor))
 
@@ -209,7 +209,7 @@ def _journal(spec: Spec) -> Path:
 
 
 def known_images(spec: Spec, claim: Claim | None) -> list[Made]:
-    """Every image of this target: those `create` noted, and those the claim names."""
+    """Every image of this target: those that `create` noted, and those that the claim names."""
     created = claims.images(declaration.home_of(spec))
     images = {image["image"]: image for image in (created["images"] if created else ())}
     for store in claim["stores"] if claim else ():
@@ -220,11 +220,11 @@ def known_images(spec: Spec, claim: Claim | None) -> list[Made]:
 
 
 def whole(image: Made) -> Image:
-    """What tells an image that was written."""
+    """The identity of a written image."""
     return {"image": image["image"], "dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
 
 
 def all_of(spec: Spec, claim: Claim | None) -> list[Image]:
-    """Those of them that have an identity, and what the device model offers in their place."""
+    """All written images of the target, and the disks that the device model offers in their place."""
     made = [whole(image) for image in known_images(spec, claim) if "ino" in image]
     return made + seek.disks(declaration.home_of(spec))

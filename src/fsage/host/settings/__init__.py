@@ -1,1 +1,1 @@
-"""What is changed outside a target, on its host, and how it is put back."""
+"""Host settings: what is changed on a target's host outside the target, and how it is restored."""

@@ -1,4 +1,4 @@
-"""The I/O scheduler of a target's loop devices: set for one cell, noted before, and put back.
+"""The I/O scheduler of a target's loop devices: the former one is noted, another set for a cell, the former restored.
 
 Kernel documentation: Documentation/block/switching-sched.rst.
 """
@@ -28,14 +28,14 @@ def unavailable_because(device: str, name: str) -> str | None:
 
 
 def _loadable(name: str) -> bool:
-    """Whether it is a module: the kernel loads it when its name is written to the queue."""
+    """Whether the scheduler is a module, which the kernel loads when its name is written to the queue."""
     if not shutil.which("modprobe"):
         return False
     return run(["modprobe", "--dry-run", "--quiet", f"{name}-iosched"], ok=(0, 1)).returncode == 0
 
 
 def put(target: Target, name: str) -> None:
-    """Give every loop device of the target the scheduler, noting the one that it has. Raises Failure."""
+    """Set the scheduler of every loop device of the target, and note the former one. Raises Failure."""
     for store, device, _ in target.stores():
         path, disk = _path(device), target.model.disk(store)
         loop = {key: disk[key] for key in ("image", "dev", "ino", "bytes")}
@@ -52,7 +52,7 @@ def put(target: Target, name: str) -> None:
 
 def _put_back(entry: journal.Entry) -> str:
     if entry["device"] not in loops.devices_of(entry["disk"]):
-        return f"{entry['device']}, whose scheduler was set, was detached since: it is as new, or another's"
+        return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
     path = _path(entry["device"])
     _set(path, entry["before"])
     if "low_latency" in entry:
@@ -68,7 +68,7 @@ def _path(device: str) -> Path:
 
 
 def _favours(path: Path) -> Path:
-    """BFQ's switch that gives more weight to what seems interactive; there while BFQ is."""
+    """BFQ's switch that favours processes that seem interactive; it exists while BFQ is set."""
     return path.parent / queue.OF_BFQ
 
 

@@ -1,4 +1,4 @@
-"""Putting back what the journal says was changed outside a target."""
+"""Restoring the host settings that the journal names."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
 
 
 def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
-    """Undo what was changed for this target, newest first, and what is shared if nobody else needs it.
+    """Undo what was changed for this target, newest first, and shared settings if no other target needs them.
 
-    Some `kinds`: only what is of these, and nothing that is shared.
-    Returns what was verified, a sentence each. `Failure`: what could not be put back stays noted.
+    With `kinds`, only entries of these kinds are undone, and nothing that is shared. Returns a sentence for each thing
+    that was verified. Raises Failure; what could not be restored stays noted.
     """
     proof: list[str] = []
-    if os.geteuid():  # all that is noted takes root, to make and to undo
+    if os.geteuid():  # every entry of the journal took root to make, and takes root to undo
         return proof
     noted = journal.path_of(home)
     for entry in reversed(journal.entries(noted)):
@@ -35,5 +35,5 @@ def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
 
 
 def left_over() -> bool:
-    """Whether something shared is still changed although no target needs it."""
+    """Whether a shared setting is still changed although no target needs it."""
     return not cgroups.unavailable_because() and journal.SHARED.exists() and not cgroups.names()

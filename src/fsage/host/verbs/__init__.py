@@ -1,1 +1,1 @@
-"""What a host can be asked to do, where it is no more than a few lines on what lies below."""
+"""The verbs of the agent that are a few lines on top of the layers below."""

@@ -28,21 +28,21 @@ from fsage.model.target import Spec
 
 
 def claim(declared: Mapping[str, object], request: Request, check: bool) -> Result:
-    """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
+    """Claim the created target: make file systems, mounts and device model, and calibrate. Idempotent."""
     spec = declaration.complete(declared)
     with _holding(spec, request, check):
         return _claim(spec, request, check)
 
 
 def release(declared: Mapping[str, object], request: Request, check: bool) -> Result:
-    """Remove what is ours from the target, un-claim it, undo what was changed outside, prove it."""
+    """Release the target: remove what is fsage's, restore the host settings, remove the claim, and verify all that."""
     spec = declaration.complete(declared)
     with _holding(spec, request, check):
         return give_back(spec, check)
 
 
 def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[object]:
-    """The target's lease, if there is anything to hold yet."""
+    """Hold the target's lease, where its home exists."""
     home = declaration.home_of(spec)
     return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
 
@@ -60,7 +60,7 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
             "msg": "; ".join(target.notes) or f"target {spec['name']} is claimed and intact",
             "claim": target.claim,
         }
-    if noted and not check:  # interrupted halfway, either way: begin with a clean slate
+    if noted and not check:  # a claim or a release was interrupted: remove its remains first
         give_back(spec, check)
     containers.check(spec["containers"])
     if spec["amount_mib"] is None and not spec["containers"] and not shutil.which("fio"):
@@ -73,7 +73,7 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
 
 
 def give_back(spec: Spec, check: bool) -> Result:
-    """Release a target that is held already."""
+    """Release a target whose lease the caller holds."""
     home = declaration.home_of(spec)
     noted = claims.read(home)
     kind = kinds.named(noted["kind"] if noted else spec["kind"])
@@ -88,11 +88,11 @@ def give_back(spec: Spec, check: bool) -> Result:
         if noted:
             noted["status"] = "releasing"
             files.write_json(home / "claim.json", noted)
-        groups.end_readers(home)  # of a command that was killed; they have the target's files open
+        groups.end_readers(home)  # a killed command may have left readers, which have the target's files open
         proof = kind.take_back(spec, noted)
         if noted:
             files.write_json(home / "released" / f"{utc_now()}.json", noted)
-            files.remove(home / "tunables.json")  # the loop devices that had them are as new
+            files.remove(home / "tunables.json")  # the tunables ended with the loop devices
             places.remove(home / claims.KEPT)
             files.remove(home / "claim.json")
             proof.append(f"{home}/claim.json is gone")
@@ -100,12 +100,12 @@ def give_back(spec: Spec, check: bool) -> Result:
 
 
 def forget(spec: Spec) -> None:
-    """Remove what the host keeps of a target that is released; what other commands have put there stays."""
+    """Remove what the host keeps of a released target, except what other commands keep there."""
     home = declaration.home_of(spec)
     for name in ("released", "status"):
         places.remove(home / name)
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
-        with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
+        with contextlib.suppress(OSError):  # not empty: observations wait to be fetched
             folder.rmdir()
     for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock"):
         files.remove(home / name)

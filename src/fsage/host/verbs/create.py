@@ -1,4 +1,4 @@
-"""Make a target, of whichever kind, that can be claimed then, and remove it."""
+"""Create a target of any kind, ready to be claimed, and remove it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fsage.model.target import Spec
 
 
 def create(declared: Mapping[str, object], request: Request, check: bool) -> Result:
-    """Make what will be claimed: images, or a directory; idempotent."""
+    """Make the images or the directory of a target; idempotent."""
     spec = declaration.complete(declared)
     containers.check(spec["containers"])
     kind, claimed = kinds.named(spec["kind"]), (declaration.home_of(spec) / "claim.json").exists()
@@ -26,7 +26,7 @@ def create(declared: Mapping[str, object], request: Request, check: bool) -> Res
 
 
 def remove(declared: Mapping[str, object], request: Request, check: bool) -> Result:
-    """Release the target and delete what `create` made, and only that."""
+    """Release the target, and delete what `create` made, and only that."""
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)
     if check or not home.is_dir():

@@ -1,4 +1,4 @@
-"""What a host keeps of Lustre although no target needs it any more: connections to servers, and an empty home."""
+"""Removing what a host keeps for a released Lustre target: connections to its servers, and its empty home."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fsage.model.request import Request
 
 
 def leave(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Close the connections that were kept to this target's servers, and remove the home when nothing is in it."""
+    """Close the kept connections to this target's servers, and remove the home if it is empty."""
     spec = complete(declared)
     if not (lustre := spec["lustre"]):
         return {"changed": False, "msg": "no connection is kept for such a target", "proof": []}
@@ -22,7 +22,7 @@ def leave(declared: Mapping[str, object], request: Request, check: bool) -> dict
         return {"changed": False, "msg": f"would close the connections kept to {', '.join(sorted(named))}", "proof": []}
     proof = servers.hang_up({*named, *lustre["oss"]})
     home = Path(spec["home"])
-    with contextlib.suppress(OSError):  # another target's, or somebody else's files
+    with contextlib.suppress(OSError):  # not empty: another target uses it, or others do
         home.rmdir()
         proof.append(f"{home} is gone")
     return {"changed": bool(proof), "msg": f"{len(proof)} traces of target {spec['name']} were removed", "proof": proof}

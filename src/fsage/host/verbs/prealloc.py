@@ -36,7 +36,7 @@ OF_A_DIRECTORY = "nothing is known of the file system below a directory"
 
 
 def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Set what `request["prealloc"]` asks for on the OSTs that this host serves, or put back what was there before.
+    """Set `request["prealloc"]` on the OSTs that this host serves, or restore the values from before.
 
     Without a request the last one is set again: a table is lost with each umount of its OST.
     """
@@ -54,14 +54,14 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
     if not wanted:
         raise Refusal(f"{host}: {NOTHING}")
     if restore:
-        osts = [ost for ost in osts if ost.name in noted["before"]]  # another may serve the rest by now
+        osts = [ost for ost in osts if ost.name in noted["before"]]  # another host may serve the others by now
         values = {ost.name: noted["before"][ost.name] for ost in osts}
     else:
         values = ldiskfs.wanted(osts, ask)
     before = {ost.name: ost.now() for ost in osts}
     if not check and not restore:
         kept = {ost: ldiskfs.restorable(before[ost], own) for ost, own in values.items()}
-        for ost, kept_values in (noted or {}).get("before", {}).items():  # what was there first is what is put back
+        for ost, kept_values in (noted or {}).get("before", {}).items():  # the first values are those to restore
             kept[ost] = {**kept.get(ost, {}), **kept_values}
         files.write_json(path, {"asked": wanted, "proc": place, "before": kept})
     changed = any(before[ost][key] != value for ost, own in values.items() for key, value in own.items())
@@ -86,7 +86,7 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
 
 
 def prealloc(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Set what `request["prealloc"]` asks for where the launcher can, and note it; `osts` are the servers' answers."""
+    """Set `request["prealloc"]` where the launcher can, and note it; the servers' answers are under `osts`."""
     target = opened(spec, request)
     with contextlib.nullcontext() if check else lease.held(target.home, request):
         return _tune(target, request, check)
@@ -144,7 +144,7 @@ def _of_servers(target: Target, fsname: str, request: Request, earlier: Json) ->
 
 
 def _of_one(value: object) -> bool:
-    """Whether a server's answer about one OST is what `prealloc_osts` gives."""
+    """Whether a server's answer about an OST has the form that `prealloc_osts` gives it."""
     tables = [value.get(key) for key in ("before", "now")] if isinstance(value, dict) else [None]
     return all(
         isinstance(table, dict) and all(isinstance(word, (str, int, list)) or word is None for word in table.values())
@@ -153,7 +153,7 @@ def _of_one(value: object) -> bool:
 
 
 def _put(target: Target, settable: Preallocation, size_bytes: int, now: dict[str, object]) -> None:
-    """Give it to every directory, and mount with the option that goes with it."""
+    """Set the preallocation of every directory, and mount with the option that belongs to it."""
     try:
         settable.give(target.mounts[0], size_bytes)
     except Failure as why:  # larger than half an allocation group, say

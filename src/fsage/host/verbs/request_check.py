@@ -1,4 +1,4 @@
-"""The request, as an agent takes it: its keys are of their types, and what becomes part of a path is a name."""
+"""The check of a request where it arrives: keys have their types, and what becomes part of a path is a name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NEEDED: dict[str, tuple[str, ...]] = {
 
 
 def checked(request: object, hosts: object) -> Request:
-    """The request with the inventory's hosts, if it can be worked with. Raises Refusal naming the key and its value."""
+    """The request with the inventory's hosts, checked. Raises Refusal naming the key and its value."""
     if not isinstance(request, dict):
-        raise Refusal(f"the request is {shown(request)} and no block of keys; nothing was touched")
+        raise Refusal(f"the request is {shown(request)}, and a block of keys is wanted; nothing was touched")
     keys = typed.hints(Request)
     for key in request:
         if key not in keys:
-            raise Refusal(f"the request has the key {shown(key)}, and there is none; known: {', '.join(keys)}")
+            raise Refusal(f"the request has the unknown key {shown(key)}; known are {', '.join(keys)}")
     try:
         checked_request: Request = typed.read(Request, {**request, "hosts": hosts})
         tuning.check(checked_request.get("tuning", {}))
@@ -37,6 +37,6 @@ def needed(verb: str, request: Request) -> None:
     for key in NEEDED.get(verb, ()):
         if key not in request:
             raise Refusal(
-                f"the request is without {key!r}; nothing was touched. `fsage request STUDY STATE > request.json` "
-                "makes a whole one"
+                f"the request lacks the key {key!r}; nothing was touched. `fsage request STUDY STATE > request.json` "
+                "makes a complete request"
             )

@@ -1,4 +1,4 @@
-"""Client tunables: what was asked, what was there before, what is there now as read back."""
+"""Client tunables: requested value, value before, and value read back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tune(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
 
 
 def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Put back the tunables of a claimed target as they were before `tune` first set them, and forget them."""
+    """Restore the tunables of a claimed target to their values before the first `tune`, and remove the note."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
         proof = target.untune(target.home / "tunables.json", prealloc.NOTE, check)
@@ -53,7 +53,7 @@ def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str,
 
 
 def untune(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Put Lustre's tunables of this host back; those of loop devices go with the devices."""
+    """Restore Lustre's tunables on this host. Those of loop devices end with the devices."""
     spec = complete(declared)
     lustre, path = spec["lustre"], home_of(spec) / "tunables.json"
     if not lustre or check or not path.exists():
