@@ -77,7 +77,7 @@ def test_what_srun_starts_would_not_see_a_loop_target(tmp_path, monkeypatch):
     (tmp_path / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     spec = {"name": "t", "kind": "loop", "launcher": "srun", "home": str(tmp_path / "home")}
-    with pytest.raises(Refusal, match=r"launcher is srun and kind is loop: .* declare launcher openmpi or mpich"):
+    with pytest.raises(Refusal, match=r"launcher is srun and kind is loop\. .* declare launcher openmpi or mpich"):
         create.create(spec, {}, False)
 
 

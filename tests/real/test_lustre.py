@@ -74,7 +74,9 @@ def test_a_file_of_somebody_else_is_noticed(project: LustreProject) -> None:
         real.used_mib()
     failed = {name: why for name, why in project.why().items() if why}
     assert len(failed) == 1, (project.root / "started.log").read_text()
-    assert re.search(r"cleaning up failed: .*lustre-OST\d+ holds .*\. Either somebody else writes", str(failed.popitem()[1]))
+    assert re.search(
+        r"cleaning up failed: .*lustre-OST\d+ holds .*\. Either somebody else writes", str(failed.popitem()[1])
+    )
 
 
 def test_a_killed_run_is_looked_up_by_who_asks(project: LustreProject) -> None:
