@@ -34,7 +34,7 @@ class Costs:
 
 def unknown(beliefs: Sequence[Belief], precision: float, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Of the groups that are `wanted` those of which any rate's interval is wider than ± `precision` (0.03: 3%)."""
-    return wanted & np.any([one.half_width > precision for one in beliefs], axis=0)
+    return wanted & np.any([belief.half_width > precision for belief in beliefs], axis=0)
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Choice:
             return None
         best, gain_of_best = None, 0.0
         for number in np.unique(self.state[self.left > 0]):
-            found = self._best_of(int(number))
-            if found and found[1] > gain_of_best:
-                best, gain_of_best = found
+            choice = self._best_of(int(number))
+            if choice and choice[1] > gain_of_best:
+                best, gain_of_best = choice
         return best
 
     def _best_of(self, number: int) -> tuple[Visit, float] | None:
@@ -73,37 +73,37 @@ class Choice:
         beliefs, left, costs = self.beliefs, self.left, self.costs
         brought = costs.brings.get(number)
         if brought:
-            beliefs = [one.after(brought) for one in beliefs]
-        mine = np.flatnonzero((self.state == number) & (left > 0))
-        goals = [(np.log1p(self.precision) / (Z * one.stretch)) ** 2 for one in beliefs]
-        spread = [np.diag(one.covariance).copy() for one in beliefs]
-        shared = [one.covariance[:, mine].copy() for one in beliefs]
-        start = self._short([np.diag(one.covariance) for one in self.beliefs], goals)
+            beliefs = [belief.after(brought) for belief in beliefs]
+        of_state = np.flatnonzero((self.state == number) & (left > 0))
+        goals = [(np.log1p(self.precision) / (Z * belief.stretch)) ** 2 for belief in beliefs]
+        spread = [np.diag(belief.covariance).copy() for belief in beliefs]
+        shared = [belief.covariance[:, of_state].copy() for belief in beliefs]
+        start = self._short([np.diag(belief.covariance) for belief in self.beliefs], goals)
         taken: dict[int, int] = {}
         spent = float(costs.reach[number])
         if spent > self.seconds:
             return None
         rate = (start - self._short(spread, goals)) / spent
-        while open_ := [place for place, group in enumerate(mine) if taken.get(int(group), 0) < left[group]]:
+        while open_ := [place for place, group in enumerate(of_state) if taken.get(int(group), 0) < left[group]]:
             options = []
             for place in open_:
                 after = []
-                for one, variance, columns in zip(beliefs, spread, shared, strict=True):
+                for belief, variance, columns in zip(beliefs, spread, shared, strict=True):
                     column = columns[:, place]
-                    after.append(variance - column**2 / (column[mine[place]] + one.noise[mine[place]] ** 2))
-                takes = spent + costs.sample[mine[place]]
+                    after.append(variance - column**2 / (column[of_state[place]] + belief.noise[of_state[place]] ** 2))
+                takes = spent + costs.sample[of_state[place]]
                 options.append(((start - self._short(after, goals)) / takes, takes, place))
             best, takes, place = max(options)
             if best <= rate or takes > self.seconds:
                 break
             rate, spent = best, takes
-            group = int(mine[place])
+            group = int(of_state[place])
             taken[group] = taken.get(group, 0) + 1
-            for one, variance, columns in zip(beliefs, spread, shared, strict=True):
+            for belief, variance, columns in zip(beliefs, spread, shared, strict=True):
                 column = columns[:, place].copy()
-                scale = column[group] + one.noise[group] ** 2
+                scale = column[group] + belief.noise[group] ** 2
                 variance -= column**2 / scale
-                columns -= np.outer(column, column[mine]) / scale
+                columns -= np.outer(column, column[of_state]) / scale
         return (Visit(number, taken, spent), rate) if taken or brought else None
 
     def _short(self, variances: Sequence[Array], goals: Sequence[Array]) -> float:

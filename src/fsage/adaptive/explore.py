@@ -65,7 +65,7 @@ def explore(study: Study, precision: float) -> list[Belief]:
         samples = study.samples()
         if tested:
             stood = stood + 1 if _stands(beliefs, samples, tested) else 0
-        beliefs = [believe(study.points, one, before) for one, before in zip(samples, beliefs, strict=True)]
+        beliefs = [believe(study.points, sample, before) for sample, before in zip(samples, beliefs, strict=True)]
         study.say(beliefs)
 
 
@@ -88,9 +88,9 @@ def _test(study: Study, draw: random.Random) -> Visit | None:
 
 def _stands(beliefs: list[Belief], samples: list[Samples], tested: Visit) -> bool:
     """Whether every rate that was measured lies where it was predicted, by the interval of one sample."""
-    for belief, found in zip(beliefs, samples, strict=True):
+    for belief, measured in zip(beliefs, samples, strict=True):
         for group in tested.samples:
             wide = Z * belief.stretch[group] * math.sqrt(belief.covariance[group, group] + belief.noise[group] ** 2)
-            if found.count[group] and abs(found.median[group] - belief.mean[group]) > wide:
+            if measured.count[group] and abs(measured.median[group] - belief.mean[group]) > wide:
                 return False
     return True

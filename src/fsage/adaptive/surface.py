@@ -68,18 +68,18 @@ class Samples:
     @classmethod
     def of_groups(cls, groups: list[list[float]]) -> Samples:
         """From the log rates of each group."""
-        medians = [float(np.median(one)) if one else np.nan for one in groups]
+        medians = [float(np.median(group)) if group else np.nan for group in groups]
         apart = [
-            np.sort(np.abs(np.subtract(one, middle)))[len(one) % 2 :] if len(one) > 1 else np.zeros(0)
-            for one, middle in zip(groups, medians, strict=True)
+            np.sort(np.abs(np.subtract(group, middle)))[len(group) % 2 :] if len(group) > 1 else np.zeros(0)
+            for group, middle in zip(groups, medians, strict=True)
         ]  # an odd number's median is one of them
         every = np.concatenate(apart)
         usual = (float(np.median(every)) / norm.ppf(0.75)) ** 2 if len(every) else 0.0
         pooled = (len(every) * usual + NOISE_WEIGHT * TYPICAL_NOISE**2) / (len(every) + NOISE_WEIGHT)
-        squares = np.array([np.minimum(one**2, CLIPPED**2 * pooled).sum() for one in apart])
-        freedom = np.array([max(0, len(one) - 1) for one in groups])
+        squares = np.array([np.minimum(deviations**2, CLIPPED**2 * pooled).sum() for deviations in apart])
+        freedom = np.array([max(0, len(group) - 1) for group in groups])
         own = (squares + OWN_NOISE_WEIGHT * pooled) / (freedom + OWN_NOISE_WEIGHT)
-        return cls(np.array(medians), np.array([len(one) for one in groups]), np.sqrt(own))
+        return cls(np.array(medians), np.array([len(group) for group in groups]), np.sqrt(own))
 
     @property
     def variance(self) -> Array:
@@ -129,24 +129,24 @@ def prior(points: Points, noise: float = TYPICAL_NOISE) -> Belief:
 
 def believe(points: Points, samples: Samples, before: Belief | None = None) -> Belief:
     """Fit the surface to what was measured, hold out each state and group in turn, and say what is known of all."""
-    there = samples.count > 0
-    axes, noise = points.axes[there], samples.variance[there]
-    centre = float(np.median(samples.median[there]))
-    values = samples.median[there] - centre
+    measured = samples.count > 0
+    axes, noise = points.axes[measured], samples.variance[measured]
+    centre = float(np.median(samples.median[measured]))
+    values = samples.median[measured] - centre
     first = before.kernel if before and before.kernel else _kernel(points.axes.shape[1])
     model = _fit(first, noise, axes, values)
-    doubted = np.where(samples.count[there] < FEW, _doubted(model.kernel_(axes), noise, values), noise)
+    doubted = np.where(samples.count[measured] < FEW, _doubted(model.kernel_(axes), noise, values), noise)
     if (doubted > noise).any():
         noise = doubted
         model = _fit(model.kernel_, noise, axes, values)
     mean, covariance = model.predict(points.axes, return_cov=True)
-    stretch, inside = np.ones(len(there)), np.zeros(0, dtype=bool)
-    visited = np.isin(points.state, points.state[there])
-    if len(set(points.state[there].tolist())) >= ENOUGH_STATES:
-        known = model.kernel_(axes) + np.diag(noise)
-        for parts, groups in ((points.state[there], ~visited), (np.arange(len(values)), visited)):
+    stretch, inside = np.ones(len(measured)), np.zeros(0, dtype=bool)
+    visited = np.isin(points.state, points.state[measured])
+    if len(set(points.state[measured].tolist())) >= ENOUGH_STATES:
+        covariance_measured = model.kernel_(axes) + np.diag(noise)
+        for parts, groups in ((points.state[measured], ~visited), (np.arange(len(values)), visited)):
             if groups.any():
-                apart = _held_out(known, values, parts)
+                apart = _held_out(covariance_measured, values, parts)
                 rank = min(len(apart), int(np.ceil((len(apart) + 1) * LEVEL)))
                 stretch[groups] = max(1.0, float(np.sort(apart)[rank - 1]) / Z)
                 inside = np.append(inside, apart <= Z * stretch[groups][0])
@@ -183,8 +183,8 @@ def _held_out(covariance: Array, values: Array, parts: NDArray[np.int_]) -> Arra
     inverse = np.linalg.inv(covariance)
     weights = inverse @ values
     apart = np.empty(len(values))
-    for one in np.unique(parts):
-        mine = np.flatnonzero(parts == one)
-        spread = np.linalg.inv(inverse[np.ix_(mine, mine)])
-        apart[mine] = np.abs(spread @ weights[mine]) / np.sqrt(np.diag(spread))
+    for part in np.unique(parts):
+        in_part = np.flatnonzero(parts == part)
+        spread = np.linalg.inv(inverse[np.ix_(in_part, in_part)])
+        apart[in_part] = np.abs(spread @ weights[in_part]) / np.sqrt(np.diag(spread))
     return apart

@@ -78,7 +78,7 @@ def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], reques
     files = request.files or single_size(options.file_bytes)
     weighed = weigh(options, files, measured.seconds_per_mib, request.least_share)
     decision = None
-    if len(weighed.costs) > 1 or any(len(one.names) > 1 for one in weighed.costs):
+    if len(weighed.costs) > 1 or any(len(cost.names) > 1 for cost in weighed.costs):
         decision = decide(weighed.costs, measured.seconds_per_mib, options.default, request.margin)
     return Advice(
         study.name,
@@ -102,9 +102,11 @@ def _doubts(measured: Measured) -> list[str]:
     drifting = drifts(taken).found
     passes = records[(records["status"] == "valid") & (records["kind"] == "reference")].sort_values("began")
     between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])
-    said = [f"Drift within a state: {one}." for one in drifting]
+    sentences = [f"Drift within a state: {drift}." for drift in drifting]
     if between.p is None:
-        said.append("States were measured one after another: a drift from one to the next would count as a difference.")
+        sentences.append(
+            "States were measured one after another: a drift from one to the next would count as a difference."
+        )
     elif between.p <= ALPHA:
-        said.append(f"Drift between states: one range of the device changed with time (p={between.p:.2g}).")
-    return said + conditions(taken) + [basis(taken)]
+        sentences.append(f"Drift between states: one range of the device changed with time (p={between.p:.2g}).")
+    return sentences + conditions(taken) + [basis(taken)]

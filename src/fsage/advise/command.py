@@ -28,7 +28,7 @@ def run(plan: Plan, request: AdviceRequest, as_json: bool) -> None:
 
 def _files(plan: Plan, advice: Advice) -> dict[str, list[str]]:
     """State -> the record files of its samples."""
-    used = {state for one in advice.weighed.costs for state in one.parts}
+    used = {state for cost in advice.weighed.costs for state in cost.parts}
     rows = advice.measured.rows
     return {
         state: [str(plan.results.record(state, cell)) for cell in rows.loc[rows["state"] == state, "cell"]]

@@ -67,34 +67,34 @@ class Decision:
 
     def with_standing(self, *standings: Standing) -> list[Rival]:
         """Those that stand so."""
-        return [one for one in self.rivals if one.standing in standings]
+        return [rival for rival in self.rivals if rival.standing in standings]
 
 
 def decide(costs: Sequence[Cost], seconds: Seconds, default: str, margin: float) -> Decision:
     """Compare the costs of at least one choice. `margin`: the ratio less 1 below which a difference does not matter."""
-    ordered = sorted(costs, key=lambda one: (median(one.samples), default not in one.names))
-    usual = next((one for one in ordered if default in one.names), None)
+    ordered = sorted(costs, key=lambda cost: (median(cost.samples), default not in cost.names))
+    usual = next((cost for cost in ordered if default in cost.names), None)
     factor = max(1.0, (len(ordered) - 1) / 2)
     chances = probabilities(ordered, seconds)
     rivals = []
-    for one, chance in zip(ordered, chances, strict=True):
-        found: tuple[float | None, Standing, int | None] = (None, "best", None)
-        if one is not ordered[0]:
-            found = _beside(one.samples, ordered[0].samples, factor, margin)
-        p, standing, iterations = found
+    for cost, chance in zip(ordered, chances, strict=True):
+        beside: tuple[float | None, Standing, int | None] = (None, "best", None)
+        if cost is not ordered[0]:
+            beside = _beside(cost.samples, ordered[0].samples, factor, margin)
+        p, standing, iterations = beside
         rivals.append(
             Rival(
-                one,
-                median(one.samples),
+                cost,
+                median(cost.samples),
                 standing,
-                None if one is ordered[0] else ratio(one.samples, ordered[0].samples),
-                None if usual is None or one is usual else ratio(one.samples, usual.samples),
+                None if cost is ordered[0] else ratio(cost.samples, ordered[0].samples),
+                None if usual is None or cost is usual else ratio(cost.samples, usual.samples),
                 p,
                 iterations,
                 chance,
             )
         )
-    standings = {one.standing for one in rivals[1:]}
+    standings = {rival.standing for rival in rivals[1:]}
     if standings <= {"worse"} and rivals[1:]:
         return Decision("choose", rivals)
     return Decision("undecided" if "too few" in standings else "either", rivals)
@@ -104,13 +104,13 @@ def _beside(
     samples: list[float], best: list[float], factor: float, margin: float
 ) -> tuple[float | None, Standing, int | None]:
     """The adjusted p of a choice beside the best, how it stands, and how many iterations might tell."""
-    found = ratio(samples, best)
-    near = found.interval is not None and found.interval.high <= 1 + margin
+    to_best = ratio(samples, best)
+    near = to_best.interval is not None and to_best.interval.high <= 1 + margin
     if factor * smallest_p(len(samples), len(best)) > ALPHA:
         return None, "alike" if near else "too few", _iterations(samples, best, factor, margin)
     test = compare(samples, best)
     p = None if test.p is None else min(1.0, factor * test.p)
-    if p is not None and p <= ALPHA and (found.value or 0) > 1 + margin:
+    if p is not None and p <= ALPHA and (to_best.value or 0) > 1 + margin:
         return p, "worse", None
     if near or (p is not None and p <= ALPHA):
         return p, "alike", None
@@ -126,8 +126,8 @@ def _iterations(samples: Sequence[float], best: Sequence[float], factor: float, 
     least = next(number for number in range(1, MOST_ITERATIONS) if factor * smallest_p(number, number) <= ALPHA)
     if min(len(samples), len(best)) < 2:
         return least
-    logs = [np.log(one) for one in (samples, best)]
-    variance = sum(float(np.var(one, ddof=1)) for one in logs)
+    logs = [np.log(values) for values in (samples, best)]
+    variance = sum(float(np.var(log, ddof=1)) for log in logs)
     difference = max(abs(float(np.mean(logs[0]) - np.mean(logs[1]))), math.log1p(margin))
     if not difference:
         return None

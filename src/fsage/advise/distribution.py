@@ -67,7 +67,7 @@ def read(what: str) -> Distribution:
     path = Path(what)
     try:
         if what != "-" and path.is_dir():
-            return _made(((str(one), one.lstat().st_size, 1) for one in seam.here().regular_files(path)), what)
+            return _made(((str(file), file.lstat().st_size, 1) for file in seam.here().regular_files(path)), what)
         if what == "-":
             return _made(_of_lines(sys.stdin.buffer, "standard input"), "standard input")
         rows = {".yaml": _of_yaml, ".yml": _of_yaml, ".csv": _of_csv}.get(path.suffix.lower())
@@ -105,14 +105,14 @@ def _of_csv(text: str, what: str) -> Iterator[Row]:
 
 def _of_yaml(text: str, what: str) -> Iterator[Row]:
     try:
-        found = yaml_text.load(text)
+        document = yaml_text.load(text)
     except yaml.YAMLError as error:
         raise ValueError(
             f"--files {what}: is not YAML: {yaml_text.explain(error).removeprefix('not YAML: ')}"
         ) from error
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise ValueError(f"--files {what}: {show(found)} is not a list such as [{{size: 64M, count: 10}}, ...]")
-    for number, row in enumerate(found, 1):
+    if not isinstance(document, list) or not all(isinstance(row, dict) for row in document):
+        raise ValueError(f"--files {what}: {show(document)} is not a list such as [{{size: 64M, count: 10}}, ...]")
+    for number, row in enumerate(document, 1):
         amount = _amount(list(map(str, row)), f"{what}, entry {number}")
         yield f"{what}, entry {number}", row["size"], row[amount]
 

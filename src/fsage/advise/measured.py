@@ -52,19 +52,19 @@ class Measured:
     @property
     def notes(self) -> dict[str, Json]:
         """State -> what its steps noted, of all records."""
-        found = self.records.dropna(subset="notes").groupby("state")["notes"].first()
-        return {str(state): json.loads(text) for state, text in found.items()}
+        notes = self.records.dropna(subset="notes").groupby("state")["notes"].first()
+        return {str(state): json.loads(text) for state, text in notes.items()}
 
 
 def read_pairs(texts: Sequence[str], option: str) -> dict[str, list[str]]:
     """['deleted=1,2'] -> {'deleted': ['1', '2']}. Raises ValueError."""
-    found: dict[str, list[str]] = {}
+    pairs: dict[str, list[str]] = {}
     for text in texts:
         key, separator, values = text.partition("=")
-        if not separator or not key or key in found or not all(values.split(",")):
+        if not separator or not key or key in pairs or not all(values.split(",")):
             raise ValueError(f"{option} {text}: is not NAME=VALUE or NAME=VALUE,VALUE with each NAME once")
-        found[key] = values.split(",")
-    return found
+        pairs[key] = values.split(",")
+    return pairs
 
 
 def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> Measured:
@@ -83,8 +83,10 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> M
     sets = _preferred({text: _facts(text, None) for text in rows["params"].unique()}, at)
     if len(sets) > 1:
         differing = {key: sorted({show(one.get(key)) for one in sets.values()}) for one in sets.values() for key in one}
-        said = "; ".join(f"{key}: {', '.join(values)}" for key, values in sorted(differing.items()) if len(values) > 1)
-        raise ValueError(f"several workloads were measured: say which with --at NAME=VALUE: {said}")
+        differences = "; ".join(
+            f"{key}: {', '.join(values)}" for key, values in sorted(differing.items()) if len(values) > 1
+        )
+        raise ValueError(f"several workloads were measured: say which with --at NAME=VALUE: {differences}")
     (params,) = sets
     rows = rows[rows["params"] == params]
     shares = _shares(rows, [name.removesuffix(BANDWIDTH) for name in names if rows[name].notna().any()], mix)
@@ -101,13 +103,13 @@ def _meant(rows: pd.DataFrame, at: At) -> list[bool]:
     """Which rows have the values of `at`, each of which some row must have."""
     facts = [_facts(*texts) for texts in zip(rows["params"], rows["axes"], strict=True)]
     for key, texts in at.items():
-        there = {json.dumps(one[key]): one[key] for one in facts if key in one}
-        if not there:
-            raise ValueError(f"--at {key}: {unknown_value(key, sorted({name for one in facts for name in one}))}")
+        values = {json.dumps(fact[key]): fact[key] for fact in facts if key in fact}
+        if not values:
+            raise ValueError(f"--at {key}: {unknown_value(key, sorted({name for fact in facts for name in fact}))}")
         for text in texts:
-            if not any(_same(text, value) for value in there.values()):
-                raise ValueError(f"--at {key}={text}: {unknown_value(text, sorted(map(str, there.values())))}")
-    return [all(key in one and any(_same(text, one[key]) for text in at[key]) for key in at) for one in facts]
+            if not any(_same(text, value) for value in values.values()):
+                raise ValueError(f"--at {key}={text}: {unknown_value(text, sorted(map(str, values.values())))}")
+    return [all(key in fact and any(_same(text, fact[key]) for text in at[key]) for key in at) for fact in facts]
 
 
 @cache
@@ -127,32 +129,32 @@ def _same(text: str, value: object) -> bool:
 
 def _preferred(sets: dict[str, Json], at: At) -> dict[str, dict[str, object]]:
     """Of sets that differ in cache or transfer size those that were cold, and of the largest transfer."""
-    if "cache" not in at and any(one.get("cache") == "cold" for one in sets.values()):
-        sets = {text: one for text, one in sets.items() if one.get("cache", "cold") == "cold"}
+    if "cache" not in at and any(params.get("cache") == "cold" for params in sets.values()):
+        sets = {text: params for text, params in sets.items() if params.get("cache", "cold") == "cold"}
     if "transfer_size" not in at:
-        largest = max(one.get("transfer_size") or 0 for one in sets.values())
-        sets = {text: one for text, one in sets.items() if (one.get("transfer_size") or 0) == largest}
+        largest = max(params.get("transfer_size") or 0 for params in sets.values())
+        sets = {text: params for text, params in sets.items() if (params.get("transfer_size") or 0) == largest}
     return sets
 
 
 def _shares(rows: pd.DataFrame, names: list[str], mix: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """Measure -> share of the bytes: as requested, or as the cells themselves moved them."""
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for name, texts in mix.items():
         if name not in names:
             raise ValueError(f"--mix {name}: {unknown_value(name, names)}")
         try:
-            found[name] = float(texts[0]) if len(texts) == 1 else -1.0
+            shares[name] = float(texts[0]) if len(texts) == 1 else -1.0
         except ValueError:
-            found[name] = -1.0
-        if not 0 <= found[name] < float("inf"):
+            shares[name] = -1.0
+        if not 0 <= shares[name] < float("inf"):
             raise ValueError(f"--mix {name}={','.join(texts)}: is not a share of the bytes: a number from 0 up")
     if not mix:
         for name in names:
             seconds = f"{name}_seconds"
             moved = rows[f"{name}{BANDWIDTH}"] * rows[seconds] if seconds in rows else pd.Series([1.0])
-            found[name] = round(float(moved.median()), 3)
-    whole = sum(found.values())
+            shares[name] = round(float(moved.median()), 3)
+    whole = sum(shares.values())
     if not whole:
         raise ValueError("--mix: no measure has a share of the bytes")
-    return {name: share / whole for name, share in found.items() if share}
+    return {name: share / whole for name, share in shares.items() if share}

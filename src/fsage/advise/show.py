@@ -32,20 +32,20 @@ def show(advice: Advice, console: Console) -> None:
 def _table(rivals: Sequence[Rival]) -> Table:
     """Which states a choice was told from is named where that is not plain."""
     heads = ["choice", "s/GiB", "times default", "times best", "P(best)", "n", "stands"]
-    plain = all(list(one.cost.parts) == [one.cost.name] for one in rivals)
-    rows = [_row(one) + ([] if plain else [_states(one)]) for one in rivals]
+    plain = all(list(rival.cost.parts) == [rival.cost.name] for rival in rivals)
+    rows = [_row(rival) + ([] if plain else [_states(rival)]) for rival in rivals]
     return Table("", heads + ([] if plain else ["from states"]), rows)
 
 
-def _row(one: Rival) -> list[str]:
+def _row(rival: Rival) -> list[str]:
     return [
-        one.cost.name,
-        f"{one.median_s * MIB_OF_GIB:.3g}",
-        _held(one.to_default),
-        NONE if one.to_best is None or one.to_best.value is None else f"{one.to_best.value:.3g}",
-        _chance(one.probability_best),
-        str(len(one.cost.samples)),
-        one.standing,
+        rival.cost.name,
+        f"{rival.median_s * MIB_OF_GIB:.3g}",
+        _held(rival.to_default),
+        NONE if rival.to_best is None or rival.to_best.value is None else f"{rival.to_best.value:.3g}",
+        _chance(rival.probability_best),
+        str(len(rival.cost.samples)),
+        rival.standing,
     ]
 
 
@@ -56,8 +56,8 @@ def _chance(probability: float | None) -> str:
     return "> 99.9%" if probability > 0.999 else "< 0.1%" if probability < 0.001 else f"{probability:.1%}"
 
 
-def _states(one: Rival) -> str:
-    return ", ".join(state if share > 0.999 else f"{share:.0%} {state}" for state, share in one.cost.parts.items())
+def _states(rival: Rival) -> str:
+    return ", ".join(state if share > 0.999 else f"{share:.0%} {state}" for state, share in rival.cost.parts.items())
 
 
 def _held(ratio: Ratio | None) -> str:
@@ -69,13 +69,17 @@ def _held(ratio: Ratio | None) -> str:
 
 def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, object]:
     """Everything, for programs; `records`: state -> the files of the samples that were used."""
-    found, request, files = advice.decision, advice.request, advice.files
-    close = [found.best, *found.with_standing("alike", "open")] if found and found.verdict != "undecided" else []
+    decision, request, files = advice.decision, advice.request, advice.files
+    close = (
+        [decision.best, *decision.with_standing("alike", "open")]
+        if decision and decision.verdict != "undecided"
+        else []
+    )
     return {
         "study": advice.study,
         "kind": advice.options.kind,
-        "verdict": found.verdict if found else "undecided",
-        "choose": [name for one in close for name in one.cost.names],
+        "verdict": decision.verdict if decision else "undecided",
+        "choose": [name for rival in close for name in rival.cost.names],
         "default": advice.options.default,
         "sentences": sentences(advice),
         "doubts": doubts(advice),
@@ -88,7 +92,7 @@ def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, o
             "margin": request.margin,
             "least_share": request.least_share,
         },
-        "choices": [_choice(one) for one in found.rivals] if found else [],
+        "choices": [_choice(rival) for rival in decision.rivals] if decision else [],
         "covered_share_of_bytes": dict(advice.weighed.covered),
         "compared_share_of_bytes": advice.weighed.compared,
         "taken_on": advice.stamp,
@@ -96,16 +100,16 @@ def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, o
     }
 
 
-def _choice(one: Rival) -> dict[str, object]:
+def _choice(rival: Rival) -> dict[str, object]:
     return {
-        "names": list(one.cost.names),
-        "states": dict(one.cost.parts),
-        "seconds_per_gib": one.median_s * MIB_OF_GIB,
-        "samples_seconds_per_gib": [value * MIB_OF_GIB for value in one.cost.samples],
-        "stands": one.standing,
-        "times_best": one.to_best and asdict(one.to_best),
-        "times_default": one.to_default and asdict(one.to_default),
-        "p_adjusted": one.p,
-        "probability_best": one.probability_best,
-        "iterations_to_decide": one.iterations,
+        "names": list(rival.cost.names),
+        "states": dict(rival.cost.parts),
+        "seconds_per_gib": rival.median_s * MIB_OF_GIB,
+        "samples_seconds_per_gib": [value * MIB_OF_GIB for value in rival.cost.samples],
+        "stands": rival.standing,
+        "times_best": rival.to_best and asdict(rival.to_best),
+        "times_default": rival.to_default and asdict(rival.to_default),
+        "p_adjusted": rival.p,
+        "probability_best": rival.probability_best,
+        "iterations_to_decide": rival.iterations,
     }

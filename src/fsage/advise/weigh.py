@@ -48,25 +48,28 @@ class Weighed:
 
 def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: float) -> Weighed:
     """As many choices as can be compared on `least_share` of the bytes at least; those that cover most come first."""
-    told = {one.name: {size: found for size in files.files if (found := one.of_size(size))} for one in options.choices}
+    told = {
+        choice.name: {size: found for size in files.files if (found := choice.of_size(size))}
+        for choice in options.choices
+    }
     covered = {name: files.share_of_bytes(sizes) for name, sizes in told.items()}
     common, compared = set(files.files), []
-    for one in sorted(options.choices, key=lambda one: -covered[one.name]):
-        both = common & told[one.name].keys()
+    for choice in sorted(options.choices, key=lambda choice: -covered[choice.name]):
+        both = common & told[choice.name].keys()
         if files.share_of_bytes(both) >= least_share:
             common = both
-            compared.append(one.name)
+            compared.append(choice.name)
     if not compared:
         return Weighed([], covered, 0.0)
     share, whole = files.share_of_bytes(common), files.bytes
     shares = {size: size * files.files[size] / whole / share for size in sorted(common)}
     alike: dict[tuple[tuple[tuple[str, float], ...], float, float], list[Choice]] = defaultdict(list)
-    for one in (one for one in options.choices if one.name in compared):
+    for choice in (choice for choice in options.choices if choice.name in compared):
         parts: dict[str, float] = defaultdict(float)
         for size, its_share in shares.items():
-            for state, part in told[one.name][size].items():
+            for state, part in told[choice.name][size].items():
                 parts[state] += part * its_share
-        alike[tuple(sorted(parts.items())), one.times, one.once_s].append(one)
+        alike[tuple(sorted(parts.items())), choice.times, choice.once_s].append(choice)
     costs = [_cost(same, dict(states), seconds) for (states, *_), same in alike.items()]
     return Weighed(costs, covered, share)
 
@@ -77,4 +80,4 @@ def _cost(same: list[Choice], parts: Mapping[str, float], seconds: Seconds) -> C
     samples = [
         once_s + times * sum(share * took for share, took in zip(parts.values(), one, strict=True)) for one in together
     ]
-    return Cost(tuple(one.name for one in same), parts, times, once_s, samples, same[0].says)
+    return Cost(tuple(choice.name for choice in same), parts, times, once_s, samples, same[0].says)

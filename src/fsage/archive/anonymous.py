@@ -89,22 +89,22 @@ class Listed:
         if isinstance(value, dict):
             return dict(self._pairs(value, key))
         if isinstance(value, list):
-            return self.words(value) if key == "argv" else [self.value(one, key) for one in value]
+            return self.words(value) if key == "argv" else [self.value(part, key) for part in value]
         return self.text(value, key) if isinstance(value, str) else value
 
     def _pairs(self, block: dict[str, object], key: str) -> Iterator[tuple[str, object]]:
-        for name, one in block.items():
+        for name, part in block.items():
             if key in HOSTS:
-                yield self.number("host", name), self.value(one, "phases")
+                yield self.number("host", name), self.value(part, "phases")
             elif key in OSTS:
-                yield self.number("ost", name), self.value(one, "ost")
+                yield self.number("ost", name), self.value(part, "ost")
             elif key in MAPS:
                 if name.rpartition(".")[2] in MAPS[key]:
-                    yield name.rpartition(".")[2], self.value(one, "tunable" if key == "tunables" else name)
+                    yield name.rpartition(".")[2], self.value(part, "tunable" if key == "tunables" else name)
             elif key in OF_A_STUDY or name.isdigit():
-                yield name, self.value(one, key)
+                yield name, self.value(part, key)
             elif name in LISTED:
-                yield name, self.value(one, name)
+                yield name, self.value(part, name)
 
     def text(self, text: str, key: str) -> str:
         """What leaves of a text."""
@@ -115,8 +115,8 @@ class Listed:
         if key == "target" and text != self.target:
             return self.number("target", text)
         if key in VERSIONS:
-            found = re.search(r"\d+(\.\d+)+", text)
-            return found[0] if found else WITHHELD
+            version = re.search(r"\d+(\.\d+)+", text)
+            return version[0] if version else WITHHELD
         if key == "mount_options":
             return ",".join(word for word in text.split(",") if MOUNT_OPTION.fullmatch(word))
         if key in OF_A_STUDY:
@@ -169,7 +169,10 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
 
 def _study(listed: Listed, study: Json) -> Json:
     """A study without words of its author's own."""
-    headline = [{**one, "label": f"{one.get('state')} to {one.get('against')}"} for one in study.get("headline", [])]
+    headline = [
+        {**comparison, "label": f"{comparison.get('state')} to {comparison.get('against')}"}
+        for comparison in study.get("headline", [])
+    ]
     return {**listed.value({**study, "headline": headline}, "axes"), "title": study["name"], "question": WITHHELD}
 
 

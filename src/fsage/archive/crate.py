@@ -94,8 +94,8 @@ def _of_folder(crate: Path) -> Iterator[Entry]:
     folders = [(crate, "")]
     while folders:
         folder, prefix = folders.pop()
-        with os.scandir(folder) as found:
-            for one in sorted(found, key=lambda entry: entry.name):
+        with os.scandir(folder) as listing:
+            for one in sorted(listing, key=lambda entry: entry.name):
                 name = f"{prefix}{one.name}"
                 mode = one.stat(follow_symlinks=False).st_mode
                 if stat.S_ISDIR(mode):
@@ -109,41 +109,45 @@ def _of_folder(crate: Path) -> Iterator[Entry]:
 
 def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
     """The files in a zip. Others than these two methods are unpacked without a bound: 3 kB of bzip2 into 8 GB."""
-    for one in archive.infolist():
-        if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    for member in archive.infolist():
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise untrusted.NotTaken(
-                f"{one.filename!r} in it is packed by method {one.compress_type}; only stored (0) and deflated (8) "
-                "files are taken"
+                f"{member.filename!r} in it is packed by method {member.compress_type}; only stored (0) and deflated "
+                "(8) files are taken"
             )
-        kind = stat.S_IFMT(one.external_attr >> 16)
+        kind = stat.S_IFMT(member.external_attr >> 16)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise untrusted.NotTaken(f"{one.filename!r} in it is a link or a device; only files and folders are taken")
-        if one.is_dir():
-            _check(one.filename.rstrip("/"), set())
+            raise untrusted.NotTaken(
+                f"{member.filename!r} in it is a link or a device; only files and folders are taken"
+            )
+        if member.is_dir():
+            _check(member.filename.rstrip("/"), set())
         else:
-            yield Entry(one.filename, partial(archive.open, one), one.compress_size)
+            yield Entry(member.filename, partial(archive.open, member), member.compress_size)
 
 
 def _take(entries: Iterator[Entry], to: Path) -> None:
     """Check every name; copy what a report needs. Raises NotTaken."""
     names: set[str] = set()
     taken = packed = 0
-    for number, one in enumerate(entries, 1):
+    for number, entry in enumerate(entries, 1):
         if number > MOST_ENTRIES:
             raise untrusted.NotTaken(f"it has more than {MOST_ENTRIES:,} files, the most that are taken")
-        _check(one.name, names)
-        most = next((most for pattern, most in TAKEN.items() if re.fullmatch(pattern, one.name)), None)
+        _check(entry.name, names)
+        most = next((most for pattern, most in TAKEN.items() if re.fullmatch(pattern, entry.name)), None)
         if most is None:
             continue
-        packed += one.packed_bytes
-        place = to / one.name
+        packed += entry.packed_bytes
+        place = to / entry.name
         place.parent.mkdir(parents=True, exist_ok=True)
         size = 0
-        with one.open() as source, open(place, "xb") as target:
+        with entry.open() as source, open(place, "xb") as target:
             while content := source.read(STEP_BYTES):
                 size, taken = size + len(content), taken + len(content)
                 if size > most:
-                    raise untrusted.NotTaken(f"{one.name!r} in it has more than {most:,} bytes, the most that is taken")
+                    raise untrusted.NotTaken(
+                        f"{entry.name!r} in it has more than {most:,} bytes, the most that is taken"
+                    )
                 if taken > MOST_BYTES:
                     raise untrusted.NotTaken(f"it has more than {MOST_BYTES:,} bytes to take, the most that is allowed")
                 if taken > max(ANY_RATIO_BYTES, MOST_RATIO * packed):

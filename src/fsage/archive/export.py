@@ -107,7 +107,7 @@ def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, 
     last = str(frame["began"].max())
     crate.root_dataset["datePublished"] = last  # not of now: the same records give the same crate
     crate.root_dataset["conformsTo"] = crate.add(ContextEntity(crate, PROFILE, {"@type": "CreativeWork"}))
-    asked, found = [*_asked(crate, plan, study_file, inventory)], [*_results(crate, plan, raw)]
+    asked, result_files = [*_asked(crate, plan, study_file, inventory)], [*_results(crate, plan, raw)]
     software = crate.add(
         SoftwareApplication(crate, SOURCE, {"name": "fsage", "version": fsage.__version__, "softwareVersion": commit()})
     )
@@ -115,7 +115,7 @@ def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, 
         software,
         identifier="#measurement",
         object=asked,
-        result=found,
+        result=result_files,
         properties={
             "name": f"fsage measured {len(frame)} cells",
             "startTime": str(frame["began"].min()),
@@ -148,11 +148,11 @@ def _give_credit(crate: ROCrate, credit: Credit) -> None:
     crate.license = crate.add(ContextEntity(crate, url, work))
 
 
-def _named(crate: ROCrate, kind: str, said: str) -> ContextEntity:
+def _named(crate: ROCrate, kind: str, text: str) -> ContextEntity:
     """An entity for 'NAME <ADDRESS>', or NAME alone."""
-    name, _, address = said.rstrip(">").partition("<")
-    known = {"@type": kind, "name": name.strip(), **({"url": address} if address else {})}
-    return crate.add(ContextEntity(crate, address or f"#{kind.lower()}", known))
+    name, _, address = text.rstrip(">").partition("<")
+    properties = {"@type": kind, "name": name.strip(), **({"url": address} if address else {})}
+    return crate.add(ContextEntity(crate, address or f"#{kind.lower()}", properties))
 
 
 def remake(crate: Path, to: Path) -> Remade:
@@ -162,14 +162,14 @@ def remake(crate: Path, to: Path) -> Remade:
     with crates.unpacked(crate) as folder:
         try:
             made_by = _made_by(folder)
-            there = _one_report(folder)
+            report = _one_report(folder)
         except FileNotFoundError:
             raise CrateError(f"{crate} is not an RO-Crate: it has no {METADATA}") from None
         except untrusted.NotTaken as error:
             raise CrateError(f"{crate}: {error}") from None
-        target, study = there.parent.parent.name, there.parent.name
+        target, study = report.parent.parent.name, report.parent.name
         study_file = folder / "config" / f"{study}.yaml"
-        before = there.read_bytes()
+        before = report.read_bytes()
         try:
             plan = load_plan(study_file, folder / "inventories" / target, folder / "results")
             if plan.target.name != target:
@@ -211,8 +211,10 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
                 root / kind / target / study, f"results/{kind}/{target}/{study}", properties={"name": name}
             )
     if plan.study.compare and plan.compared_records():
-        there = f"records/{target}/{plan.study.compare.study}"
-        yield crate.add_dataset(root / there, f"results/{there}", properties={"name": "Records that are compared with"})
+        records = f"records/{target}/{plan.study.compare.study}"
+        yield crate.add_dataset(
+            root / records, f"results/{records}", properties={"name": "Records that are compared with"}
+        )
     for path, name in (
         (plan.results.claim, "The target's claim and calibration"),
         (plan.results.seed, "The drawn seed"),
@@ -224,10 +226,12 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
 
 def _made_by(folder: Path) -> str:
     """The code that wrote the crate, as its metadata names it. Raises NotTaken, OSError."""
-    found = untrusted.read_json((folder / METADATA).read_bytes())
-    graph = found.get("@graph") if isinstance(found, dict) else None
+    metadata = untrusted.read_json((folder / METADATA).read_bytes())
+    graph = metadata.get("@graph") if isinstance(metadata, dict) else None
     software = [
-        one for one in (graph if isinstance(graph, list) else []) if isinstance(one, dict) and one.get("@id") == SOURCE
+        entity
+        for entity in (graph if isinstance(graph, list) else [])
+        if isinstance(entity, dict) and entity.get("@id") == SOURCE
     ]
     version = software[0].get("softwareVersion") if software else None
     if not isinstance(version, str):

@@ -67,8 +67,8 @@ class Where:
         """Its plans on the other targets of the run that this process belongs to. Raises StudyError."""
         from fsage.run import runs
 
-        parts, mine = runs.current().parts.get(study, {}), self.on_one_target(study).inventory.name
-        return [replace(self, target_name=name).plan(study) for name in parts if name != mine]
+        parts, own_name = runs.current().parts.get(study, {}), self.on_one_target(study).inventory.name
+        return [replace(self, target_name=name).plan(study) for name in parts if name != own_name]
 
     def pool(self, study: str) -> Pool:
         """The plans of a study on one target or several. Raises StudyError."""

@@ -30,7 +30,7 @@ def plan(
 
     where: Where = context.obj if target is None else replace(context.obj, target_name=target)
     pool = where.pool(study)
-    said = pool.lines()
+    plan_lines = pool.lines()
     given = {name: value for name, value in (("budget", budget), ("precision", precision)) if value is not None}
     wanted = settings.precision(given)
     if wanted is not None:
@@ -39,8 +39,8 @@ def plan(
         seconds = None if budget is None else window.length(budget.strip()).total_seconds()
         for plan in pool.at_work:
             adaptive.check(plan, wanted, seconds)
-            said.append(adaptive.forecast(plan, wanted, seconds))
-    print(lines("\n".join(said)))
+            plan_lines.append(adaptive.forecast(plan, wanted, seconds))
+    print(lines("\n".join(plan_lines)))
 
 
 @app.command(rich_help_panel=PANEL)
@@ -84,8 +84,8 @@ def conclude(context: typer.Context, study: StudyName) -> None:
     """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
     from fsage.run.conclusion import conclude
 
-    said, code = conclude(context.obj.pool(study))
-    print(lines("\n".join(said)))
+    sentences, code = conclude(context.obj.pool(study))
+    print(lines("\n".join(sentences)))
     raise SystemExit(code)
 
 

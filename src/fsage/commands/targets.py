@@ -39,11 +39,11 @@ def site(
         return
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = inspect.inspect(where_.inventory)
-    found = inspect.findings(found_site, target, where_.other_targets())
-    page.show(found_site, target, plans, found)
+    findings = inspect.findings(found_site, target, where_.other_targets())
+    page.show(found_site, target, plans, findings)
     if html:
-        page.write(found_site, target, plans, found, html)
-    raise SystemExit(1 if found else 0)
+        page.write(found_site, target, plans, findings, html)
+    raise SystemExit(1 if findings else 0)
 
 
 @app.command(rich_help_panel=PANEL)

@@ -151,7 +151,7 @@ COLUMNS = {
 
 def page() -> str:
     """The schema as Markdown."""
-    rows = [f"| `{name}` | {one.type} | {one.meaning} |" for name, one in COLUMNS.items()]
+    rows = [f"| `{name}` | {column.type} | {column.meaning} |" for name, column in COLUMNS.items()]
     return "\n".join(
         [
             "# The table of records",

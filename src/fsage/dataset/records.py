@@ -68,8 +68,8 @@ def _read(path: Path) -> Json | None:
     except FileNotFoundError:
         return None
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
-        reason = f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+        problem = error.errors(include_url=False, include_input=False)[0]
+        reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
     except OSError as error:
         reason = str(error.strerror)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
@@ -153,11 +153,15 @@ def _achieved(layout: Json) -> dict[str, float]:
     generations = layout.get("generations")
     if not generations:
         return {}
-    files, filled = (sum(one[key] for one in generations) for key in ("files", "capacity_percent_achieved"))
-    lost = sum(one["deleted_share_bytes"] * one["capacity_percent_achieved"] for one in generations)
+    files, filled = (
+        sum(generation[key] for generation in generations) for key in ("files", "capacity_percent_achieved")
+    )
+    lost = sum(
+        generation["deleted_share_bytes"] * generation["capacity_percent_achieved"] for generation in generations
+    )
     return {
         "capacity_percent_achieved": filled,
-        "deleted_share_files": sum(one["deleted_files"] for one in generations) / files if files else 0.0,
+        "deleted_share_files": sum(generation["deleted_files"] for generation in generations) / files if files else 0.0,
         "deleted_share_bytes": lost / filled if filled else 0.0,
     }
 
@@ -188,7 +192,7 @@ def _costs(model: dict[str, object]) -> Json | None:
 
 def _phase(phase: PhaseResult) -> str:
     """What a phase ran, commands beside each other joined as in a shell."""
-    return " & ".join(_typed(tuple(one["argv"])) for one in (phase, *phase.get("beside", ())))
+    return " & ".join(_typed(tuple(part["argv"])) for part in (phase, *phase.get("beside", ())))
 
 
 @cache

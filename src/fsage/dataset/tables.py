@@ -30,7 +30,7 @@ MOST_TEXT_BYTES = 1 << 20
 PACKED = ("SNAPPY", "UNCOMPRESSED")
 """Ours are the first; either unpacks to some twenty times as much at most."""
 OF_TYPE: dict[str, Callable[[pa.DataType], bool]] = {
-    "str": lambda one: pa.types.is_large_string(one) or pa.types.is_string(one),
+    "str": lambda type_: pa.types.is_large_string(type_) or pa.types.is_string(type_),
     "Int64": pa.types.is_int64,
     "boolean": pa.types.is_boolean,
     "float64": pa.types.is_float64,
@@ -57,13 +57,13 @@ def _for_strangers(table: pa.Table) -> pa.Table:
     at = table.schema.get_field_index(TIME)
     times = pd.to_datetime(table[TIME].to_pandas(), utc=True, format="ISO8601", errors="coerce")
     table = table.set_column(at, TIME, pa.array(times, TIMESTAMP))
-    fields = [one.with_metadata(_about(one.name)) for one in table.schema]
+    fields = [field.with_metadata(_about(field.name)) for field in table.schema]
     return table.cast(pa.schema(fields, {VERSION: str(SCHEMA_VERSION)}))
 
 
 def _about(name: str) -> dict[str, str]:
-    known = {"description": COLUMNS[name].meaning if name in COLUMNS else None, "unit": unit_of(name)}
-    return {key: value for key, value in known.items() if value}
+    about = {"description": COLUMNS[name].meaning if name in COLUMNS else None, "unit": unit_of(name)}
+    return {key: value for key, value in about.items() if value}
 
 
 def _as_text(column: pd.Series) -> pd.Series:

@@ -115,9 +115,9 @@ def filled(free: Free, percent: float, seed: int) -> Free:
     order = np.random.default_rng(seed).permutation(len(lengths))
     upto = np.cumsum(lengths[order])
     kept = int(np.searchsorted(upto, left))  # the one that is left in part
-    found = free.places[np.sort(order[: kept + 1])].copy()
-    found[found[:, 0] == free.places[order[kept], 0], 1] -= upto[kept] - left
-    return replace(free, places=found[found[:, 1] > found[:, 0]])
+    places = free.places[np.sort(order[: kept + 1])].copy()
+    places[places[:, 0] == free.places[order[kept], 0], 1] -= upto[kept] - left
+    return replace(free, places=places[places[:, 1] > places[:, 0]])
 
 
 def deleted(free: Free, percent: float, seed: int) -> Free:
@@ -144,7 +144,7 @@ def _used(free: Free) -> Places:
     edges = np.concatenate([[0], np.asarray(free.places).ravel(), [free.head.device_bytes]]).reshape(-1, 2)
     edges = edges[edges[:, 1] > edges[:, 0]]
     cut = [np.append(np.arange(start, end, LONGEST_BYTES), end) for start, end in edges]
-    return np.concatenate([np.stack([one[:-1], one[1:]], axis=1) for one in cut])
+    return np.concatenate([np.stack([ends[:-1], ends[1:]], axis=1) for ends in cut])
 
 
 def _joined(places: Places) -> Places:

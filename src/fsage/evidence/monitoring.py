@@ -40,7 +40,7 @@ def export(sources: Sequence[str], to: Path | None, limit_s: float, niceness: in
     the file cannot be written.
     """
     os.nice(max(0, niceness - os.getpriority(os.PRIO_PROCESS, 0)))
-    found, failed = [], []
+    stores, failed = [], []
     for source in sources:
         began, store = time.monotonic(), None
         device = device_of(source)
@@ -48,8 +48,8 @@ def export(sources: Sequence[str], to: Path | None, limit_s: float, niceness: in
             store = _read(source, limit_s, files)
         except ValueError as error:
             failed.append(str(error))
-        found.append(Watched(device, store, time.monotonic() - began, time.time()))
-    content = text(found)
+        stores.append(Watched(device, store, time.monotonic() - began, time.time()))
+    content = text(stores)
     if to is None:
         sys.stdout.write(content.decode())
     else:
@@ -80,8 +80,8 @@ def _read(source: str, limit_s: float, files: int) -> dict[str, object]:
         raise ValueError(f"{source}: not read within {limit_s:g} s (--time-limit)") from None
     if not store["free_extents"]:
         raise ValueError(f"{source}: how free space lies is not known: {store['absent']['free_extents']}")
-    found: dict[str, object] = store
-    return found
+    result: dict[str, object] = store
+    return result
 
 
 @contextlib.contextmanager
@@ -152,12 +152,14 @@ class _Families(Collector):
         success = GaugeMetricFamily("fsage_evidence_success", "1 where the layout could be read", labels=["device"])
         seconds = GaugeMetricFamily("fsage_evidence_duration_seconds", "How long that took", labels=["device"])
         when = GaugeMetricFamily("fsage_evidence_timestamp_seconds", "When it was read", labels=["device"])
-        for one in self.stores:
-            success.add_metric([one.device], 0.0 if one.found is None else 1.0)
-            seconds.add_metric([one.device], one.seconds)
-            when.add_metric([one.device], one.at)
+        for store in self.stores:
+            success.add_metric([store.device], 0.0 if store.found is None else 1.0)
+            seconds.add_metric([store.device], store.seconds)
+            when.add_metric([store.device], store.at)
         yield from (success, seconds, when)
-        of_stores = [((one.device, one.found["filesystem"] or ""), one.found) for one in self.stores if one.found]
+        of_stores = [
+            ((store.device, store.found["filesystem"] or ""), store.found) for store in self.stores if store.found
+        ]
         size = GaugeMetricFamily("fsage_device_size_bytes", "Size of the device", labels=LABELS)
         unused = GaugeMetricFamily("fsage_free_bytes", "Bytes of free blocks", labels=LABELS)
         largest = GaugeMetricFamily("fsage_free_extent_largest_bytes", "The largest free extent", labels=LABELS)
@@ -165,23 +167,23 @@ class _Families(Collector):
         files = _histogram("fsage_file_extents", "Files by number of extents, of the first files that were found")
         chunks = _of_each("fsage_free_aligned_ratio", "Share of free bytes in free aligned chunks", "chunk_bytes")
         groups = _of_each("fsage_groups", "Block or allocation groups by the share of each that is free", "free")
-        for at, found in of_stores:
-            free = found["free_extents"]
-            size.add_metric(at, found["device_bytes"])
-            unused.add_metric(at, found["free_bytes"])
+        for at, values in of_stores:
+            free = values["free_extents"]
+            size.add_metric(at, values["device_bytes"])
+            unused.add_metric(at, values["free_bytes"])
             largest.add_metric(at, free["largest_bytes"])
-            sizes = {2 * one["from_bytes"] - 1: one["extents"] for one in free["histogram"]}
-            extents.add_metric(at, _buckets(sizes, EXTENT_BOUNDS), found["free_bytes"])
-            for chunk, share in found["aligned_free_share"].items():
+            sizes = {2 * size_class["from_bytes"] - 1: size_class["extents"] for size_class in free["histogram"]}
+            extents.add_metric(at, _buckets(sizes, EXTENT_BOUNDS), values["free_bytes"])
+            for chunk, share in values["aligned_free_share"].items():
                 if share is not None:
                     chunks.add_metric([*at, chunk], share)
-            for bucket in (found["groups"] or {}).get("buckets", ()):
+            for bucket in (values["groups"] or {}).get("buckets", ()):
                 groups.add_metric([*at, bucket["label"]], bucket["groups"])
-            for one in (found["files"] or {}).values():
-                if not one["files"]:  # none was looked at
+            for store in (values["files"] or {}).values():
+                if not store["files"]:  # none was looked at
                     continue
-                numbers = {int(number): count for number, count in one["extents_per_file"].items()}
-                files.add_metric(at, _buckets(numbers, FILE_BOUNDS), one["extents"])
+                numbers = {int(number): count for number, count in store["extents_per_file"].items()}
+                files.add_metric(at, _buckets(numbers, FILE_BOUNDS), store["extents"])
         of_space = (size, unused, largest, extents, chunks, groups, files)
         yield from (family for family in of_space if family.samples)
 
@@ -196,5 +198,5 @@ def _histogram(name: str, says: str) -> HistogramMetricFamily:
 
 def _buckets(counted: Mapping[int, int], bounds: Iterable[int]) -> list[tuple[str, float]]:
     """How many are at most each bound, and all."""
-    below = [(floatToGoString(bound), sum(it for at, it in counted.items() if at <= bound)) for bound in bounds]
+    below = [(floatToGoString(bound), sum(count for at, count in counted.items() if at <= bound)) for bound in bounds]
     return [*below, (BOUNDLESS, sum(counted.values()))]

@@ -42,16 +42,16 @@ def _figures(store: Json) -> Iterator[Figure]:
         classes = store["free_extents"]["histogram"]
         yield Bars(
             "Free space by size of its extents",
-            tuple(format_size(one["from_bytes"]) for one in classes),
-            {"": tuple(100 * one["bytes"] / store["free_bytes"] for one in classes)},
+            tuple(format_size(size_class["from_bytes"]) for size_class in classes),
+            {"": tuple(100 * size_class["bytes"] / store["free_bytes"] for size_class in classes)},
             Axis("size of a free extent, from (each class up to twice that)"),
             Axis("share of free bytes, %"),
         )
     if groups := store["groups"]:
         yield Bars(
             f"{groups['kind'].capitalize()}s by free share",
-            tuple(one["label"] for one in groups["buckets"]),
-            {"": tuple(100 * one["groups"] / groups["count"] for one in groups["buckets"])},
+            tuple(bucket["label"] for bucket in groups["buckets"]),
+            {"": tuple(100 * bucket["groups"] / groups["count"] for bucket in groups["buckets"])},
             Axis(f"free share of each {groups['kind']}"),
             Axis(f"share of all {groups['count']:,} groups, %"),
         )

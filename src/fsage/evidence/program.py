@@ -27,9 +27,9 @@ def program() -> bytes:
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
         for name in MODULES:
             archive.writestr(zipfile.ZipInfo(f"fsage/{name}"), (PACKAGE / name).read_bytes())
-        found = importlib.util.find_spec(NOT_OURS)
-        assert found and found.origin
-        library = Path(found.origin).parent
+        spec = importlib.util.find_spec(NOT_OURS)
+        assert spec and spec.origin
+        library = Path(spec.origin).parent
         for path in sorted(library.rglob("*.py")):
             # The library's own beginning loads its HTTP servers, which nobody needs there, in a tenth of a second.
             content = b"" if path == library / "__init__.py" else path.read_bytes()

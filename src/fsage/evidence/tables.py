@@ -60,13 +60,13 @@ def _space(store: Json) -> Table:
 def _histogram(classes: list[dict[str, int]], free_bytes: int) -> Table:
     rows = [
         [
-            f"{round_size(one['from_bytes'])} …",
-            f"{one['extents']:,}",
-            round_size(one["bytes"]),
-            _percent(one["bytes"] / free_bytes if free_bytes else 0),
+            f"{round_size(size_class['from_bytes'])} …",
+            f"{size_class['extents']:,}",
+            round_size(size_class["bytes"]),
+            _percent(size_class["bytes"] / free_bytes if free_bytes else 0),
         ]
-        for one in classes
-        if one["extents"]
+        for size_class in classes
+        if size_class["extents"]
     ]
     return Table("Free extents by size", ["from, to twice that", "extents", "bytes", "of free bytes"], rows)
 
@@ -75,9 +75,9 @@ def _groups(groups: Json) -> Table:
     inodes = groups["inode_buckets"]
     columns = ["free", "by bytes", "of all"] + (["by inodes"] if inodes else [])
     rows = [
-        [one["label"], f"{one['groups']:,}", _percent(one["groups"] / groups["count"])]
+        [bucket["label"], f"{bucket['groups']:,}", _percent(bucket["groups"] / groups["count"])]
         + ([f"{inodes[number]['groups']:,}"] if inodes else [])
-        for number, one in enumerate(groups["buckets"])
+        for number, bucket in enumerate(groups["buckets"])
     ]
     return Table(
         f"{groups['count']:,} {groups['kind']}s, the largest {round_size(groups['group_bytes'])}", columns, rows
@@ -128,21 +128,25 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f}%"
 
 
-def of_fragments(found: Json) -> Iterator[Table]:
+def of_fragments(fragments: Json) -> Iterator[Table]:
     """The tables of `fsage fragments`, from fsage.host.defragmentation.look.summary."""
-    yield _all_files(found)
+    yield _all_files(fragments)
     yield Table(
         "Files by extents",
         ["extents", "files", "bytes"],
-        [[_pieces(one["from_extents"]), f"{one['files']:,}", round_size(one["bytes"])] for one in found["histogram"]],
+        [
+            [_pieces(extents_class["from_extents"]), f"{extents_class['files']:,}", round_size(extents_class["bytes"])]
+            for extents_class in fragments["histogram"]
+        ],
     )
-    if found["worst"]:
-        title = f"The worst {len(found['worst'])} of {found['files_in_pieces']:,} files in more extents than need be"
-        yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], _worst_files(found))
+    if fragments["worst"]:
+        worst, fragmented = len(fragments["worst"]), fragments["files_in_pieces"]
+        title = f"The worst {worst} of {fragmented:,} files in more extents than need be"
+        yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], _worst_files(fragments))
 
 
-def _all_files(found: Json) -> Table:
-    every = found["all"]
+def _all_files(fragments: Json) -> Table:
+    every = fragments["all"]
     rows = [
         ["files", f"{every['files']:,}"],
         ["bytes", round_size(every["bytes"])],
@@ -150,7 +154,7 @@ def _all_files(found: Json) -> Table:
         ["extents that they need", f"{every['ideal_extents']:,}"],
         ["fragmentation factor", f"{100 * every['fragmentation_factor']:.2f}%"],
     ]
-    if device := found["device"]:
+    if device := fragments["device"]:
         rows += [
             ["a seek", f"{1000 * device['seek_s']:.3g} ms"],
             ["transfer", f"{device['bytes_per_s'] / 1e6:.4g} MB/s ({device['source']})"],
@@ -159,24 +163,24 @@ def _all_files(found: Json) -> Table:
             ["", f"{device['statement']}; no forecast"],
         ]
     else:
-        rows.append(["no gain is told", found["device_absent"]])
-    if found["unmapped"]["files"]:
-        rows.append(["not seen", f"{found['unmapped']['files']:,} files, the last {found['unmapped']['last']}"])
-    if found["truncated"]:
+        rows.append(["no gain is told", fragments["device_absent"]])
+    if fragments["unmapped"]["files"]:
+        rows.append(["not seen", f"{fragments['unmapped']['files']:,} files, the last {fragments['unmapped']['last']}"])
+    if fragments["truncated"]:
         rows.append(["not seen", "there are more files (--files)"])
     return Table("All files", ["", ""], rows, numbers=False)
 
 
-def _worst_files(found: Json) -> list[list[str]]:
+def _worst_files(fragments: Json) -> list[list[str]]:
     return [
         [
-            one["path"],
-            f"{one['extents']:,}",
-            round_size(one["bytes"]),
-            "-" if one["gain_s_at_most"] is None else f"{one['gain_s_at_most']:.3g} s",
-            "-" if one["speedup_at_most"] is None else f"{one['speedup_at_most']:.3g}",
+            file["path"],
+            f"{file['extents']:,}",
+            round_size(file["bytes"]),
+            "-" if file["gain_s_at_most"] is None else f"{file['gain_s_at_most']:.3g} s",
+            "-" if file["speedup_at_most"] is None else f"{file['speedup_at_most']:.3g}",
         ]
-        for one in found["worst"]
+        for file in fragments["worst"]
     ]
 
 

@@ -35,18 +35,18 @@ def fragments(
 ) -> int:
     """Look at files; print how they lie, and what defragments them; the exit code. Raises ValueError."""
     limits = verdict.parse_limits(fail_on, verdict.OF_FRAGMENTS)
-    found = seam.here().fragments(paths, files_at_most, worst, order, seek_ms, rate_mb_s)
-    verdicts = [verdict.of_fragments(found), *_file_systems(paths)]
+    result = seam.here().fragments(paths, files_at_most, worst, order, seek_ms, rate_mb_s)
+    verdicts = [verdict.of_fragments(result), *_file_systems(paths)]
     code = _fail(verdicts, limits)
     if as_json:
-        print(json.dumps({**found, "verdicts": [one.as_json() for one in verdicts]}, indent=1))
+        print(json.dumps({**result, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
         return code
-    for sentence in [sentence for one in verdicts for sentence in one.sentences]:
+    for sentence in [sentence for judged in verdicts for sentence in judged.sentences]:
         print(sentence)
     print()
-    for table in of_fragments(found):
+    for table in of_fragments(result):
         print(f"{table.title}\n{drawn(table)}\n")
-    for part in found["commands"]:
+    for part in result["commands"]:
         gain = "" if part["gain_s_at_most"] is None else f", which would gain {part['gain_s_at_most']:.3g} s at most"
         print(f"To defragment {part['files']} of these files on {part['filesystem']}{gain}; nothing was changed:")
         if part["risk"]:
@@ -60,16 +60,16 @@ def _file_systems(paths: Sequence[Path]) -> Iterator[verdict.Verdict]:
     for path in {os.stat(path).st_dev: path for path in reversed(paths)}.values():
         place = path if path.is_dir() else path.absolute().parent
         layout = seam.here().inspect(str(place), 0)
-        for found in verdict.verdicts({**layout, "stores": [{**store, "files": None} for store in layout["stores"]]}):
+        for judged in verdict.verdicts({**layout, "stores": [{**store, "files": None} for store in layout["stores"]]}):
             yield replace(
-                found,
-                sentences=[f"{layout['what']}: {sentence}" for sentence in found.sentences[:1]] + found.sentences[1:],
+                judged,
+                sentences=[f"{layout['what']}: {sentence}" for sentence in judged.sentences[:1]] + judged.sentences[1:],
             )
 
 
 def _fail(verdicts: Sequence[verdict.Verdict], limits: Mapping[str, float]) -> int:
     """Say on standard error which limits are reached; the exit code. Raises ValueError where a value is not known."""
-    reached = [sentence for one in verdicts for sentence in verdict.reached(one.values, limits)]
+    reached = [sentence for judged in verdicts for sentence in verdict.reached(judged.values, limits)]
     for sentence in reached:
         print(f"fsage: {sentence}", file=sys.stderr)
     return REACHED if reached else 0
@@ -80,10 +80,10 @@ def show(layout: Json, as_json: bool, fail_on: str = "") -> int:
     verdicts = verdict.verdicts(layout)
     code = _fail(verdicts, verdict.parse_limits(fail_on, verdict.NAMES))
     if as_json:
-        print(json.dumps({**layout, "verdicts": [one.as_json() for one in verdicts]}, indent=1))
+        print(json.dumps({**layout, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
         return code
-    for store, found in zip(layout["stores"], verdicts):
-        print("\n".join([f"{layout['what']}: {title(store)}", *found.sentences]))
+    for store, judged in zip(layout["stores"], verdicts):
+        print("\n".join([f"{layout['what']}: {title(store)}", *judged.sentences]))
         if store["bitmap"]:
             print(f"[{strip(store['bitmap']['free_share'])}]  █ in use")
         for table in tables(store):

@@ -76,42 +76,42 @@ def verdicts(layout: Json) -> list[Verdict]:
 def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     """The verdict on a Store.summary. `mounted`: what statvfs(2) says where it is mounted (fsage.host.inspect)."""
     free = placement.classes(store["free_extents"]) if store["free_extents"] else []
-    known = store["device_bytes"] is not None and store["free_bytes"] is not None
+    has_sizes = store["device_bytes"] is not None and store["free_bytes"] is not None
     files = new_files(store, mounted)
     values: dict[str, float | None] = dict.fromkeys(NAMES)
     values |= {FULL: store["fullness_percent"], INODES: _inodes_percent(mounted)}
-    values |= {one.name: math.inf if one.high is None else one.high for one in files}
+    values |= {new_file.name: math.inf if new_file.high is None else new_file.high for new_file in files}
     sentences = []
-    if known:
+    if has_sizes:
         sentences.append(_full(store, free, mounted))
     if files:
         sentences.append(f"{_new(store, files)} {_next(store, free, mounted)}".strip())
         sentences.append(_worth(store, what, files))
     sentences += _of_files(store, what)
-    if known and not files:
+    if has_sizes and not files:
         sentences.append(f"How free space lies is not known: {store['absent']['free_extents']}.")
     return Verdict(sentences, values)
 
 
 def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
-    said = (
+    sentence = (
         f"{store['fullness_percent']:.1f}% full: {round_size(store['used_bytes'])} of "
         f"{round_size(store['device_bytes'])} are in use, the file system's own blocks among them"
         f"{_df(store, mounted)}."
     )
     if not store["free_extents"]:
-        return said
+        return sentence
     if not free:
-        return f"{said} Nothing is free."
+        return f"{sentence} Nothing is free."
     extents = store["free_extents"]
     halves = 0
-    for one in free:
-        halves += one.bytes
+    for size_class in free:
+        halves += size_class.bytes
         if 2 * halves >= store["free_bytes"]:
             break
     return (
-        f"{said} The {round_size(store['free_bytes'])} that are free lie in {extents['count']:,} extents: half of them "
-        f"in extents of {round_size(one.low)} and more, the largest {round_size(extents['largest_bytes'])}."
+        f"{sentence} The {round_size(store['free_bytes'])} that are free lie in {extents['count']:,} extents: half of "
+        f"them in extents of {round_size(size_class.low)} and more, the largest {round_size(extents['largest_bytes'])}."
     )
 
 
@@ -151,25 +151,29 @@ def _new_file(store: Json, size_bytes: int, free: list[placement.Extents]) -> Ne
 
 
 def _placement(store: Json) -> placement.Placement | None:
-    known = filesystems.like(store["filesystem"])
-    return known.placement if known else None
+    filesystem = filesystems.like(store["filesystem"])
+    return filesystem.placement if filesystem else None
 
 
 def _new(store: Json, files: Sequence[NewFile]) -> str:
-    known = filesystems.like(store["filesystem"])
+    filesystem = filesystems.like(store["filesystem"])
     how = "from the largest free extents first, to as they come: how this file system chooses is not known"
-    if known and known.placement:
-        how = f"as {known.title} chooses: {known.placement.says}"
-    fitting = [one for one in files if one.high is not None]
+    if filesystem and filesystem.placement:
+        how = f"as {filesystem.title} chooses: {filesystem.placement.says}"
+    fitting = [new_file for new_file in files if new_file.high is not None]
     if not fitting:
         return f"No new file of {round_size(files[0].size_bytes)} fits."
-    whole = [one for one in fitting if one.high == 1]
-    parts = [f"of {round_size(one.size_bytes)} in {one.words()}" for one in fitting if one.high != 1]
+    whole = [new_file for new_file in fitting if new_file.high == 1]
+    parts = [
+        f"of {round_size(new_file.size_bytes)} in {new_file.words()}" for new_file in fitting if new_file.high != 1
+    ]
     if whole:
         parts.insert(0, f"of {'up to ' * (len(whole) > 1)}{round_size(whole[-1].size_bytes)} in 1 piece")
-    said = f"A new file {', '.join(parts)}".replace(" in ", " would lie in ", 1)
-    too_large = next((f"; one of {round_size(one.size_bytes)} does not fit" for one in files if one.high is None), "")
-    return f"{said} ({how}){too_large}."
+    sentence = f"A new file {', '.join(parts)}".replace(" in ", " would lie in ", 1)
+    too_large = next(
+        (f"; one of {round_size(new_file.size_bytes)} does not fit" for new_file in files if new_file.high is None), ""
+    )
+    return f"{sentence} ({how}){too_large}."
 
 
 def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
@@ -178,7 +182,7 @@ def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
     ends: list[tuple[float, str]] = []
     largest = store["free_extents"]["largest_bytes"]
     if held := next((size for size in RUNS if size <= largest), None):
-        smaller = sum(one.bytes for one in free if one.low < held)
+        smaller = sum(size_class.bytes for size_class in free if size_class.low < held)
         percent = 100 * (device_bytes - smaller) / device_bytes
         ends.append((percent, f"no free extent of {round_size(held)} is left, if new files take those first"))
     elif free:
@@ -206,11 +210,15 @@ def _inodes_percent(mounted: dict[str, int] | None) -> float | None:
 
 def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:
     """Whether to measure, and why."""
-    broken = [one for one in files if one.high is not None and one.high > 1 and one.size_bytes / one.high < WHOLE_BYTES]
+    broken = [
+        new_file
+        for new_file in files
+        if new_file.high is not None and new_file.high > 1 and new_file.size_bytes / new_file.high < WHOLE_BYTES
+    ]
     if not broken:
         return "A measurement is not worthwhile: new files would be about as contiguous as on an empty file system."
-    one = broken[0]
-    why = f"a new file of {round_size(one.size_bytes)} would lie in {one.words()}, and on an empty file system in 1"
+    worst = broken[0]
+    why = f"a new file of {round_size(worst.size_bytes)} would lie in {worst.words()}, and on an empty file system in 1"
     if not store["bitmap"]:
         return f"Worth measuring, for {why}; but this text does not say where its free extents lie, which that needs."
     command = f"./run fsage age {shlex.quote(what)}"
@@ -239,25 +247,25 @@ def _two_digits(pieces: int) -> int:
     return round(pieces / 10**digits) * 10**digits
 
 
-def of_fragments(found: Json) -> Verdict:
+def of_fragments(fragments: Json) -> Verdict:
     """On files that were looked at (fsage.host.defragmentation.look.summary)."""
-    every, broken = found["all"], found["files_in_pieces"]
+    every, broken = fragments["all"], fragments["files_in_pieces"]
     if not every["files"]:
         return Verdict(["No file was found."], {IN_PIECES: 0.0})
     percent = 100 * broken / every["files"]
-    said = (
+    sentence = (
         f"{broken:,} of {every['files']:,} files ({percent:.1f}%) lie in more pieces than need be: all in "
         f"{every['extents']:,} pieces, where {every['ideal_extents']:,} would do."
     )
-    if found["device"] and every["read_s_at_most"]:
-        said += (
+    if fragments["device"] and every["read_s_at_most"]:
+        sentence += (
             f" Reading them cold takes {every['read_s_at_most']:.3g} s at most, and jumps are "
             f"{100 * every['gain_s_at_most'] / every['read_s_at_most']:.2g}% of that: more cannot be gained."
         )
-    return Verdict([said], {IN_PIECES: percent})
+    return Verdict([sentence], {IN_PIECES: percent})
 
 
-def parse_limits(text: str, known: Sequence[str]) -> dict[str, float]:
+def parse_limits(text: str, names: Sequence[str]) -> dict[str, float]:
     """'full=90,pieces_64M=12' of --fail-on. Raises ValueError."""
     limits = {}
     for part in filter(None, text.split(",")):
@@ -266,9 +274,9 @@ def parse_limits(text: str, known: Sequence[str]) -> dict[str, float]:
             value = float(number)
         except ValueError:
             value = math.nan
-        if name not in known or not 0 <= value < math.inf or name in limits:
+        if name not in names or not 0 <= value < math.inf or name in limits:
             raise ValueError(
-                f"--fail-on {part!r}: it is NAME=NUMBER, each once, such as {FULL}=90; names are {', '.join(known)}"
+                f"--fail-on {part!r}: it is NAME=NUMBER, each once, such as {FULL}=90; names are {', '.join(names)}"
             )
         limits[name] = value
     return limits
@@ -278,9 +286,9 @@ def reached(values: Mapping[str, float | None], limits: Mapping[str, float]) -> 
     """A sentence for each limit that is reached. Raises ValueError where a value is not known."""
     if unknown := [name for name in limits if name in values and values[name] is None]:
         raise ValueError(f"--fail-on {unknown[0]}: that is not known here")
-    found = {name: value for name, value in values.items() if name in limits and value is not None}
+    limited = {name: value for name, value in values.items() if name in limits and value is not None}
     return [
         f"{name} is {'more than fits' if value == math.inf else f'{value:.4g}'}, and --fail-on has {limits[name]:g}"
-        for name, value in found.items()
+        for name, value in limited.items()
         if value >= limits[name]
     ]

@@ -71,7 +71,7 @@ class Windows:
     def drawn(self, number: int, seed: list[int]) -> Counts:
         """So many windows, from each stratum in proportion, in their order."""
         random = np.random.default_rng(seed)
-        exact = np.array([number * len(one) / self.count for one in self.members])
+        exact = np.array([number * len(member) / self.count for member in self.members])
         taken = np.floor(exact).astype(int)
         rest = number - taken.sum()
         # What is left over goes by chance, in proportion to what was cut off.
@@ -80,7 +80,9 @@ class Windows:
             more = random.choice(len(self.members), size=rest, replace=False, p=cut / cut.sum())
             np.add.at(taken, more, 1)
         chosen = [
-            random.choice(one, size=size, replace=False) for one, size in zip(self.members, taken, strict=True) if size
+            random.choice(member, size=size, replace=False)
+            for member, size in zip(self.members, taken, strict=True)
+            if size
         ]
         return np.sort(np.concatenate(chosen))
 
@@ -117,7 +119,7 @@ class Windows:
         return [(max(begin, start), min(end, stop)) for start, stop in places[first:last].tolist()]
 
     def _notes(self, chosen: Counts, seed: int) -> dict[str, object]:
-        many = np.array([self.distances(self.drawn(len(chosen), [seed, DRAWS, one])) for one in range(DRAWS)])
+        many = np.array([self.distances(self.drawn(len(chosen), [seed, DRAWS, draw])) for draw in range(DRAWS)])
         tail = (1 - LEVEL) / 2
         named = zip(("size", "share"), self.distances(chosen), many.T, strict=True)
         return {

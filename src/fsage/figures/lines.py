@@ -25,18 +25,18 @@ TREND_POINTS = 3
 def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
     """Medians with their intervals, each sample as a short stroke."""
     with style(size):
-        labels = [one.label for one in lines.series] + [one.label for one in lines.levels if one.label]
+        labels = [line.label for line in lines.series] + [mark.label for mark in lines.levels if mark.label]
         named = [*labels, lines.band.label] if lines.band else labels
         rows = max((1 + name.count("\n") for name in lines.x.ticks.values()), default=1) if lines.x.label else 1
         figure, axes = canvas(lines.title, stamp, size, head_inches=head_of(named, size), tick_rows=rows)
         if lines.y.log:
             axes.set_yscale("log", base=2)
         ticks, count = lines.x.ticks, len(lines.series)
-        usual = max((point.n or 0 for one in lines.series for point in one.points), default=0)
+        usual = max((point.n or 0 for line in lines.series for point in line.points), default=0)
         marks: list[Mark] = []
-        for number, one in enumerate(lines.series):
+        for number, line in enumerate(lines.series):
             apart = (number - (count - 1) / 2) * _dodge(lines, count)
-            marks += _draw(axes, lines, one, number, apart, usual)
+            marks += _draw(axes, lines, line, number, apart, usual)
         for level in lines.levels:
             place = labels.index(level.of) if level.of else None
             look: dict[str, Any] = {"color": "0.3", "linewidth": 1}
@@ -64,7 +64,7 @@ def _dodge(lines: Lines, count: int) -> float:
     if not ticks:
         return 0.0
     whole = max(ticks) - min(ticks)
-    if any(one.joined for one in lines.series) or len(ticks) < 2:
+    if any(line.joined for line in lines.series) or len(ticks) < 2:
         return DODGE * whole
     return min(WIDEST * whole, BETWEEN * whole / (len(ticks) - 1) / count)
 
@@ -79,14 +79,14 @@ def _name_ticks(axes: Axes, x: Axis, size: Size) -> None:
     axes.set_xticks(list(x.ticks), names)
 
 
-def _draw(axes: Axes, lines: Lines, one: Series, number: int, apart: float, usual: int) -> list[Mark]:
+def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usual: int) -> list[Mark]:
     look: dict[str, Any] = {
         "color": COLOURS[number % len(COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": DASHES[number % len(DASHES)] if one.joined and len(one.points) >= TREND_POINTS else "none",
+        "linestyle": DASHES[number % len(DASHES)] if line.joined and len(line.points) >= TREND_POINTS else "none",
     }
-    points = [(point.x + apart, point) for point in one.points]
-    axes.plot([x for x, _ in points], [p.y for _, p in points], label=one.label, linewidth=1.6, markersize=5.5, **look)
+    points = [(point.x + apart, point) for point in line.points]
+    axes.plot([x for x, _ in points], [p.y for _, p in points], label=line.label, linewidth=1.6, markersize=5.5, **look)
     held = [(x, p.y, p.low, p.high) for x, p in points if p.low is not None and p.high is not None]
     axes.errorbar(
         [x for x, *_ in held],
@@ -110,7 +110,7 @@ def _draw(axes: Axes, lines: Lines, one: Series, number: int, apart: float, usua
     for x, point in points:
         if point.n is not None and point.n != usual:
             axes.annotate(f"n={point.n:g}", (x, point.y), (4, 5), textcoords="offset points", fontsize="x-small")
-    return [Mark(x, point.y, _says(lines, one.label, point)) for x, point in points]
+    return [Mark(x, point.y, _says(lines, line.label, point)) for x, point in points]
 
 
 def _says(lines: Lines, label: str, point: Point) -> str:

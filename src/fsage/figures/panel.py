@@ -79,9 +79,9 @@ def _body(figure: Figure, name: str) -> str:
     for pattern, instead in SHORTER.items():
         text = pattern.sub(instead, text)
     used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
-    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
-    text = re.sub(r' style="[^"]*"', lambda found: re.sub(r"(?<=[;:]) ", "", found[0]), text)
-    text = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: LONG_NUMBER.sub(r"\1", found[0]), text)
+    text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text)
+    text = re.sub(r' style="[^"]*"', lambda match: re.sub(r"(?<=[;:]) ", "", match[0]), text)
+    text = re.sub(r' (?:d|x|y)="[^"]*"', lambda match: LONG_NUMBER.sub(r"\1", match[0]), text)
     text = ALIKE.sub(_together, text)
     own = f"f{zlib.crc32(name.encode()):08x}"
     return re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\g<1>{own}-", text).strip()

@@ -66,16 +66,16 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         return finish(figure, axes, plane, [Mark(*squares[one.x, one.y], one.says, 1, 1) for one in shown])
 
 
-def _holds_one(one: Place) -> bool:
-    return one.low is None or one.high is None or one.low <= 1 <= one.high
+def _holds_one(place: Place) -> bool:
+    return place.low is None or place.high is None or place.low <= 1 <= place.high
 
 
 def _hatch(axes: Axes, column: int, row: int) -> None:
     axes.add_patch(Rectangle((column, row), 1, 1, facecolor="white", edgecolor="0.55", hatch="////", linewidth=0))
 
 
-def _text(one: Place, usual: int, *, spread: bool) -> str:
-    words = [f"{one.value:.3f}" if one.value < 10 else f"{one.value:.0f}"]
-    words.append("" if one.spread is None or not spread else f"CoV {one.spread * 100:.1f}%")
-    how = [] if one.n == usual else [f"n={one.n}"] if one.n else ["predicted"]
+def _text(place: Place, usual: int, *, spread: bool) -> str:
+    words = [f"{place.value:.3f}" if place.value < 10 else f"{place.value:.0f}"]
+    words.append("" if place.spread is None or not spread else f"CoV {place.spread * 100:.1f}%")
+    how = [] if place.n == usual else [f"n={place.n}"] if place.n else ["predicted"]
     return "\n".join([*filter(None, words), *how])

@@ -100,9 +100,9 @@ class Lines(_Figure):
         return [
             heads,
             *(
-                [one.label, self.name_of(point), point.x, point.y, point.low, point.high, point.n]
-                for one in self.series
-                for point in one.points
+                [line.label, self.name_of(point), point.x, point.y, point.low, point.high, point.n]
+                for line in self.series
+                for point in line.points
             ),
         ]
 
@@ -160,8 +160,11 @@ class Plane(_Figure):
     def table(self) -> Table:
         """A row a place; n is 0 where it is predicted."""
         heads: list[Cell] = [self.x.label, self.y.label, self.title, "low", "high", "n", "coefficient of variation"]
-        there = (*self.places, *self.predicted)
-        return [heads, *([one.x, one.y, one.value, one.low, one.high, one.n, one.spread] for one in there)]
+        places = (*self.places, *self.predicted)
+        return [
+            heads,
+            *([place.x, place.y, place.value, place.low, place.high, place.n, place.spread] for place in places),
+        ]
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class Strips(_Figure):
     def table(self) -> Table:
         """A row a bin."""
         bins = max(map(len, self.strips.values()))
-        columns = [[*one, *[None] * (bins - len(one))] for one in self.strips.values()]
+        columns = [[*strip, *[None] * (bins - len(strip))] for strip in self.strips.values()]
         return [
             ["from, bytes", *(f"{label}, free share".strip(", ") for label in self.strips)],
             *([number * self.device_bytes // bins, *row] for number, row in enumerate(zip(*columns, strict=True))),
@@ -191,7 +194,7 @@ class Cloud:
 
 
 def _each(clouds: Sequence[Cloud]) -> list[list[Cell]]:
-    return [[one.kind, x, y] for one in clouds for x, y in zip(one.xs, one.ys, strict=True)]
+    return [[cloud.kind, x, y] for cloud in clouds for x, y in zip(cloud.xs, cloud.ys, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -232,9 +235,17 @@ Figure: TypeAlias = Lines | Bars | Plane | Strips | RunChart | Trace
 
 def series(label: str, rows: pd.DataFrame, *, joined: bool = True) -> Series:
     """A series from a table with x, median, low, high, n and samples (NaN: none), and `state`, a point's name."""
-    found = rows.sort_values("x", kind="stable")
-    names = found["state"] if "state" in found else [""] * len(found)
-    columns = (found["x"], found["median"], found["low"], found["high"], found["n"], found["samples"], names)
+    ordered = rows.sort_values("x", kind="stable")
+    names = ordered["state"] if "state" in ordered else [""] * len(ordered)
+    columns = (
+        ordered["x"],
+        ordered["median"],
+        ordered["low"],
+        ordered["high"],
+        ordered["n"],
+        ordered["samples"],
+        names,
+    )
     return Series(
         label,
         tuple(

@@ -36,17 +36,17 @@ class Transfer:
 
 def printed_version(tool: str, stdout: str) -> str | None:
     """The version that a tool of VERSION says of itself in its output; None if it does not."""
-    found = re.search(VERSION[tool], stdout, re.MULTILINE)
-    return found[1] if found else None
+    version = re.search(VERSION[tool], stdout, re.MULTILINE)
+    return version[1] if version else None
 
 
-def check_end(tool: str, rc: int | None, said: Iterable[str], stderr: str = "") -> None:
+def check_end(tool: str, rc: int | None, errors: Iterable[str], stderr: str = "") -> None:
     """Raise `BadOutput` unless the return code is 0 and nothing was said that tells of trouble.
 
     `said`: the lines of the output that tell of trouble, for all three tools can go wrong with rc 0. `stderr`
     gives the reason of another rc where there are none.
     """
-    lines = list(dict.fromkeys(line.strip() for line in said if line.strip()))
+    lines = list(dict.fromkeys(line.strip() for line in errors if line.strip()))
     if rc != 0 and not lines:
         lines = [line for line in stderr.splitlines() if line.strip(" -")]
     reason = "; ".join(lines[:3]) + (f"; and {len(lines) - 3} lines more" if len(lines) > 3 else "")

@@ -60,9 +60,9 @@ def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
     runtime in whole milliseconds.
     """
     before, document, after = _split(stdout)
-    said = [line for line in before.splitlines() if re.match(r"(<\S+> )?fio: |client: ", line)]
-    said += [line for line in stderr.splitlines() if not line.startswith("note: ")]
-    check_end("fio", rc, said)
+    trouble = [line for line in before.splitlines() if re.match(r"(<\S+> )?fio: |client: ", line)]
+    trouble += [line for line in stderr.splitlines() if not line.startswith("note: ")]
+    check_end("fio", rc, trouble)
     if document is None:
         raise BadOutput("fio's output holds no whole JSON document: it was cut short or is of another format")
     if re.search(r"^\{", after, re.M):
@@ -157,6 +157,8 @@ def _transfer(parts: list[Json]) -> FioTransfer | None:
 
 def _latency_ms(part: Json, operations: int) -> dict[str, float]:
     """Of completion, in milliseconds; a job with `--clat_percentiles=0` has none."""
-    known = {float(percent): int(value) for percent, value in part.get("clat_ns", {}).get("percentile", {}).items()}
+    percentiles = {
+        float(percent): int(value) for percent, value in part.get("clat_ns", {}).get("percentile", {}).items()
+    }
     enough = {name: percent for name, percent in LATENCIES.items() if operations >= 100 / (100 - percent) - 1e-6}
-    return {name: known[percent] / 1e6 for name, percent in enough.items() if percent in known}
+    return {name: percentiles[percent] / 1e6 for name, percent in enough.items() if percent in percentiles}

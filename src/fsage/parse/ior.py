@@ -54,8 +54,8 @@ def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
     lines = [TAG.sub("", line) for line in stdout.splitlines()]
     stonewalled = any(re.match(r"stonewallingTime\s*:|Command line.* -D ", line) for line in lines)
     check_together("IOR", filter(HEAD.match, lines))
-    said = [line for line in lines + stderr.splitlines() if _is_trouble(line, stonewalled)]
-    check_end("IOR", rc, said, why_it_ended(stderr))
+    trouble = [line for line in lines + stderr.splitlines() if _is_trouble(line, stonewalled)]
+    check_end("IOR", rc, trouble, why_it_ended(stderr))
     if not any(re.match(r"Finished\s*:", line) for line in lines):
         raise BadOutput("IOR's output lacks its last line, Finished: IOR or its launcher was ended, or it is no text")
     try:
@@ -69,16 +69,16 @@ def row_of(stdout: str, kind: str) -> int:
 
     `BadOutput` if there is none.
     """
-    columns, found = 0, None
+    columns, row = 0, None
     for number, line in enumerate(stdout.splitlines()):
         words = TAG.sub("", line).split()
         if words[:1] == ["access"]:
             columns = len(words)
         elif words[:1] == [kind] and len(words) == columns:
-            found = number
-    if found is None:
+            row = number
+    if row is None:
         raise BadOutput(f"IOR's output has no row of {kind}")
-    return found
+    return row
 
 
 def _is_trouble(line: str, stonewalled: bool) -> bool:
@@ -95,7 +95,7 @@ def _values(lines: list[str]) -> IorRun:
         version=_after(lines, HEAD.pattern),
         command=_after(lines, r"Command line(?: used)?\s*: (.*)"),
         tasks=int(first["#Tasks"]),
-        nodes=next((int(found[1]) for line in lines if (found := re.match(r"nodes\s*: (\d{1,18})$", line))), None),
+        nodes=next((int(match[1]) for line in lines if (match := re.match(r"nodes\s*: (\d{1,18})$", line))), None),
         tasks_on_first=int(first["tPN"]),
         block_bytes=int(first["blksiz"]),
         transfer_bytes=int(first["xsize"]),
@@ -106,8 +106,8 @@ def _values(lines: list[str]) -> IorRun:
 
 def _after(lines: list[str], pattern: str) -> str:
     for line in lines:
-        if found := re.match(pattern, line):
-            return found[1]
+        if match := re.match(pattern, line):
+            return match[1]
     raise BadOutput(f"IOR's output has no line {pattern.split('(')[0] or 'IOR-<version>'!r}")
 
 
@@ -121,8 +121,8 @@ def _table(lines: list[str], first_column: str, kinds: tuple[str, ...]) -> list[
     moved: dict[str, str] = {}
     for line in lines:
         words = line.split()
-        if found := MOVED.match(line):
-            moved = {"moved": found[1]}
+        if match := MOVED.match(line):
+            moved = {"moved": match[1]}
         elif words[:1] == [first_column]:
             header = words
         elif words and words[0] in kinds and len(words) == len(header):

@@ -55,8 +55,8 @@ def tells_of_trouble(line: str) -> bool:
 
 def why_it_ended(stderr: str) -> str:
     """What standard error says of an end with another code than 0, or that it says nothing."""
-    said = [line for line in stderr.splitlines() if not line.startswith("Commencing ")]  # IOR 3.0.1's progress
-    return "\n".join(said) or SILENT
+    reasons = [line for line in stderr.splitlines() if not line.startswith("Commencing ")]  # IOR 3.0.1's progress
+    return "\n".join(reasons) or SILENT
 
 
 def check_together(tool: str, heads: Iterable[str]) -> None:

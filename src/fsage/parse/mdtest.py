@@ -81,10 +81,10 @@ def _is_trouble(line: str) -> bool:
 
 
 def _find(text: str, pattern: str) -> tuple[str, ...]:
-    found = re.search(pattern, text, re.M)
-    if not found:
+    match = re.search(pattern, text, re.M)
+    if not match:
         raise BadOutput(f"mdtest's output has no line like {pattern!r}: it is of another format or version")
-    return found.groups()
+    return match.groups()
 
 
 def _rates(text: str) -> dict[str, float]:

@@ -16,25 +16,25 @@ CAPACITY_WITHIN = 0.01
 
 def unlike(plans: Sequence[Plan]) -> list[str]:
     """Return in what targets differ, each in words: 'filesystem: ext4 on ssu1, xfs on ssu2'."""
-    said: list[str] = []
+    sentences: list[str] = []
     for key in DECLARED:
-        found = {plan.target.name: _text(getattr(plan.target, key)) for plan in plans}
-        said += _differing(key, found)
+        values = {plan.target.name: _text(getattr(plan.target, key)) for plan in plans}
+        sentences += _differing(key, values)
     claims = {plan.target.name: plan.claim for plan in plans if plan.claim}
     for key in CLAIMED:
-        said += _differing(key, {name: _text(claim.get(key)) for name, claim in claims.items()})
+        sentences += _differing(key, {name: _text(claim.get(key)) for name, claim in claims.items()})
     sizes = {name: claim["capacity_bytes"] for name, claim in claims.items() if "capacity_bytes" in claim}
     if sizes and max(sizes.values()) > (1 + CAPACITY_WITHIN) * min(sizes.values()):
-        said += _differing("capacity", {name: f"{size / 2**30:.4g} GiB" for name, size in sizes.items()})
-    return said
+        sentences += _differing("capacity", {name: f"{size / 2**30:.4g} GiB" for name, size in sizes.items()})
+    return sentences
 
 
 def refuse_same(plans: Sequence[Plan]) -> None:
     """Raise StudyError where two targets are one: what a run brings about on one would be destroyed by the other."""
-    known: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for plan in plans:
         for identity in set(_identities(plan)):
-            other = known.setdefault(identity, plan.target.name)
+            other = owners.setdefault(identity, plan.target.name)
             if other != plan.target.name:
                 raise StudyError(
                     f"targets {other} and {plan.target.name} are two names of one: both have {identity}; "
@@ -59,10 +59,10 @@ def _identities(plan: Plan) -> Iterator[str]:
             yield f"directory {_text(store['directory_id'])}"
 
 
-def _differing(what: str, found: dict[str, str]) -> Iterable[str]:
-    if len(set(found.values())) < 2:
+def _differing(what: str, values: dict[str, str]) -> Iterable[str]:
+    if len(set(values.values())) < 2:
         return []
-    return [f"{what.replace('_', ' ')}: " + ", ".join(f"{value} on {name}" for name, value in found.items())]
+    return [f"{what.replace('_', ' ')}: " + ", ".join(f"{value} on {name}" for name, value in values.items())]
 
 
 def _text(value: object) -> str:

@@ -54,10 +54,10 @@ def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
     """
     first = next(iter(plans.values()))
     common = common_states(first.study, first.states)
-    there = {name: plan.results.existing_records() for name, plan in plans.items()}
+    recorded = {name: plan.results.existing_records() for name, plan in plans.items()}
 
     def whole(target: str, state: str) -> bool:
-        return {cell.name for cell in first.cells[state]} <= there[target].get(state, set())
+        return {cell.name for cell in first.cells[state]} <= recorded[target].get(state, set())
 
     stay = [name for name in plans if name not in lost]
     if not stay:
@@ -67,7 +67,7 @@ def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
     owner: dict[str, str] = {}
     for state in first.states:
         measured = (name for name in count if whole(name, state))
-        begun = (name for name in stay if there[name].get(state))
+        begun = (name for name in stay if recorded[name].get(state))
         if state not in common and (found := next(measured, None) or next(begun, None)):
             owner[state] = found
     work = {

@@ -80,8 +80,8 @@ class Plan:
         every = {state.name: state for state in recipes.expand(self.study)}
         if self.part is None:
             return every
-        mine = set(self.part)
-        return {name: state for name, state in every.items() if name in mine}
+        own = set(self.part)
+        return {name: state for name, state in every.items() if name in own}
 
     @cached_property
     def cells(self) -> dict[str, tuple[Cell, ...]]:
@@ -98,9 +98,9 @@ class Plan:
             }
         if self.lost:
             return {}
-        there = self.results.existing_records()
+        recorded = self.results.existing_records()
         missing = {
-            state: tuple(cell for cell in cells if cell.name not in there.get(state, ()))
+            state: tuple(cell for cell in cells if cell.name not in recorded.get(state, ()))
             for state, cells in self.cells.items()
         }
         return {state: cells for state, cells in missing.items() if cells}
@@ -166,8 +166,8 @@ class Plan:
         due: dict[str, tuple[Step, ...]] = {}
         before: recipes.State | None = None
         for name, state in self.states.items():
-            there = before.parts if before and before.population == state.population else ()
-            pairs = zip(there, state.parts, strict=False)
+            done = before.parts if before and before.population == state.population else ()
+            pairs = zip(done, state.parts, strict=False)
             due[name] = state.parts[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
             before = state
         return due
@@ -242,9 +242,9 @@ class Plan:
         """
         rates, short = dict[tuple[object, ...], int](), []
         for pair in self.study.headline:
-            here, there = (self._samples(pair, text) for text in (pair.state, pair.against))
+            here, reference = (self._samples(pair, text) for text in (pair.state, pair.against))
             rates[pair.pair, str(pair.at), str(pair.measures)] = here.rates
-            short.append((pair, samples or here.each, samples or there.each))
+            short.append((pair, samples or here.each, samples or reference.each))
         family = sum(rates.values())
         turns = (
             f"note {self.study.name}: others load the device of target {self.target.name} too, so its states are "
@@ -268,11 +268,11 @@ class Plan:
         params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
         taken = [
             rate
-            for one in params
-            for rate in workloads.load(one["workload"]).rates(workloads.params_of(one))
-            if pair.takes(one, rate)
+            for cell_params in params
+            for rate in workloads.load(cell_params["workload"]).rates(workloads.params_of(cell_params))
+            if pair.takes(cell_params, rate)
         ]
-        alike = {str({**one, "iteration": None}) for one in params}
+        alike = {str({**cell_params, "iteration": None}) for cell_params in params}
         rates = len(taken) * len(alike) // len(params)
         return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
 

@@ -93,20 +93,22 @@ class Pool:
 
     def lines(self, states: bool = False) -> list[str]:
         """The plan for people: a line a target, with `states` one a state, notes, and of several what they come to."""
-        said = [plan.line() for plan in self.plans]
+        sentences = [plan.line() for plan in self.plans]
         over = len(self.plans) if self.several and self.study.targets == REPEAT else None
-        said += dict.fromkeys(note for plan in self.plans for note in plan.notes(over))
+        sentences += dict.fromkeys(note for plan in self.plans for note in plan.notes(over))
         if self.several:
             todo = [sum(map(len, plan.missing.values())) for plan in self.plans]
             longest = max(plan.seconds() for plan in self.plans)
-            said.append(
+            sentences.append(
                 f"together {self.study.name}: {len(self.plans)} targets, {_how(self.study)}; {sum(todo)} cells to "
                 f"measure, about {duration(longest)} if all work at once"
             )
-            said += [f"note {self.study.name}: the targets differ: {one}" for one in unlike(self.plans)]
+            sentences += [
+                f"note {self.study.name}: the targets differ: {difference}" for difference in unlike(self.plans)
+            ]
         for plan in self.plans if states else ():
-            said += plan.state_lines()
-        return said
+            sentences += plan.state_lines()
+        return sentences
 
 
 def _how(study: Study) -> str:

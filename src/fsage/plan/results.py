@@ -100,15 +100,15 @@ class Results:
 
     def existing_records(self) -> dict[str, set[str]]:
         """State -> names of the cells that have a record; one look into each folder, for speed at parse time."""
-        found: dict[str, set[str]] = {}
+        names: dict[str, set[str]] = {}
         try:
             states = list(os.scandir(self.records("")))
         except FileNotFoundError:
-            return found
+            return names
         for state in states:
             if state.is_dir():
-                found[state.name] = {name[:-5] for name in os.listdir(state.path) if name.endswith(".json")}
-        return found
+                names[state.name] = {name[:-5] for name in os.listdir(state.path) if name.endswith(".json")}
+        return names
 
 
 def check(root: Path) -> None:

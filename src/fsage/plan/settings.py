@@ -36,12 +36,12 @@ def precision(config: Mapping[str, object]) -> float | None:
     text = str(config["precision"]).strip()
     low, high = PRECISIONS
     try:
-        found = float(text.removesuffix("%")) / 100
+        share = float(text.removesuffix("%")) / 100
     except ValueError:
-        found = math.nan
-    if not low <= found <= high:
+        share = math.nan
+    if not low <= share <= high:
         raise StudyError(f"precision: {text!r} is not between {low:.1%} and {high:.0%}; write precision=3%")
-    return found
+    return share
 
 
 def places(config: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, str]:

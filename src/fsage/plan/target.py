@@ -143,9 +143,11 @@ def load_target(inventory: Path) -> Target:
     try:
         declared = read_yaml(path)
     except FileNotFoundError as error:
-        known = sorted(p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists())
+        targets = sorted(
+            p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists()
+        )
         raise StudyError(
-            f"target {inventory.name!r}: {path}: {error.strerror}; there are {', '.join(known)}"
+            f"target {inventory.name!r}: {path}: {error.strerror}; there are {', '.join(targets)}"
         ) from error
     if not isinstance(declared, dict) or "fsage_target" not in declared:
         raise StudyError(f"{path}: {show(declared)} is not a block with the key fsage_target")

@@ -66,13 +66,13 @@ def _of_budget(layout: JsonView) -> workloads.Outcome | None:
 
 def _lean(phase: JsonView) -> dict[str, object]:
     lean = {key: phase[key] for key in phase if key not in BULKY}
-    said = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
-    if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(said)):
+    output = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
+    if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(output)):
         lean["warnings"] = warnings
     if "beside" in phase:
-        lean["beside"] = [_lean(one) for one in phase["beside"]]
+        lean["beside"] = [_lean(part) for part in phase["beside"]]
     if "by_host" in phase:
-        lean["by_host"] = {name: _lean(one) for name, one in phase["by_host"].items()}
+        lean["by_host"] = {name: _lean(part) for name, part in phase["by_host"].items()}
     return lean
 
 
@@ -122,11 +122,11 @@ class _Kept:
 
     def has(self, observation: Observation) -> bool:
         """Whether it came before. Raises Unacceptable for another one of the same requested attempt."""
-        there = self._of_cell(observation).get(_requested(observation))
-        if there not in (None, observation["id"]):
+        kept_id = self._of_cell(observation).get(_requested(observation))
+        if kept_id not in (None, observation["id"]):
             words = ", ".join(f"{key} {shown(observation[key])}" for key in ("study", "state", "cell", "attempt"))
             raise Unacceptable(f"is a second answer to one request: {words}")
-        return there is not None
+        return kept_id is not None
 
     def add(self, observation: Observation) -> None:
         """Keep it."""

@@ -23,12 +23,12 @@ def note(where: Results, request: JsonView) -> None:
     """Note the cells of a request, before it goes to a host."""
     path = where.requested(request["state"])
     noted = results.read(path) or []
-    known = set(map(_text, noted))
+    texts = set(map(_text, noted))
     new = [
         {"cell": cell["name"], **{key: request[key] for key in OF_REQUEST}, **{key: cell[key] for key in OF_CELL}}
         for cell in request["cells"]
     ]
-    if new := [one for one in new if _text(one) not in known]:
+    if new := [entry for entry in new if _text(entry) not in texts]:
         results.write(path, [*noted, *new])
 
 

@@ -49,12 +49,12 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
         run.measure(state, cells)
     beliefs = explore(run, precision)
     runs.check()
-    said = _end(run, beliefs)
+    sentence = _end(run, beliefs)
     predictions.keep(run, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
     for state in plan.states:
         if lacking := record.publish(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
-    tell(f"{plan.title}: {said}")
+    tell(f"{plan.title}: {sentence}")
 
 
 @threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
@@ -69,16 +69,16 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     while visits:
         for visit in visits:
             more = Counter(visit.samples) + Counter(costs.brings.pop(visit.state, {}))
-            beliefs = [one.after(more) for one in beliefs]
+            beliefs = [belief.after(more) for belief in beliefs]
             taken.update(visit.samples)
             states.add(visit.state)
             spent += visit.seconds
             costs.reach[visit.state] = plan.reach_from_empty_seconds(run.states[visit.state])
         now_left = left - np.array([taken[number] for number in range(len(left))])
         rest = math.inf if seconds is None else seconds - spent
-        found = Choice(beliefs, run.state, now_left, run.wanted, costs, precision, rest).best()
-        visits = [found] if found else []
-    wide = max(float(one.half_width.max()) for one in beliefs)
+        best = Choice(beliefs, run.state, now_left, run.wanted, costs, precision, rest).best()
+        visits = [best] if best else []
+    wide = max(float(belief.half_width.max()) for belief in beliefs)
     return (
         f"budget {plan.title}: about {sum(taken.values())} cells in {len(states)} of {len(run.states)} states, "
         f"{duration(spent)}; the other rates are then predicted within about ±{wide:.1%} or better, if they are as "
@@ -88,12 +88,12 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
 
 def _held_out(beliefs: list[Belief]) -> str:
     """How good predictions were where they could be held against what was measured."""
-    tried = [one for one in beliefs if one.held_out and not math.isnan(one.coverage)]
+    tried = [belief for belief in beliefs if belief.held_out and not math.isnan(belief.coverage)]
     if not tried:
         return "Too few states were measured to hold predictions against them"
-    count = sum(one.held_out for one in tried)
-    inside = sum(one.coverage * one.held_out for one in tried) / count
-    stretched = max(float(one.stretch.max()) for one in tried)
+    count = sum(belief.held_out for belief in tried)
+    inside = sum(belief.coverage * belief.held_out for belief in tried) / count
+    stretched = max(float(belief.stretch.max()) for belief in tried)
     wider = f", which are {stretched:.1f} times as wide as the model's own" if stretched > 1.05 else ""
     held = f"Each measured state or cell held out in turn, {inside:.1%} of {count} rates"
     return f"{held} lay in their {LEVEL:.0%} intervals{wider}"
@@ -101,16 +101,16 @@ def _held_out(beliefs: list[Belief]) -> str:
 
 def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:
     wide = unknown(beliefs, run.precision, run.wanted)
-    said = f"{run.known(beliefs)}. {_held_out(beliefs)}."
+    sentence = f"{run.known(beliefs)}. {_held_out(beliefs)}."
     if not wide.any():
-        return said
-    worst = max(float(one.half_width[wide].max()) for one in beliefs)
+        return sentence
+    worst = max(float(belief.half_width[wide].max()) for belief in beliefs)
     left = run.left()
-    noise = max(float(one.noise[wide].max()) for one in beliefs)
+    noise = max(float(belief.noise[wide].max()) for belief in beliefs)
     reason = (
         "for the time was over"
         if left[wide].any()
         else f"though all their cells were measured: a sample's noise is {noise:.1%}, and "
         f"{len(run.groups[0].cells)} of them give ±{Z * noise / math.sqrt(len(run.groups[0].cells)):.1%} at best"
     )
-    return f"{said} {int(wide.sum())} rates are not, the worst within ±{worst:.1%}, {reason}."
+    return f"{sentence} {int(wide.sum())} rates are not, the worst within ±{worst:.1%}, {reason}."

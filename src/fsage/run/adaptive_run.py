@@ -55,12 +55,12 @@ class AdaptiveRun:
     ) -> None:
         """Raises StudyError for a study whose cells are no surface over sizes and shares."""
         self.plan, self.precision, self.inventory, self.others = plan, precision, inventory, others
-        of_state = {name: one for one in (*others, plan) for name in one.states}
+        of_state = {name: owner for owner in (*others, plan) for name in owner.states}
         self.states = [*plan.states, *(name for name in of_state if name not in plan.states)]
         self.groups = [
-            Group(name, tuple(cells), _sentinels(one, name, alike), self._values(one, name, cells[0]))
-            for name, one in ((name, of_state[name]) for name in self.states)
-            for alike, cells in stopping.groups(one.cells[name]).items()
+            Group(name, tuple(cells), _sentinels(owner, name, alike), self._values(owner, name, cells[0]))
+            for name, owner in ((name, of_state[name]) for name in self.states)
+            for alike, cells in stopping.groups(owner.cells[name]).items()
         ]
         first = self.groups[0].cells[0].params
         self.rates = workloads.load(first["workload"]).rates(workloads.params_of(first))
@@ -70,9 +70,9 @@ class AdaptiveRun:
 
     def _values(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
         study, axes = plan.study, plan.states[state].axes
-        known = all(axis in axes for axis in STATE_AXES) and set(study.cells.axes) == {"transfer_size"}
+        is_surface = all(axis in axes for axis in STATE_AXES) and set(study.cells.axes) == {"transfer_size"}
         if (
-            not known
+            not is_surface
             or study.additional_cells
             or len({str(state.nominal["axes"]) for state in plan.states.values()}) > 1
         ):
@@ -96,18 +96,20 @@ class AdaptiveRun:
     def costs(self) -> Costs:
         """From the plan's estimates; what is measured in a state beside its planned cells is part of reaching it."""
         own = self.plan.states
-        sample = [self.plan.cell_seconds(one.state, one.cells[0]) if one.state in own else 0.0 for one in self.groups]
+        sample = [
+            self.plan.cell_seconds(group.state, group.cells[0]) if group.state in own else 0.0 for group in self.groups
+        ]
         reach = [self.reach_s(name) if name in own else 0.0 for name in self.states]
         return Costs(np.array(sample), np.array(reach), self._brings())
 
     def _brings(self) -> dict[int, dict[int, int]]:
         """What is measured in any case where a state is reached, as far as it tells of a group."""
         due = {(state, cell.name) for state in self.plan.states for cell in request.to_measure(self.plan, state)}
-        found: dict[int, dict[int, int]] = {}
+        brought: dict[int, dict[int, int]] = {}
         for number, group in enumerate(self.groups):
             if missing := sum((group.state, cell.name) in due for cell in group.sentinels):
-                found.setdefault(int(self.state[number]), {})[number] = missing
-        return found
+                brought.setdefault(int(self.state[number]), {})[number] = missing
+        return brought
 
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
@@ -117,7 +119,7 @@ class AdaptiveRun:
 
     def primary(self) -> dict[str, list[Cell]]:
         """State -> cells that the primary comparisons need and that have no observation yet, in planned order."""
-        found: dict[str, list[Cell]] = {}
+        by_state: dict[str, list[Cell]] = {}
         for name in self.plan.states:
             pairs = [pair for pair in self.plan.study.headline if means(pair.state, name) or means(pair.against, name)]
             todo = [cell for cell in request.to_measure(self.plan, name) if cell.kind == "planned"]
@@ -129,8 +131,8 @@ class AdaptiveRun:
                 and any(pair.takes(cell.params, rate) for pair in pairs for rate in self.rates)
             ]
             if needed:
-                found[name] = needed
-        return found
+                by_state[name] = needed
+        return by_state
 
     def primary_visits(self) -> list[Visit]:
         """The visits that these are measured in."""
@@ -200,11 +202,11 @@ class AdaptiveRun:
 
     def known(self, beliefs: list[Belief]) -> str:
         """How much was measured, and how much of the rest is known."""
-        mine = self.wanted
-        wide = unknown(beliefs, self.precision, mine)[mine]
-        left = self.left()[mine]
-        whole = np.array([len(group.cells) for group in self.groups])[mine]
-        states = len(set(self.state[mine][self.samples()[0].count[mine] > 0].tolist()))
+        wanted = self.wanted
+        wide = unknown(beliefs, self.precision, wanted)[wanted]
+        left = self.left()[wanted]
+        whole = np.array([len(group.cells) for group in self.groups])[wanted]
+        states = len(set(self.state[wanted][self.samples()[0].count[wanted] > 0].tolist()))
         return (
             f"{int((whole - left).sum())} cells measured in {states} of {len(self.plan.states)} states; "
             f"{np.mean(~wide):.0%} of the rates are known within ±{self.precision:.1%}"
@@ -214,21 +216,21 @@ class AdaptiveRun:
         """A valid cell's rates; {} of one that is not, or was not measured."""
         path = plan.results.pending(state, cell.name)
         if path not in self._read:
-            found = results.read(path)
-            if found is None:
+            observation = results.read(path)
+            if observation is None:
                 done = results.read(plan.results.record(state, cell.name))
                 return done["metrics"] if done and done["status"] == "valid" else {}
-            outcome = workloads.load(cell.params["workload"]).read(found)
+            outcome = workloads.load(cell.params["workload"]).read(observation)
             self._read[path] = dict(outcome.metrics) if outcome.status == "valid" else {}
         return self._read[path]
 
 
 def _sentinels(plan: Plan, state: str, group: str) -> tuple[Cell, ...]:
-    return tuple(one for one in plan.cells[state] if one.kind == "sentinel" and stopping.group_of(one) == group)
+    return tuple(cell for cell in plan.cells[state] if cell.kind == "sentinel" and stopping.group_of(cell) == group)
 
 
 def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]]:
-    return [[math.log(one[rate]) for one in group] for group in measured]
+    return [[math.log(metrics[rate]) for metrics in group] for group in measured]
 
 
 def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> list[list[float]]:
@@ -236,13 +238,13 @@ def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> lis
 
     A level is the median difference over the groups that both measured; of a target without such nothing counts yet.
     """
-    found = [list(group) for group in own]
+    merged = [list(group) for group in own]
     for theirs in others:
         both = [(a, b) for a, b in zip(own, theirs, strict=True) if a and b]
         if both:
             level = float(np.median([np.median(b) - np.median(a) for a, b in both]))
-            found = [[*group, *(one - level for one in more)] for group, more in zip(found, theirs, strict=True)]
-    return found
+            merged = [[*group, *(value - level for value in more)] for group, more in zip(merged, theirs, strict=True)]
+    return merged
 
 
 def tell(text: str) -> None:

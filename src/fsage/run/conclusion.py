@@ -101,9 +101,9 @@ def _kept(study: Study, table: Path) -> tuple[pd.DataFrame, pd.DataFrame | None]
     """Records that were kept, of the study and of what it is compared with. Raises DatasetError, StudyError."""
     frame = dataset.read(table)
     beside = study.compare.study if study.compare else None
-    there = set(frame["study"].dropna())
-    if there - {study.name, beside} or (there and study.name not in there):
-        raise StudyError(f"{table} holds records of {', '.join(sorted(there))}, not of {study.name}")
+    studies = set(frame["study"].dropna())
+    if studies - {study.name, beside} or (studies and study.name not in studies):
+        raise StudyError(f"{table} holds records of {', '.join(sorted(studies))}, not of {study.name}")
     return frame[frame["study"] != beside], frame[frame["study"] == beside] if beside else None
 
 
@@ -149,10 +149,10 @@ def _beside(pool: Pool) -> pd.DataFrame | None:
     return targets.pooled(dataset.load(map(Path, pool.compared_records())), pool.study)
 
 
-def _is_of(plan: Plan, state: str, cell: Cell, found: JsonView) -> bool:
+def _is_of(plan: Plan, state: str, cell: Cell, record: JsonView) -> bool:
     """Whether a record is what the plan has for a cell."""
     return (
-        found["params"] == cell.params
-        and found["nominal"] == plan.states[state].nominal
-        and request.is_planned(plan, state, found["layout"].get("steps"))
+        record["params"] == cell.params
+        and record["nominal"] == plan.states[state].nominal
+        and request.is_planned(plan, state, record["layout"].get("steps"))
     )

@@ -115,14 +115,14 @@ def begin(config: Mapping[str, object], words: Sequence[str]) -> Invocation:
         until=_until(config, now),
         precision=settings.precision(config),
     )
-    found = _lay_out(run, settings.mentioned(words, studies), now)
+    invocation = _lay_out(run, settings.mentioned(words, studies), now)
     for name in asked:
-        for plan in found.pools[name].plans:
+        for plan in invocation.pools[name].plans:
             plan.check()  # before the DAG is built
         if run.precision:
-            _check_budget(found, found.pools[name], run.precision)
-    os.environ[runs.NOTE] = str(runs.note(found.pools, run, NOTES))
-    return found
+            _check_budget(invocation, invocation.pools[name], run.precision)
+    os.environ[runs.NOTE] = str(runs.note(invocation.pools, run, NOTES))
+    return invocation
 
 
 def _misspelt(words: Iterable[str], studies: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -135,8 +135,8 @@ def _misspelt(words: Iterable[str], studies: Iterable[str]) -> Iterator[tuple[st
 def join() -> Invocation:
     """The run that this process, a job, belongs to. Raises Superseded when it has lost its licence."""
     run = runs.current()
-    found = _lay_out(run, runs.studies(), datetime.now().astimezone())
-    return replace(found, pools=runs.as_noted(found.pools, Path(os.environ[runs.NOTE])))
+    invocation = _lay_out(run, runs.studies(), datetime.now().astimezone())
+    return replace(invocation, pools=runs.as_noted(invocation.pools, Path(os.environ[runs.NOTE])))
 
 
 def _lay_out(run: runs.Run, names: Sequence[str], now: datetime) -> Invocation:
@@ -157,19 +157,19 @@ def _until(config: Mapping[str, object], now: datetime) -> datetime | None:
     return window.read(until, now) if until else None
 
 
-def _check_budget(found: Invocation, pool: Pool, precision: float) -> None:
+def _check_budget(invocation: Invocation, pool: Pool, precision: float) -> None:
     from fsage.run import adaptive  # numpy and scikit-learn
 
     if pool.several and pool.study.targets != SHARE:
         raise StudyError(
             f"study {pool.study.name}: a budget needs one target, or targets that share the states (targets: share)"
         )
-    for plan in pool.at_work if found.run.until else ():
-        if parts := found.shared[plan.target.name]:
+    for plan in pool.at_work if invocation.run.until else ():
+        if parts := invocation.shared[plan.target.name]:
             raise StudyError(
                 f"study {pool.study.name}: target {plan.target.name} takes turns with another target, for both use "
                 f"{' and '.join(sorted(parts))}. The last one would have no time left. Name one target, or targets "
                 "that share nothing, or give precision=3% alone"
             )
     for plan in pool.at_work:
-        adaptive.check(plan, precision, found.seconds)
+        adaptive.check(plan, precision, invocation.seconds)

@@ -62,11 +62,11 @@ def follow(process: subprocess.Popen[bytes], progress: Callable[[], str] | None)
                 time.sleep(LOOK_EVERY_S)
                 status.update(progress())
     else:
-        said = time.monotonic()
+        told_at = time.monotonic()
         while process.poll() is None:
             time.sleep(LOOK_EVERY_S / 10)
-            if progress and time.monotonic() - said > LINE_EVERY_S:
-                said = time.monotonic()
+            if progress and time.monotonic() - told_at > LINE_EVERY_S:
+                told_at = time.monotonic()
                 print(printable(progress()), file=sys.stderr, flush=True)
     return process.wait()
 
@@ -80,5 +80,5 @@ def reason(output: str) -> str:
         except (yaml.YAMLError, KeyError, TypeError):
             continue
         return f"{host}: {' '.join(str(message).removeprefix('Task failed: ').split())}"
-    said = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
-    return said[-1].strip() if said else "it said nothing"
+    errors = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
+    return errors[-1].strip() if errors else "it said nothing"

@@ -21,7 +21,7 @@ def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
     """Note an observation of each cell that is left: not measured, `why`, and what it is predicted to be."""
     plan = run.plan
     observations = (_stored(plan, group.state, cell) for group in run.groups for cell in group.cells)
-    like = next(one for one in observations if one and one["status"] == "done")
+    like = next(observation for observation in observations if observation and observation["status"] == "done")
     for number, (group, left) in enumerate(zip(run.groups, run.cells_left(), strict=True)):
         predicted = _predicted(run, beliefs, number)
         for cell in left:
@@ -40,19 +40,19 @@ def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
 
 def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str, float]:
     """Rates of a group with their intervals, as columns of the table."""
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for rate, belief in zip(run.rates, beliefs, strict=True):
         middle, wide = float(belief.mean[number]), math.log1p(float(belief.half_width[number]))
         for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
-            found[f"{rate}_predicted{name}"] = math.exp(value)
-    return found
+            rates[f"{rate}_predicted{name}"] = math.exp(value)
+    return rates
 
 
 def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, object] | None:
-    found = results.read(plan.results.pending(state, cell.name))
-    if found is None and (done := results.read(plan.results.record(state, cell.name))):
-        found = results.read(plan.results.root / done["raw"]["path"])
-    return found
+    observation = results.read(plan.results.pending(state, cell.name))
+    if observation is None and (done := results.read(plan.results.record(state, cell.name))):
+        observation = results.read(plan.results.root / done["raw"]["path"])
+    return observation
 
 
 def _of_state(plan: Plan, state: str, like: JsonView) -> dict[str, object]:

@@ -27,12 +27,12 @@ def quarantine_records(plan: Plan, chosen: Callable[[str, str], bool], statuses:
         if not chosen(state, cell.name):
             continue
         path = plan.results.record(state, cell.name)
-        found = results.read(path)
-        if statuses and not (found and found["status"] in statuses):
+        record = results.read(path)
+        if statuses and not (record and record["status"] in statuses):
             continue
         touched.add(state)
-        if found:
-            _move(path, folder(plan) / state / f"{cell.name}.{found['attempt']}.json")
+        if record:
+            _move(path, folder(plan) / state / f"{cell.name}.{record['attempt']}.json")
             moved += 1
     left = plan.results.existing_records()
     for state in sorted(touched):

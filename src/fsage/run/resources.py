@@ -32,8 +32,8 @@ def shared(inventories: Sequence[Path]) -> dict[str, set[str]]:
     if len(inventories) < 2:
         return {path.name: set() for path in inventories}
     parts = {path.name: hosts(path) | declared(path) for path in inventories}
-    counts = Counter(part for found in parts.values() for part in found)
-    return {name: {part for part in found if counts[part] > 1} for name, found in parts.items()}
+    counts = Counter(part for used in parts.values() for part in used)
+    return {name: {part for part in used if counts[part] > 1} for name, used in parts.items()}
 
 
 def hosts(inventory: Path) -> set[str]:
@@ -43,14 +43,14 @@ def hosts(inventory: Path) -> set[str]:
     from ansible.vars.manager import VariableManager
 
     loader = DataLoader()
-    known = InventoryManager(loader=loader, sources=[str(inventory)])
-    variables = VariableManager(loader=loader, inventory=known)
-    found = set()
-    for host in known.get_hosts():
+    manager = InventoryManager(loader=loader, sources=[str(inventory)])
+    variables = VariableManager(loader=loader, inventory=manager)
+    names = set()
+    for host in manager.get_hosts():
         of_host = variables.get_vars(host=host, include_hostvars=False)
         local = of_host.get("ansible_connection") == "local"
-        found.add(HERE if local else str(of_host.get("ansible_host", host.name)))
-    return found
+        names.add(HERE if local else str(of_host.get("ansible_host", host.name)))
+    return names
 
 
 def declared(inventory: Path) -> set[str]:
@@ -98,10 +98,10 @@ def requested(claim: Claim | None) -> dict[str, int | str]:
 
 def check_partitions(names: str) -> None:
     """Raises StudyError unless Slurm has all partitions of `names` (separated by commas)."""
-    known = _partitions()
-    if unknown := [name for name in names.split(",") if name not in known]:
+    partitions = _partitions()
+    if unknown := [name for name in names.split(",") if name not in partitions]:
         raise StudyError(
-            f"Slurm has no partition {', '.join(unknown)}; it has {', '.join(known) or 'none'}: name one as "
+            f"Slurm has no partition {', '.join(unknown)}; it has {', '.join(partitions) or 'none'}: name one as "
             "slurm_partition in profiles/slurm/config.yaml; nothing was touched"
         )
 

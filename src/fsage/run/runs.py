@@ -139,9 +139,9 @@ def note(pools: Mapping[str, Pool], run: Run, folder: Path) -> Path:
     return path
 
 
-def _of_plans(pools: Mapping[str, Pool], found: Callable[[Plan], object]) -> dict[str, dict[str, object]]:
+def _of_plans(pools: Mapping[str, Pool], read_plan: Callable[[Plan], object]) -> dict[str, dict[str, object]]:
     """By study and target."""
-    return {study: {plan.target.name: found(plan) for plan in pool.plans} for study, pool in pools.items()}
+    return {study: {plan.target.name: read_plan(plan) for plan in pool.plans} for study, pool in pools.items()}
 
 
 def as_noted(pools: dict[str, Pool], path: Path) -> dict[str, Pool]:
@@ -168,14 +168,14 @@ def gone() -> dict[str, Path]:
     if NOTE not in os.environ:
         return {}
     own = Path(os.environ[NOTE])
-    found = {}
+    reasons = {}
     for path in own.parent.glob("*.json"):
         holder = (results.read(path) or {}).get("holder")
         if path.name == own.name or holder is None or holder["host"] != os.uname().nodename:
             continue
         if holder["machine"] != seam.here().machine() or seam.here().start_of(holder["pid"]) != holder["pid_start"]:
-            found[holder["run"]] = path
-    return found
+            reasons[holder["run"]] = path
+    return reasons
 
 
 def supersede(killed: dict[str, Path], root: Path) -> None:

@@ -72,9 +72,9 @@ class FailedJobs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the complaint of one record; all other records are left to Snakemake."""
-        said = getattr(record, "rule_msg", None)
-        if said and record.__dict__.get("event") == LogEvent.JOB_ERROR:
-            text = " ".join(said.partition("\n    sbatch call:")[0].split())
+        message = getattr(record, "rule_msg", None)
+        if message and record.__dict__.get("event") == LogEvent.JOB_ERROR:
+            text = " ".join(message.partition("\n    sbatch call:")[0].split())
             print(printable(f"fsage: {record.__dict__['rule_name']}: {text}"), file=sys.stderr)
             for log in map(Path, record.__dict__["log"][-1:]):  # the scheduler's comes last
                 print(printable(f"fsage: its log is {log}{last_words(log)}"), file=sys.stderr)

@@ -44,7 +44,9 @@ def skip(plan: Plan, state: str) -> None:
     if stop is None:
         return
     for key, cells in groups(request.to_measure(plan, state)).items():
-        measured = [one for one in observations_of(plan, state, key) if one["status"] != "skipped"]
+        measured = [
+            observation for observation in observations_of(plan, state, key) if observation["status"] != "skipped"
+        ]
         enough = f"narrower than {stop.interval_percent:g}% of it after {len(measured)} iterations"
         why = f"not needed: the interval of the median was {enough}"
         for cell in cells:
@@ -55,10 +57,10 @@ def skip(plan: Plan, state: str) -> None:
 
 def groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     """Planned cells by all that they have in common, in order of their iterations."""
-    found: dict[str, list[Cell]] = {}
+    by_group: dict[str, list[Cell]] = {}
     for cell in sorted((cell for cell in cells if cell.kind == "planned"), key=lambda cell: cell.params["iteration"]):
-        found.setdefault(group_of(cell), []).append(cell)
-    return found
+        by_group.setdefault(group_of(cell), []).append(cell)
+    return by_group
 
 
 def group_of(cell: Cell) -> str:
@@ -73,23 +75,27 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
         return False
     params = observations[0]["params"]
     workload = workloads.load(params["workload"])
-    metrics = [workload.read(one).metrics for one in observations]
-    samples = ([one[rate] for one in metrics if rate in one] for rate in workload.rates(workloads.params_of(params)))
+    metrics = [workload.read(observation).metrics for observation in observations]
+    samples = (
+        [metrics_of_cell[rate] for metrics_of_cell in metrics if rate in metrics_of_cell]
+        for rate in workload.rates(workloads.params_of(params))
+    )
     intervals = [median_interval(values) for values in samples]
     return all(
-        one is not None and (one.high - one.low) / ((one.high + one.low) / 2) * 100 < stop.interval_percent
-        for one in intervals
+        interval is not None
+        and (interval.high - interval.low) / ((interval.high + interval.low) / 2) * 100 < stop.interval_percent
+        for interval in intervals
     )
 
 
 def observations_of(plan: Plan, state: str, key: str) -> list[Json]:
     """What was observed of a group: in the store, or behind a record that was handed over before."""
-    found = []
+    observations = []
     for cell in groups(plan.cells[state]).get(key, ()):
         stored = results.read(plan.results.pending(state, cell.name))
         handed = None if stored else results.read(plan.results.record(state, cell.name))
         if handed:
             stored = results.read(plan.results.root / handed["raw"]["path"])
         if stored:
-            found.append(stored)
-    return found
+            observations.append(stored)
+    return observations

@@ -19,20 +19,20 @@ def read(text: str, now: datetime) -> datetime:
     try:
         if "T" not in text and " " not in text and ":" in text:
             wanted = datetime.strptime(text, "%H:%M")
-            found = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
-            return found if found > now else found + timedelta(days=1)
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.replace(tzinfo=now.tzinfo)
+            moment = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
+            return moment if moment > now else moment + timedelta(days=1)
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
     except ValueError:
         raise StudyError(f"until: {text!r} is no time; write 18:00 or 2026-11-21T18:00") from None
 
 
 def length(text: str) -> timedelta:
     """'45m', '8h', '1h30m', '90s'. Raises StudyError."""
-    found = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", text)
-    if not text or not found:
+    match = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", text)
+    if not text or not match:
         raise StudyError(f"budget: {text!r} is no length of time; write 45m, 8h or 1h30m")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
 

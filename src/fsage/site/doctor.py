@@ -59,8 +59,8 @@ def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
     """Try everything once; nothing stays. A study is checked on the target that it would be measured on here."""
     return Diagnosis(
         [
-            Check(one.name, one.purpose, [str(one.obstacle)] if one.obstacle else [])
-            for one in seam.here().capabilities()
+            Check(capability.name, capability.purpose, [str(capability.obstacle)] if capability.obstacle else [])
+            for capability in seam.here().capabilities()
         ],
         [*_kinds_of_targets(), *_device_models()],
         [_study(path, inventories, results) for path in sorted(studies.glob("*.yaml"))],

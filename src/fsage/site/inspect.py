@@ -66,8 +66,8 @@ def inspect(inventory: Path) -> Site:
             answer = results.read(path)
             at = path.stat().st_mtime if answer else None
             why = None if answer else whys.get(name) or ran.stderr.strip() or "it gave no answer"
-            mine = tuple(group for group, members in groups.items() if name in members)
-            hosts.append(Host(name, mine, answer, asked_at, at, why))
+            own_groups = tuple(group for group, members in groups.items() if name in members)
+            hosts.append(Host(name, own_groups, answer, asked_at, at, why))
     return Site(hosts, tuple(groups))
 
 
@@ -89,25 +89,25 @@ def _read(inventory: Path) -> Json:
     command = ["ansible-inventory", "-i", str(inventory), "--list"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     try:
-        found: dict[str, object] = json.loads(ran.stdout)
+        inventory_json: dict[str, object] = json.loads(ran.stdout)
     except ValueError:
-        said = " ".join(ran.stderr.split()) or "ansible-inventory said nothing"
-        raise StudyError(f"inventory {inventory} cannot be read: {said}") from None
-    return found
+        error = " ".join(ran.stderr.split()) or "ansible-inventory said nothing"
+        raise StudyError(f"inventory {inventory} cannot be read: {error}") from None
+    return inventory_json
 
 
 def _groups(inventory: Path) -> dict[str, list[str]]:
     """Group -> hosts, as Ansible reads the inventory."""
-    found = _read(inventory)
+    listed = _read(inventory)
 
     groups: dict[str, list[str]] = {}
 
     def walk(group: str) -> list[str]:
-        known = found.get(group, {})
-        below = [name for child in known.get("children", []) for name in walk(child)]
-        return groups.setdefault(group, sorted({*known.get("hosts", []), *below}))
+        entry = listed.get(group, {})
+        below = [name for child in entry.get("children", []) for name in walk(child)]
+        return groups.setdefault(group, sorted({*entry.get("hosts", []), *below}))
 
-    for group in found["all"].get("children", []):
+    for group in listed["all"].get("children", []):
         walk(group)
     groups.pop("ungrouped", None)
     return groups
@@ -115,13 +115,13 @@ def _groups(inventory: Path) -> dict[str, list[str]]:
 
 def _whys(output: str) -> dict[str, str]:
     """Host -> why it did not answer, in the output of Ansible's default callback (results as YAML)."""
-    found = {}
+    reasons = {}
     for host, result in re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE):
         try:
-            found[host] = " ".join(str(yaml_text.load(result)["msg"]).removeprefix("Task failed: ").split())
+            reasons[host] = " ".join(str(yaml_text.load(result)["msg"]).removeprefix("Task failed: ").split())
         except (yaml.YAMLError, KeyError, TypeError):
-            found[host] = " ".join(result.split())
-    return found
+            reasons[host] = " ".join(result.split())
+    return reasons
 
 
 MUST_HAVE_HOSTS = ("clients",)
@@ -129,10 +129,10 @@ MUST_HAVE_HOSTS = ("clients",)
 
 def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[str]:
     """All that must be mended before `target` is used; `others` are the targets of other inventories, by folder."""
-    said = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
-    said += differences({host.name: host.answer for host in site.in_group("clients") if host.answer})
-    said += [f"this machine lacks {what}" for what in seam.here().images_missing(target.images)]
-    return [*said, *_servers(site, target), *_shared(target, others)]
+    sentences = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
+    sentences += differences({host.name: host.answer for host in site.in_group("clients") if host.answer})
+    sentences += [f"this machine lacks {what}" for what in seam.here().images_missing(target.images)]
+    return [*sentences, *_servers(site, target), *_shared(target, others)]
 
 
 def _empty(site: Site, target: Target) -> list[str]:
@@ -149,49 +149,53 @@ def _silent(site: Site) -> list[str]:
 
 
 def _unable(site: Site) -> list[str]:
-    said = [
+    sentences = [
         f"{host.name} lacks {what}" for host in site.in_group("clients") for what in _answer(host).get("missing", ())
     ]
     rootless = [host.name for host in site.in_group("servers") if host.answer and not host.answer["root"]]
-    said += [
+    sentences += [
         f"{host.name} launches, and does not reach {name} as `ssh {name}` does: {why}"
         for host in site.hosts
         for name, why in _answer(host).get("unreached", {}).items()
     ]
     needed = "neither root nor its helper: set ansible_become for it in the inventory"
-    return [*said, *(f"{name} (servers): {needed}" for name in rootless)]
+    return [*sentences, *(f"{name} (servers): {needed}" for name in rootless)]
 
 
 def _clocks(site: Site) -> list[str]:
     """Each host's clock against ours, while it was asked: a busy host answers late, and its clock may be right."""
-    said: list[str] = []
+    sentences: list[str] = []
     for host in site.hosts:
         if host.answer and host.asked_at is not None and host.answered_at is not None:
-            said += skews(host.name, host.answer["time"], host.asked_at, host.answered_at)
-    return said
+            sentences += skews(host.name, host.answer["time"], host.asked_at, host.answered_at)
+    return sentences
 
 
 def _servers(site: Site, target: Target) -> list[str]:
     """Servers that the target names and the inventory does not."""
-    known = {host.name for host in site.in_group("oss")}
+    servers = {host.name for host in site.in_group("oss")}
     return [
         f"fsage_target.lustre.oss names {name}, which is not in the inventory's group oss"
         for name in (target.lustre.oss if target.lustre else ())
-        if name not in known
+        if name not in servers
     ]
 
 
 def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
     """Other inventories that name the same file system."""
-    said = []
+    sentences = []
     for folder, other in others.items():
         if other.kind != target.kind:
             continue
         if other.name == target.name:
-            said.append(f"inventories/{folder} has a target of the same name, {target.name}: give one another name")
+            sentences.append(
+                f"inventories/{folder} has a target of the same name, {target.name}: give one another name"
+            )
         elif disturbs := target.of_kind.disturbs(target.spec, other.spec):
-            said.append(f"target {other.name} of inventories/{folder} {disturbs}: they would change each other's state")
-    return said
+            sentences.append(
+                f"target {other.name} of inventories/{folder} {disturbs}: they would change each other's state"
+            )
+    return sentences
 
 
 def _answer(host: Host) -> Json:

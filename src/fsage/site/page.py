@@ -77,7 +77,7 @@ def estimates(plans: list[Plan]) -> list[dict[str, str]]:
     return found
 
 
-def show(site: Site, target: Target, plans: list[Plan], found: list[str]) -> None:
+def show(site: Site, target: Target, plans: list[Plan], findings: list[str]) -> None:
     """Print all of it."""
     console = Terminal()
     for title, columns, lines in _tables(site, plans):
@@ -90,13 +90,13 @@ def show(site: Site, target: Target, plans: list[Plan], found: list[str]) -> Non
         console.print(f"Will be destroyed: {line}.")
     for line in changed(site, plans):
         console.print(f"Will be changed while cells run: {line}.")
-    for line in found:
+    for line in findings:
         console.print(Text.assemble(("To mend:", "bold red"), f" {line}"))
-    if not found:
+    if not findings:
         console.print("Nothing stands in the way.")
 
 
-def write(site: Site, target: Target, plans: list[Plan], found: list[str], to: Path) -> None:
+def write(site: Site, target: Target, plans: list[Plan], findings: list[str], to: Path) -> None:
     """Write it as one HTML file that opens offline."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fsage.site", "."),
@@ -109,12 +109,12 @@ def write(site: Site, target: Target, plans: list[Plan], found: list[str], to: P
         tables=_tables(site, plans),
         destroyed=destroyed(site, target),
         changed=changed(site, plans),
-        findings=found,
+        findings=findings,
     )
     to.write_text(page, encoding="utf-8")
 
 
 def _tables(site: Site, plans: list[Plan]) -> list[tuple[str, tuple[str, ...], list[Any]]]:
-    studies = [tuple(one.values()) for one in estimates(plans)]
+    studies = [tuple(estimate.values()) for estimate in estimates(plans)]
     names = tuple(estimates(plans)[0]) if plans else ()
     return [("Hosts", COLUMNS, rows(site)), *([("Still to measure", names, studies)] if plans else [])]

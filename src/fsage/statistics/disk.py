@@ -71,22 +71,22 @@ def recover(reads: Reads, level: float = LEVEL) -> Mapping[str, Estimate]:
     steps = reads.seeks_per_byte.max() / reads.s_per_byte.min() or 1.0
     start[2] = 0.1 / steps
     bounds = ([-np.inf, -5, 0, -100, -5], [np.inf, 0.98, np.inf, 100, 5])
-    found = least_squares(residuals, start, bounds=bounds, x_scale="jac", xtol=1e-12, ftol=1e-12)
-    jacobian = found.jac / np.maximum(np.linalg.norm(found.jac, axis=0), 1e-300)
+    fit = least_squares(residuals, start, bounds=bounds, x_scale="jac", xtol=1e-12, ftol=1e-12)
+    jacobian = fit.jac / np.maximum(np.linalg.norm(fit.jac, axis=0), 1e-300)
     _, singular, right = np.linalg.svd(jacobian, full_matrices=False)
     if singular[-1] * SINGULAR < singular[0]:
         pair = np.argsort(-np.abs(right[-1]))[:2]
         both = " and ".join(_NAMES[index] for index in sorted(pair))
         raise Inseparable(f"{both} move together in these samples and cannot be told apart")
-    variance = float(found.fun @ found.fun) / free
-    covariance = variance * np.linalg.inv(found.jac.T @ found.jac)
+    variance = float(fit.fun @ fit.fun) / free
+    covariance = variance * np.linalg.inv(fit.jac.T @ fit.jac)
     half = t.ppf((1 + level) / 2, free) * np.sqrt(np.diag(covariance))
-    low, high = found.x - half, found.x + half
+    low, high = fit.x - half, fit.x + half
     spread = [variance * free / chi2.ppf(share, free) for share in ((1 + level) / 2, (1 - level) / 2)]
 
     def estimate(index: int, transform: Callable[[float], float]) -> Estimate:
-        ends = sorted(transform(float(one)) for one in (low[index], high[index]))
-        return Estimate(transform(float(found.x[index])), *ends)
+        ends = sorted(transform(float(end)) for end in (low[index], high[index]))
+        return Estimate(transform(float(fit.x[index])), *ends)
 
     def cov(square: float) -> float:
         return math.sqrt(math.expm1(square))

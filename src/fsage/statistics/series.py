@@ -57,12 +57,12 @@ def _kendall(ranks: tuple[float, ...]) -> tuple[float, float]:
     n, tied = len(ranks), len(set(ranks)) < len(ranks)
     if len(set(ranks)) == 1:
         return 0.0, 1.0
-    found = stats.kendalltau(np.arange(n), ranks, method="asymptotic" if tied else "exact")
-    p = found.pvalue
+    result = stats.kendalltau(np.arange(n), ranks, method="asymptotic" if tied else "exact")
+    p = result.pvalue
     if tied and math.factorial(min(n, 8)) <= ORDERS_AT_MOST:
         orders = {"permutation_type": "pairings", "n_resamples": ORDERS_AT_MOST}
         p = stats.permutation_test((ranks,), _rises_less_falls, vectorized=True, **orders).pvalue
-    return float(found.statistic), float(p)
+    return float(result.statistic), float(p)
 
 
 def _rises_less_falls(samples: np.ndarray, axis: int) -> np.ndarray:
@@ -138,11 +138,11 @@ def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
     mad = float(np.median(np.abs(np.asarray(values) - median))) if n else 0.0
     if not place or not mad:
         return []
-    found = []
+    result = []
     for index, value in enumerate(values):
         score = NORMAL_MAD * abs(value - median) / mad
         if score > CUTS[place - 1][1]:
             side = "above" if value > median else "below"
             far = f"{abs(value / median - 1):.1%} {side} the median" if median else f"{side} the median"
-            found.append((index, f"{far}, {score:.0f} times the usual scatter (cut: {CUTS[place - 1][1]:g})"))
-    return found
+            result.append((index, f"{far}, {score:.0f} times the usual scatter (cut: {CUTS[place - 1][1]:g})"))
+    return result

@@ -91,8 +91,8 @@ class CellAxes:
         """Return the axes of a block; raises ValidationError with everything that is wrong in it."""
         workload = choice_of(block_of(block), "workload", workloads.names())
         model = workloads.load(workload).Params
-        known = ["workload", *_keys(model), "iterations", "stop"]
-        problems = [Problem((key,), unknown_key(key, known)) for key in block if key not in known]
+        keys = ["workload", *_keys(model), "iterations", "stop"]
+        problems = [Problem((key,), unknown_key(key, keys)) for key in block if key not in keys]
         iterations = 1
         with noting(problems, "iterations"):
             iterations = count_of(block.get("iterations", 1))
@@ -106,9 +106,9 @@ class CellAxes:
         if problems:
             refuse(problems)
         axes = {
-            key: found for key, found in levels.items() if isinstance(block[key], list) and not _is_list(model, key)
+            key: level for key, level in levels.items() if isinstance(block[key], list) and not _is_list(model, key)
         }
-        fixed = {key: found[0] for key, found in levels.items() if key not in axes}
+        fixed = {key: level[0] for key, level in levels.items() if key not in axes}
         cells = cls(workload, model, iterations, stop, fixed, axes)
         check_number(cells.count, f"{_product(axes)} x {cells.budget} iterations")
         check_division(cells.levels_of("transfer_size"))
@@ -152,7 +152,7 @@ class CellAxes:
             try:
                 params = self.params(levels)
             except ValidationError as error:
-                problems |= dict.fromkeys(self._at_level(found, levels) for found in problems_of(error, self.model))
+                problems |= dict.fromkeys(self._at_level(problem, levels) for problem in problems_of(error, self.model))
                 continue
             label = "".join(f"{key}-{_name(key, value)}_" for key, value in levels.items())
             for number in range(1, self.budget + 1):
@@ -164,11 +164,11 @@ class CellAxes:
             refuse(problems)
         return tuple(made)
 
-    def _at_level(self, found: Problem, levels: dict[str, object]) -> Problem:
-        key = found.loc[0] if found.loc else None
+    def _at_level(self, problem: Problem, levels: dict[str, object]) -> Problem:
+        key = problem.loc[0] if problem.loc else None
         if key not in self.axes:
-            return found
-        return Problem((key, self.axes[key].index(levels[key]), *found.loc[1:]), found.text)
+            return problem
+        return Problem((key, self.axes[key].index(levels[key]), *problem.loc[1:]), problem.text)
 
 
 def of_workload(name: str, **given: object) -> dict[str, object]:
@@ -211,13 +211,13 @@ def schema(name: str) -> tuple[Json, Json]:
         key: {part: shape[part] for part in ("description", "default") if part in shape} for key, shape in given.items()
     }
     size = {"type": "string", "pattern": SIZE_PATTERN}
-    one = {
+    one_level = {
         key: size if _is_size(key) else {part: text for part, text in shape.items() if part not in about[key]}
         for key, shape in given.items()
     }
     many = {
         key: shape if _is_list(model, key) else {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
-        for key, shape in one.items()
+        for key, shape in one_level.items()
     }
     many = {key: shape | about[key] for key, shape in many.items()}
     needed = [key for key in described.get("required", ()) if key in many]
@@ -228,7 +228,7 @@ def schema(name: str) -> tuple[Json, Json]:
     }
     iterations = {**COUNT, "default": 1, "description": "how often each combination is measured in each state"}
     cells = {"workload": {"const": name}, **many, "iterations": iterations, "stop": stop}
-    return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one
+    return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one_level
 
 
 def _stop(block: object, iterations: int) -> Stop | None:

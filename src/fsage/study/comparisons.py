@@ -46,7 +46,7 @@ class Compare:
     @classmethod
     def read(cls, block: Any, states: BaseModel) -> Compare:
         """Return what a block names; raises ValidationError for axes that the states do not have."""
-        known = [key for key in levels_of_states(states) if key != "notation"]
+        axes = [key for key in levels_of_states(states) if key != "notation"]
         problems: list[Problem] = []
         levels = {}
         study: Any = block_of(block).get("study")
@@ -54,8 +54,8 @@ class Compare:
             problems.append(Problem(("study",), f"{show(study)} is not the name of a study"))
         for key, value in block.items():
             with noting(problems, key):
-                if key != "study" and key not in known:
-                    raise ValueError(unknown_key(key, ["study", *known]))
+                if key != "study" and key not in axes:
+                    raise ValueError(unknown_key(key, ["study", *axes]))
                 if key != "study":
                     levels[key], *others = read_axis(type(states), key, value)
                     if others:

@@ -99,7 +99,7 @@ class DiagnosticCells:
         for done in range(len(planned) + 1):
             if self.sentinels and planned and done % self.sentinels.every == 0:
                 cells.append(self.sentinels.cell(done // self.sentinels.every + 1))
-            cells += [(one.name, "planned", one.params) for one in planned[done : done + 1]]
+            cells += [(cell.name, "planned", cell.params) for cell in planned[done : done + 1]]
         if self.traces and traced:
             cells.append(self.traces.cell())
         if self.reference_reads:
@@ -107,12 +107,12 @@ class DiagnosticCells:
         return [Cell(*cell, order) for order, cell in enumerate(cells, 1)]
 
 
-def schemas(one: dict[str, object]) -> dict[str, dict[str, object]]:
+def schemas(one_level: dict[str, object]) -> dict[str, dict[str, object]]:
     """Return the JSON schemas of the blocks that name one cell, from the shape of each parameter's level."""
     states = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     return {
-        "sentinels": {**CLOSED, "properties": {"every": COUNT, **one}, "required": ["every"]},
-        "traces": {**CLOSED, "properties": {"states": states, **one}, "required": ["states"]},
+        "sentinels": {**CLOSED, "properties": {"every": COUNT, **one_level}, "required": ["every"]},
+        "traces": {**CLOSED, "properties": {"states": states, **one_level}, "required": ["states"]},
     }
 
 
@@ -121,8 +121,8 @@ def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list
 
     `own` is the block's key that is no parameter. Raises ValidationError, with the problems found before.
     """
-    known = [own, *planned.keys]
-    problems += [Problem((key,), unknown_key(key, known)) for key in block if key not in known]
+    keys = [own, *planned.keys]
+    problems += [Problem((key,), unknown_key(key, keys)) for key in block if key not in keys]
     levels = {}
     for key in planned.keys:
         with noting(problems, key):
@@ -166,7 +166,10 @@ class AdditionalCells:
     @cached_property
     def combinations(self) -> tuple[Combination, ...]:
         """The cells of one state; their names begin with the workload's, so that they are no others'."""
-        return tuple(one._replace(name=f"{self.cells.workload}_{one.name}") for one in self.cells.combinations)
+        return tuple(
+            combination._replace(name=f"{self.cells.workload}_{combination.name}")
+            for combination in self.cells.combinations
+        )
 
 
 def schema(name: str) -> dict[str, object]:

@@ -40,27 +40,27 @@ class Axes:
         if not block_of(entry):
             raise ValueError("an empty entry would match everything")
         problems: list[Problem] = []
-        found: Filter = {}
+        result: Filter = {}
         for key, value in entry.items():
             with noting(problems, key):
                 if key not in self.levels:
                     raise ValueError(unknown_key(key, self.levels))
-                found[key] = self._read(key, value)
-                for level in found[key]:
+                result[key] = self._read(key, value)
+                for level in result[key]:
                     if level not in self.levels[key]:
                         raise ValueError(self._unknown(key, level))
         if problems:
             refuse(problems)
-        return found
+        return result
 
     def _read(self, key: str, value: object) -> tuple[object, ...]:
         if key == "iteration":
             return read_levels(value, count_of)
         # As the study has them: also those that nobody writes into it, such as what a recipe compares with.
-        known = {level_text(key, level): level for level in self.levels[key]}
-        texts = [str(one) for one in (value if isinstance(value, list) else [value])]
-        if texts and all(text in known for text in texts):
-            return tuple(known[text] for text in texts)
+        by_text = {level_text(key, level): level for level in self.levels[key]}
+        texts = [str(part) for part in (value if isinstance(value, list) else [value])]
+        if texts and all(text in by_text for text in texts):
+            return tuple(by_text[text] for text in texts)
         if key in self._states.model_fields:
             return read_axis(self._states, key, value)
         if key in self._cells.keys:
@@ -68,10 +68,10 @@ class Axes:
         return read_levels(value, scalar_of)  # an axis that the recipe makes of others, such as `holes`
 
     def _unknown(self, key: str, level: object) -> str:
-        texts = [level_text(key, known) for known in self.levels[key]]
-        if not all(isinstance(known, int) for known in (level, *self.levels[key])):
+        texts = [level_text(key, axis_level) for axis_level in self.levels[key]]
+        if not all(isinstance(axis_level, int) for axis_level in (level, *self.levels[key])):
             return unknown_value(level_text(key, level), texts)
-        near = min(self.levels[key], key=lambda known: abs(known - level))
+        near = min(self.levels[key], key=lambda axis_level: abs(axis_level - level))
         return (
             f"{level_text(key, level)} is no level of this study; the nearest is {level_text(key, near)}; "
             f"allowed: {', '.join(texts)}"
@@ -84,7 +84,7 @@ def levels_of_states(states: Any) -> dict[str, list[Any]]:
     for state in recipes.load(states.recipe).expand(states):
         for key, level in state.axes.items():
             levels.setdefault(key, {})[level] = None
-    return {key: list(found) for key, found in levels.items()}
+    return {key: list(values) for key, values in levels.items()}
 
 
 def read_axis(states: type[BaseModel], key: str, value: object) -> tuple[object, ...]:

@@ -162,7 +162,7 @@ class Study(Strict):
     @model_validator(mode="after")
     def _holds_together(self) -> Study:
         states = len(recipes.load(self.states.recipe).expand(self.states))
-        a_state = self.cells.count + sum(one.cells.count for one in self.additional_cells)
+        a_state = self.cells.count + sum(additional_cell.cells.count for additional_cell in self.additional_cells)
         check_number(states * a_state, f"{states:,} states of {a_state:,} cells")
         names = [state.name for state in recipes.expand(self)]
         if not names:
@@ -177,12 +177,17 @@ class Study(Strict):
         named = [("traces", self.traces.states)] if self.traces else []
         for block, places in (
             *named,
-            *((f"additional_cells[{number}]", one.states) for number, one in enumerate(self.additional_cells)),
+            *(
+                (f"additional_cells[{number}]", additional_cell.states)
+                for number, additional_cell in enumerate(self.additional_cells)
+            ),
         ):
             for index, name in enumerate(places):
                 with noting(problems, block, "states", index):
                     _find(name, names)
-        if len({one.cells.workload for one in self.additional_cells}) < len(self.additional_cells):
+        if len({additional_cell.cells.workload for additional_cell in self.additional_cells}) < len(
+            self.additional_cells
+        ):
             problems.append(
                 Problem(("additional_cells",), "a workload stands there twice: give its levels in one block")
             )
@@ -203,28 +208,28 @@ class Study(Strict):
 
     def _misses(self, line: Headline) -> list[str]:
         """What a primary comparison names that no cell has."""
-        cells = [one.params for one in self.cells.combinations]
-        rates = {rate for one in cells for rate in workloads.load(one["workload"]).rates(workloads.params_of(one))}
+        cells = [combination.params for combination in self.cells.combinations]
+        rates = {rate for cell in cells for rate in workloads.load(cell["workload"]).rates(workloads.params_of(cell))}
         wrong = [
             f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}"
             for measure in line.measures
             if measure not in rates
         ]
-        if not any(line.takes(one, rate) for one in cells for rate in line.measures or rates) and not wrong:
+        if not any(line.takes(cell, rate) for cell in cells for rate in line.measures or rates) and not wrong:
             wrong.append(f"no cell has the parameters in 'at': {show(line.at)}")
         return wrong
 
     def combinations(self, state: State) -> tuple[Combination, ...]:
         """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
         more = [
-            one
-            for one in self.additional_cells
-            if not one.states or any(means(text, state.name) for text in one.states)
+            additional_cell
+            for additional_cell in self.additional_cells
+            if not additional_cell.states or any(means(text, state.name) for text in additional_cell.states)
         ]
-        every = (*self.cells.combinations, *(cell for one in more for cell in one.combinations))
+        every = (*self.cells.combinations, *(cell for block in more for cell in block.combinations))
         if not self.only and not self.exclude and not self._narrowed:
             return every
-        only, exclude, narrowed = (of_cells(one, state) for one in (self.only, self.exclude, self._narrowed))
+        only, exclude, narrowed = (of_cells(filters, state) for filters in (self.only, self.exclude, self._narrowed))
         return tuple(
             cell
             for cell in every
@@ -244,7 +249,9 @@ class Study(Strict):
         try:
             study._narrowed = [Axes(self.states, self.cells).read(_typed(entry))]
         except ValidationError as error:
-            raise StudyError("\n".join(f"study {self.name}: only: {found}" for found in problems_of(error))) from None
+            raise StudyError(
+                "\n".join(f"study {self.name}: only: {problem}" for problem in problems_of(error))
+            ) from None
         except ValueError as error:
             raise StudyError(f"study {self.name}: only: {error}") from None
         if not recipes.expand(study):
@@ -311,9 +318,9 @@ def _validated(path: Path, block: Any) -> Study:
 def _typed(value: object) -> object:
     """What text means in YAML, in blocks and lists too."""
     if isinstance(value, dict):
-        return {key: _typed(one) for key, one in value.items()}
+        return {key: _typed(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_typed(one) for one in value]
+        return [_typed(part) for part in value]
     if not isinstance(value, str):
         return value
     try:
@@ -334,7 +341,7 @@ def usual_target(path: Path) -> str | None:
 
 def explain(path: Path, error: ValidationError, model: type[BaseModel]) -> str:
     """Return what is wrong with the `model` read from a file, one problem a line."""
-    return "\n".join(f"{path}: {found}" for found in problems_of(error, model))
+    return "\n".join(f"{path}: {problem}" for problem in problems_of(error, model))
 
 
 def schema() -> dict[str, object]:
@@ -348,7 +355,7 @@ def schema() -> dict[str, object]:
         "states": {"anyOf": states},
         "cells": {"anyOf": [cells for cells, _ in blocks]},
         **{
-            key: {"anyOf": [*(schemas(one)[key] for _, one in blocks), {"type": "null"}], "default": None}
+            key: {"anyOf": [*(schemas(one_level)[key] for _, one_level in blocks), {"type": "null"}], "default": None}
             for key in ("sentinels", "traces")
         },
         "additional_cells": {
@@ -379,19 +386,19 @@ def _unseeded(name: str) -> str:
 
 
 def _find(text: str, names: list[str]) -> str:
-    found = [name for name in names if means(text, name)]
-    if not found:
+    matching = [name for name in names if means(text, name)]
+    if not matching:
         hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
         raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
-    if len({_unseeded(name) for name in found}) > 1:
-        raise ValueError(f"{show(text)} may mean {' or '.join(found)}: give the whole name")
-    return found[0]
+    if len({_unseeded(name) for name in matching}) > 1:
+        raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
+    return matching[0]
 
 
 def _no_study(name: str, directory: Path) -> str:
-    there = sorted(found.stem for found in directory.glob("*.yaml"))
-    known = ", ".join(there) or "none"
-    return f"there is no study {name!r} in {directory};{nearest(name, there)} there are: {known}"
+    there = sorted(path.stem for path in directory.glob("*.yaml"))
+    listed = ", ".join(there) or "none"
+    return f"there is no study {name!r} in {directory};{nearest(name, there)} there are: {listed}"
 
 
 def read_yaml(path: Path) -> Any:

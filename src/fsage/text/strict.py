@@ -75,7 +75,7 @@ def noting(problems: list[Problem], *loc: str | int) -> Iterator[None]:
 
 def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> list[Problem]:
     """Return what is wrong with a `model` in plain words: the value, what is allowed, the nearest of it."""
-    return [Problem(found["loc"], _sentence(found, model)) for found in error.errors(include_url=False)]
+    return [Problem(detail["loc"], _sentence(detail, model)) for detail in error.errors(include_url=False)]
 
 
 def block_of(value: object) -> dict[str, object]:
@@ -108,23 +108,23 @@ def names_of(value: object, least: int = 0) -> tuple[str, ...]:
     return tuple(value)
 
 
-def choice_of(block: Json, key: str, known: list[str]) -> str:
+def choice_of(block: Json, key: str, choices: list[str]) -> str:
     """Return the value of `key`, which must be one of the known ones; raises ValidationError if not."""
     if key not in block:
-        refuse([Problem((key,), f"is missing; allowed: {', '.join(known)}")])
-    if block[key] not in known:
-        refuse([Problem((key,), unknown_value(block[key], known))])
+        refuse([Problem((key,), f"is missing; allowed: {', '.join(choices)}")])
+    if block[key] not in choices:
+        refuse([Problem((key,), unknown_value(block[key], choices))])
     return block[key]
 
 
-def unknown_key(key: object, known: Iterable[str]) -> str:
+def unknown_key(key: object, keys: Iterable[str]) -> str:
     """Return the sentence for a key that a block does not have."""
-    return f"unknown key{_allowed(key, known)}"
+    return f"unknown key{_allowed(key, keys)}"
 
 
-def unknown_value(value: object, known: Iterable[str]) -> str:
+def unknown_value(value: object, values: Iterable[str]) -> str:
     """Return the sentence for a value that is none of the known ones."""
-    return f"{show(value)} is not allowed{_allowed(value, known)}"
+    return f"{show(value)} is not allowed{_allowed(value, values)}"
 
 
 def show(value: object) -> str:
@@ -133,15 +133,15 @@ def show(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def nearest(value: object, known: Iterable[str]) -> str:
+def nearest(value: object, choices: Iterable[str]) -> str:
     """Return ' did you mean ...?' with the known word that is most like `value`, or nothing."""
-    close = difflib.get_close_matches(str(value), list(known), n=1)
+    close = difflib.get_close_matches(str(value), list(choices), n=1)
     return f" did you mean {close[0]!r}?" if close else ""
 
 
-def _allowed(value: object, known: Iterable[str]) -> str:
-    known = list(known)
-    return f";{nearest(value, known)} allowed: {', '.join(known)}"
+def _allowed(value: object, choices: Iterable[str]) -> str:
+    choices = list(choices)
+    return f";{nearest(value, choices)} allowed: {', '.join(choices)}"
 
 
 _KINDS = {
@@ -156,8 +156,8 @@ _KINDS = {
 }
 
 
-def _sentence(found: Any, model: type[BaseModel]) -> str:
-    kind, value, ctx = found["type"], found["input"], found.get("ctx", {})
+def _sentence(detail: Any, model: type[BaseModel]) -> str:
+    kind, value, ctx = detail["type"], detail["input"], detail.get("ctx", {})
     if kind in _KINDS:
         return f"{show(value)} is not {_KINDS[kind]}"
     match kind:
@@ -168,7 +168,7 @@ def _sentence(found: Any, model: type[BaseModel]) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden" | "invalid_key":
-            return unknown_key(found["loc"][-1], _keys_at(model, found["loc"][:-1]))
+            return unknown_key(detail["loc"][-1], _keys_at(model, detail["loc"][:-1]))
         case "literal_error":
             return unknown_value(value, re.findall(r"'([^']*)'", ctx["expected"]))
         case "greater_than_equal":
@@ -177,7 +177,7 @@ def _sentence(found: Any, model: type[BaseModel]) -> str:
             return f"{show(value)} is too large; allowed: at most {ctx['le']}"
         case "string_pattern_mismatch":
             return f"{show(value)} is not allowed; it must match {ctx['pattern']}"
-    return f"{show(value)}: {found['msg']}"
+    return f"{show(value)}: {detail['msg']}"
 
 
 def _keys_at(model: Any, loc: tuple[str | int, ...]) -> list[str]:
@@ -229,14 +229,14 @@ def read_levels(value: object, read: Callable[[object], object], least: int = 1)
         raise ValueError("an empty list; allowed: one value or a list of at least one")
     if len(value) > MOST_LEVELS:
         raise ValueError(f"a list of {len(value):,} levels; allowed are {MOST_LEVELS:,} at most")
-    found: list[object] = []
+    levels: list[object] = []
     problems: list[Problem] = []
     for index, level in enumerate(value):
         with noting(problems, index):
-            one = read(level)
-            if one in found:
+            read_level = read(level)
+            if read_level in levels:
                 raise ValueError(f"{show(level)} is there twice")
-            found.append(one)
+            levels.append(read_level)
     if problems:
         refuse(problems)
-    return tuple(found)
+    return tuple(levels)

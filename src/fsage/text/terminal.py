@@ -19,5 +19,5 @@ class Terminal(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Segments of what is printed; their texts hold nothing that steers the terminal."""
-        for one in super().render(renderable, options):
-            yield one if one.control else Segment(lines(one.text), one.style)
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(lines(segment.text), segment.style)

@@ -38,7 +38,8 @@ def load(text: str) -> Any:
         return yaml.load(text, _Loader)
     except yaml.scanner.ScannerError as error:
         mark = error.problem_mark
-        if mark and text.split("\n")[mark.line][mark.column :].startswith("\t"):
+        # YAML ends lines at more characters than \n, and the mark may be after the last line.
+        if mark and any(line[mark.column :].startswith("\t") for line in text.splitlines()[mark.line : mark.line + 1]):
             raise _problem("a tab, where YAML takes blanks: indent with these", mark) from None
         raise
     except (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:

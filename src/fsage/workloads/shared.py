@@ -65,13 +65,13 @@ def choose_tool(requested: str, mpi_tool: str, claim: Claim) -> str:
 
     `ValueError` if the requested one is not on the target's hosts.
     """
-    there = [name for name, version in claim["tools"].items() if version]
+    installed = [name for name, version in claim["tools"].items() if version]
     needs = {mpi_tool: {mpi_tool, MPI_PROGRAM[launcher(claim)]}, "fio": {"fio"}}
-    tool = requested if requested != "auto" else mpi_tool if needs[mpi_tool] <= set(there) else "fio"
-    if missing := sorted(needs[tool].difference(there)):
+    tool = requested if requested != "auto" else mpi_tool if needs[mpi_tool] <= set(installed) else "fio"
+    if missing := sorted(needs[tool].difference(installed)):
         raise ValueError(
             f"tool: {requested} needs {' and '.join(missing)}, not found when the target was claimed (there are "
-            f"{', '.join(there) or 'none'}): install it and claim again, or choose another tool"
+            f"{', '.join(installed) or 'none'}): install it and claim again, or choose another tool"
         )
     return tool
 
@@ -159,10 +159,10 @@ def check_version(phase: PhaseResult, claimed: Mapping[str, str | None]) -> None
     """
     if "groups" in phase:
         return
-    of_hosts = [{**one, "argv": phase["argv"]} for one in phase.get("by_host", {}).values()]
-    for one in of_hosts or (phase, *phase.get("beside", ())):
-        tool = next((word for word in one["argv"] if word in VERSION), None)
-        if tool and (wanted := claimed.get(tool)) and (ran := printed_version(tool, one["stdout"])) != wanted:
+    of_hosts = [{**answer, "argv": phase["argv"]} for answer in phase.get("by_host", {}).values()]
+    for answer in of_hosts or (phase, *phase.get("beside", ())):
+        tool = next((word for word in answer["argv"] if word in VERSION), None)
+        if tool and (wanted := claimed.get(tool)) and (ran := printed_version(tool, answer["stdout"])) != wanted:
             raise BadOutput(
                 f"{tool} {ran or 'of an unknown version'} ran, and the target was claimed with {tool} {wanted}: put "
                 "that one back, or release the target and claim it again"
@@ -244,9 +244,9 @@ def of_hosts(phase: PhaseResult, run_of: Callable[[str, Mapping[str, object]], R
 
 def began_here(phase: PhaseResult, name: str, began: float, seconds: float) -> float:
     """When a host's run began, by the launcher's clock. `BadOutput` where that cannot be."""
-    one = phase["by_host"][name]
-    here, slack_s = began - one["clock_ahead_s"], one["clock_error_s"] + CLOCK_STEP_S
-    if not phase["told"] - slack_s <= here <= here + seconds <= phase["told"] + one["wall_s"] + slack_s:
+    answer = phase["by_host"][name]
+    here, slack_s = began - answer["clock_ahead_s"], answer["clock_error_s"] + CLOCK_STEP_S
+    if not phase["told"] - slack_s <= here <= here + seconds <= phase["told"] + answer["wall_s"] + slack_s:
         raise BadOutput("its clock was set while the phase ran, so that nobody knows when it began")
     return here
 
@@ -261,9 +261,9 @@ def latencies(name: str, moved: fio.FioTransfer) -> Metrics:
     return {f"{name}_latency_{percentile}_ms": value for percentile, value in moved.latency_ms.items()}
 
 
-def _on_host(phase: PhaseResult, name: str, one: Mapping[str, object]) -> fio.FioRun:
+def _on_host(phase: PhaseResult, name: str, answer: Mapping[str, object]) -> fio.FioRun:
     """What one host's fio left, its times by the launcher's clock."""
-    run = _run_of(one, options_of(phase["argv"], {name: phase["jobs"][name]}))
+    run = _run_of(answer, options_of(phase["argv"], {name: phase["jobs"][name]}))
     if run.jobs != (f"measured.{name}",):
         raise BadOutput(f"the output is of another host's job: {', '.join(run.jobs)}")
     return replace(run, began=began_here(phase, name, run.began, run.span_seconds))

@@ -172,11 +172,11 @@ class _Tokenizer:
         token = self.read(rule)
         if token is not None:
             return token
-        found = _WORD.match(self.source, self.position)
-        if found is None:
+        match = _WORD.match(self.source, self.position)
+        if match is None:
             self.fail("the text ends too early", (self.position, self.position), allowed)
-        what = "a blank" if found[0].isspace() else repr(found[0])
-        self.fail(f"{what} is not allowed here", found.span(), allowed)
+        what = "a blank" if match[0].isspace() else repr(match[0])
+        self.fail(f"{what} is not allowed here", match.span(), allowed)
 
     def fail(self, reason: str, span: Span, allowed: str) -> NoReturn:
         raise NotationError(reason, source=self.source, span=span, allowed=allowed)

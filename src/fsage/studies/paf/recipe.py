@@ -161,12 +161,12 @@ def _against_equally_full(made: list[State]) -> list[State]:
         for state in made
         if state.axes.get("fragmentation") == 0
     }
-    found = []
+    pairs = []
     for state in made:
         equal = whole.get((state.nominal["fullness_percent"], str(state.nominal["axes"])))
         named = equal is not None and equal != state.name
-        found.append(state._replace(nominal={**state.nominal, "reference": equal}) if named else state)
-    return found
+        pairs.append(state._replace(nominal={**state.nominal, "reference": equal}) if named else state)
+    return pairs
 
 
 def built(steps: Sequence[Step], capacity_bytes: int) -> str:

@@ -99,8 +99,8 @@ class States(Strict):
         if len(sizes) > 1:
             text = f"{' and '.join(sizes.values())} are of files of different sizes: one factor cannot scale both"
             problems.append(Problem(("pattern",), text))
-        known = patterns.known()
-        of_sets = {number: name for name in self.pattern if (number := known.set_of(name)) is not None}
+        shipped = patterns.known()
+        of_sets = {number: name for name in self.pattern if (number := shipped.set_of(name)) is not None}
         if len(sizes) == 1 and len(of_sets) > 1:
             text = f"{' and '.join(of_sets.values())} are of sets with factors of their own: one cannot scale both"
             problems.append(Problem(("pattern",), text))
@@ -112,8 +112,8 @@ class States(Strict):
 
     def patterns(self) -> dict[str, Pattern]:
         """The patterns of the study by name, in its order."""
-        known = patterns.known().named()
-        beside = [known[name].largest_count for name in self.pattern if name in known]
+        shipped = patterns.known().named()
+        beside = [shipped[name].largest_count for name in self.pattern if name in shipped]
         # The set beside which they are measured decides, for there is one factor; else all of the study's own do.
         every = [self._read(written, 1).segments for written in self.own.values()]
         largest = beside[0] if beside else patterns.largest(every)
@@ -127,8 +127,8 @@ class States(Strict):
 
 def expand(states: States) -> list[State]:
     """Return a state for each pattern, the default one first."""
-    found = states.patterns()
-    return [_state(states, name, found[name]) for name in sorted(found, key=states.default.__ne__)]
+    named_patterns = states.patterns()
+    return [_state(states, name, named_patterns[name]) for name in sorted(named_patterns, key=states.default.__ne__)]
 
 
 def _state(states: States, name: str, pattern: Pattern) -> State:
