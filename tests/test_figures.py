@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from fontTools.ttLib import TTFont
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 
 from fsage.cli import main
 from fsage.figures import (
@@ -29,8 +35,8 @@ from fsage.figures import (
     limits_with_zero,
     series,
 )
-from fsage.figures.drawing import draw, draw_all
-from fsage.figures.style import COLUMNS
+from fsage.figures.drawing import caption, draw, draw_all
+from fsage.figures.style import COLUMNS, PAGE, ink_on
 
 STAMP = "modelled device (IOCost, 362 MiB/s) \u00b7 ext4"
 MEDIANS = (Point(10, 300.0, 295.0, 305.0, 5, (295.0, 300.0, 305.0)), Point(40, 280.0, n=4), Point(80, 210.0, n=5))
@@ -88,7 +94,68 @@ def test_for_a_paper_each_kind_is_as_wide_as_its_columns_and_holds_its_stamp(col
         written = re.findall(r"<text[^>]*>([^<]*)</text>", one.svg)
         assert " ".join(written).count("IOCost") == 1 and "ext4" in " ".join(written)
         sizes = [float(size) for size in re.findall(r"font(?:-size)?:\s*(?:[\w ]* )?([\d.]+)px", one.svg)]
-        assert sizes and min(sizes) >= 5, (figure.title, min(sizes))
+        assert sizes and min(sizes) >= 7, (figure.title, min(sizes))
+
+
+LONG = (
+    replace(
+        FIGURES[0],
+        x=Axis("mean position of the measured files, 0 the first block of the device and 1 the last", (0, 100)),
+        y=Axis("layout score: share of the blocks that follow directly on the block before them", (0.0, 330.0)),
+        levels=(),
+        series=tuple(Series(f"{low} to {low + 20}% full, with holes below them", MEDIANS) for low in (0, 20, 40)),
+    ),
+    replace(
+        FIGURES[2], missing=((10, 50), (10, 70)), x=Axis("capacity AA, % of the empty target (nominal), as it was")
+    ),
+)
+
+
+@pytest.mark.parametrize("figure", LONG, ids=("lines", "plane"))
+@pytest.mark.parametrize("size", [COLUMNS[1], COLUMNS[2], PAGE], ids=("one column", "two columns", "page"))
+def test_no_label_leaves_its_figure_or_lies_over_another(figure, size, monkeypatch):
+    kept = []
+    for module in ("lines", "plane"):
+        monkeypatch.setattr(f"fsage.figures.{module}.finish", lambda drawn, axes, *_: kept.append((drawn, axes)))
+    draw(figure, STAMP, size)
+    ((drawn, axes),) = kept
+    canvas = FigureCanvasAgg(drawn)
+    canvas.draw()
+    inches = drawn.get_tightbbox(canvas.get_renderer())
+    width, height = drawn.get_size_inches()
+    assert min(inches.x0, inches.y0) >= 0 and inches.x1 <= width and inches.y1 <= height
+    stamp = next(text for text in drawn.texts if "IOCost" in text.get_text())
+    boxes = [one.get_window_extent() for one in (stamp, axes.xaxis.label, drawn.legends[0])]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+@given(st.tuples(*[st.floats(0, 1)] * 3))
+def test_ink_stands_out_on_every_colour(colour):
+    """WCAG 2.2, contrast of text: 4.5:1."""
+
+    def luminance(rgb):
+        parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    low, high = sorted([luminance(colour), luminance(to_rgb(ink_on(colour)))])
+    assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_a_plane_says_what_its_colours_mean_and_its_numbers_have_their_ink():
+    svg = draw(FIGURES[2], STAMP).svg
+    for key in ("below 1", "above 1", "1 is within the interval, or there is none", "not measured"):
+        assert f">{key}</text>" in svg
+    grey = replace(FIGURES[2].places[0], value=0.5, low=0.4, high=1.2)
+    shown = draw(replace(FIGURES[2], places=(grey, FIGURES[2].places[1])), STAMP).svg
+    (number,) = re.findall(r'<text[^>]*style="([^"]*)"[^>]*>0\.500<', shown)
+    assert "fill:#ffffff" not in number, "black on grey, whatever the colour below it"
+
+
+def test_a_plain_figure_has_its_title_and_stamp_in_the_caption_alone():
+    for figure in FIGURES:
+        svg = draw(figure, STAMP, COLUMNS[1]._replace(plain=True)).svg
+        assert "IOCost" not in svg and f">{figure.title}</text>" not in svg
+    assert caption(FIGURES[0], STAMP) == f"Rates, over fullness. {STAMP} \u00b7 charged."
 
 
 @pytest.mark.parametrize(("figure", "rows"), list(zip(FIGURES, (5, 2, 2, 2, 2, 1), strict=True)))
@@ -113,7 +180,7 @@ def test_a_factor_whose_interval_holds_1_is_grey():
     grey = "#dbdbdb"
     for places, shown in (((one,), 1), ((other,), 0), ((one, other), 1)):
         plane = Plane("P", places, Axis("AA"), Axis("BB"), factor=True)
-        assert draw(plane, STAMP).svg.count(f"fill:{grey}") == shown
+        assert draw(plane, STAMP).svg.count(f"fill:{grey}") == 2 * shown, "the place, and what the colour means"
 
 
 def test_an_axis_goes_below_zero_only_where_a_value_does():

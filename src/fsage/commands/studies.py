@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -109,8 +110,18 @@ def figures(
         Path | None, typer.Option(help="a records.parquet of this study that somebody kept; none: its records here")
     ] = None,
     to: Annotated[Path | None, typer.Option(help="a folder for them; none: beside the report")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="without title and stamp: captions.txt has both")] = False,
 ) -> None:
-    """Draw a report's figures for a paper: PDF with TrueType fonts, SVG, and each one's numbers as CSV."""
+    """Draw a report's figures for a paper: PDF with TrueType fonts, SVG, captions, and each one's numbers as CSV."""
     from fsage.run.conclusion import write_figures
 
-    say(f"figures {write_figures(context.obj.pool(study), columns, table, to)}")
+    pool = context.obj.pool(study)
+    say(f"figures {write_figures(pool, columns, table, to, plain=plain, progress=_progress)}")
+
+
+def _progress(count: int, whole: int) -> None:
+    """Each figure on a terminal, else every tenth: drawing takes a minute."""
+    if sys.stderr.isatty():
+        print(f"\rfsage: {count} of {whole} figures", end="\n" * (count == whole), file=sys.stderr, flush=True)
+    elif count % 10 == 0:
+        say(f"{count} of {whole} figures")

@@ -31,11 +31,26 @@ DRAWN_BY: dict[type, Callable[[Any, str, Size], Panel]] = {
 
 def draw(figure: Figure, stamp: str, size: Size = PAGE) -> Panel:
     """One figure with its stamp inside."""
-    return DRAWN_BY[type(figure)](figure, " \u00b7 ".join(filter(None, [stamp, figure.note])), size)
+    return DRAWN_BY[type(figure)](figure, _stamped(figure, stamp), size)
 
 
-def draw_all(figures: Sequence[Figure], stamp: str, size: Size = PAGE) -> list[Panel]:
-    """Each figure drawn, in their order. Raises what drawing one raises."""
+def caption(figure: Figure, stamp: str) -> str:
+    """What stands in a figure beside what it shows: its title, and on what the numbers were taken."""
+    return f"{figure.title}. {_stamped(figure, stamp)}."
+
+
+def _stamped(figure: Figure, stamp: str) -> str:
+    return " \u00b7 ".join(filter(None, [stamp, figure.note]))
+
+
+def draw_all(
+    figures: Sequence[Figure], stamp: str, size: Size = PAGE, progress: Callable[[int], None] = lambda count: None
+) -> list[Panel]:
+    """Each figure drawn, in their order; `progress` is told how many there are. Raises what drawing one raises."""
     processes = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
-        return list(pool.map(partial(draw, stamp=stamp, size=size), figures))
+        panels = []
+        for panel in pool.map(partial(draw, stamp=stamp, size=size), figures):
+            panels.append(panel)
+            progress(len(panels))
+        return panels

@@ -36,7 +36,7 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
         marks: list[Mark] = []
         for number, line in enumerate(lines.series):
             apart = (number - (count - 1) / 2) * _dodge(lines, count)
-            marks += _draw(axes, lines, line, number, apart, usual)
+            marks += _draw(axes, lines, line, number, apart, usual, size)
         for level in lines.levels:
             place = labels.index(level.of) if level.of else None
             look: dict[str, Any] = {"color": "0.3", "linewidth": 1}
@@ -79,7 +79,7 @@ def _name_ticks(axes: Axes, x: Axis, size: Size) -> None:
     axes.set_xticks(list(x.ticks), names)
 
 
-def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usual: int) -> list[Mark]:
+def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usual: int, size: Size) -> list[Mark]:
     look: dict[str, Any] = {
         "color": COLOURS[number % len(COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
@@ -109,7 +109,7 @@ def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usu
     )
     for x, point in points:
         if point.n is not None and point.n != usual:
-            axes.annotate(f"n={point.n:g}", (x, point.y), (4, 5), textcoords="offset points", fontsize="x-small")
+            axes.annotate(f"n={point.n:g}", (x, point.y), (4, 5), textcoords="offset points", fontsize=size.points(7))
     return [Mark(x, point.y, _says(lines, line.label, point)) for x, point in points]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 
 from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import PAGE, PLAIN, Size, canvas, name_axes, style
+from fsage.figures.style import PAGE, PLAIN, Size, canvas, head_of, ink_on, legend, name_axes, style
 from fsage.figures.values import Place, Plane
 
 SLOW_TO_FAST = sns.color_palette("blend:#2b5b8c,#a9c6de,#f6f9fb", as_cmap=True)
@@ -28,24 +30,22 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
     Hatched: planned but not measured; with a number in it, predicted.
     """
     with style(size, **PLAIN):
-        figure, axes = canvas(plane.title, stamp, size, HEIGHT_INCHES, head_inches=0.42)
+        keys = _keys(plane)
+        figure, axes = canvas(plane.title, stamp, size, HEIGHT_INCHES, head_inches=head_of([*keys], size))
         shown = (*plane.places, *plane.predicted)
         planned = {(one.x, one.y) for one in shown} | set(plane.missing)
         xs, ys = sorted({x for x, _ in planned}), sorted({y for _, y in planned})
         crowded = len(xs) > CROWDED
         grid = pd.DataFrame(index=ys[::-1], columns=xs, dtype=float)
-        words = pd.DataFrame("", index=grid.index, columns=grid.columns)
         usual = max((one.n for one in plane.places), default=0)
         for one in shown:
             grid.loc[one.y, one.x] = one.value
-            words.loc[one.y, one.x] = _text(one, usual, spread=not crowded or size.width >= PAGE.width)
         reach = max([LEAST_REACH, *(abs(one.value - 1) for one in shown)])
         colours = (
             {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": SLOW_TO_FAST}
         )
         letters, small = size.points(7 if crowded else 10), size.points(7)
-        look = {"linewidths": 1.5, "annot_kws": {"size": letters, "linespacing": 1.25}}
-        sns.heatmap(grid, ax=axes, annot=words, fmt="", cbar=False, **colours, **look)
+        sns.heatmap(grid, ax=axes, cbar=False, linewidths=1.5, **colours)
         squares = {(x, y): (column, len(ys) - 1 - row) for row, y in enumerate(ys) for column, x in enumerate(xs)}
         for one in plane.places:
             if plane.factor and _holds_one(one):
@@ -54,16 +54,46 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
             axes.add_patch(
                 Rectangle(squares[one.x, one.y], 1, 1, fill=False, edgecolor="0.75", hatch="//", linewidth=0)
             )
+        mesh: Any = axes.collections[0]
+        for one in shown:
+            column, row = squares[one.x, one.y]
+            grey = plane.factor and one in plane.places and _holds_one(one)
+            below = NOTHING_SHOWN if grey else mesh.cmap(mesh.norm(one.value))
+            text = _text(one, usual, spread=not crowded or size.width >= PAGE.width)
+            look: dict[str, Any] = {
+                "ha": "center",
+                "va": "center",
+                "fontsize": letters,
+                "linespacing": 1.25,
+                "color": ink_on(below),
+            }
+            axes.text(column + 0.5, row + 0.5, text, **look)
         for place, (column, row) in squares.items():
             if place in plane.missing:
                 _hatch(axes, column, row)
             elif place not in planned:
-                axes.text(column + 0.5, row + 0.5, plane.empty, ha="center", va="center", fontsize=small, color="0.4")
+                axes.text(column + 0.5, row + 0.5, plane.empty, ha="center", va="center", fontsize=small, color="0.35")
         name_axes(axes, plane.x.label, plane.y.label, size)
         axes.set_xticklabels([f"{x:g}" for x in xs])
         axes.set_yticklabels([f"{y:g}" for y in ys[::-1]], rotation=0)
         axes.tick_params(length=0)
+        handles = [Patch(edgecolor="0.5", linewidth=0.6, label=label, **fill) for label, fill in keys.items()]
+        legend(axes, size, handles)
         return finish(figure, axes, plane, [Mark(*squares[one.x, one.y], one.says, 1, 1) for one in shown])
+
+
+def _keys(plane: Plane) -> dict[str, dict[str, Any]]:
+    """What the colours and hatches mean, by words."""
+    keys: dict[str, dict[str, Any]] = {}
+    if plane.factor:
+        keys |= {"below 1": {"facecolor": LOSS_TO_GAIN(0.1)}, "above 1": {"facecolor": LOSS_TO_GAIN(0.9)}}
+        if any(map(_holds_one, plane.places)):
+            keys["1 is within the interval, or there is none"] = {"facecolor": NOTHING_SHOWN}
+    elif plane.places:
+        keys |= {"least": {"facecolor": SLOW_TO_FAST(0.0)}, "most": {"facecolor": SLOW_TO_FAST(1.0)}}
+    if plane.missing:
+        keys["not measured"] = {"facecolor": "white", "hatch": "////"}
+    return keys
 
 
 def _holds_one(place: Place) -> bool:

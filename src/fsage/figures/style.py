@@ -9,28 +9,36 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from fsage.figures.letters import families
 
 
 class Size(NamedTuple):
-    """How a figure is drawn: its width in inches, and how high it is and how large its letters beside a page's."""
+    """How a figure is drawn: its width in inches, and how high it is and how large its letters beside a page's.
+
+    `plain`: without title and stamp, which a paper's caption has.
+    """
 
     width: float
     height: float = 1.0
     letters: float = 1.0
+    plain: bool = False
 
     def points(self, size: float) -> float:
-        """A size of letters on a page, here."""
-        return size * self.letters
+        """A size of letters on a page, here; none is too small for print."""
+        return max(LEAST_POINTS, size * self.letters)
 
-    def fit(self, characters: int) -> int:
-        """How many letters stand here where so many do on a page."""
-        return int(characters * self.width / PAGE.width / self.letters)
+    def fit(self, characters: int, size: float = 10) -> int:
+        """How many letters of a size stand here where so many do on a page."""
+        return int(characters * self.width / PAGE.width * size / self.points(size))
 
 
+LEAST_POINTS = 7.0
+"""Journals ask for letters of 6 to 8 points at least."""
 PAGE = Size(5.2)
 COLUMNS = {1: Size(3.5, 0.8, 0.78), 2: Size(7.16, 1.0, 0.9)}
 """For papers: as wide as one column, or two, of the journals of IEEE (3.5 and 7.16 in)."""
@@ -72,7 +80,8 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 PANEL_INCHES = 3.9
 """The height of most figures on a page."""
 HEAD_INCHES = 0.66  # a title of a row, and a legend of two
-ROW_INCHES, LETTER_INCHES = 0.18, 0.072
+ROW_INCHES, LETTER_INCHES = 0.18, 0.082
+FOOT_INCHES, STAMP_ROW_INCHES, STAMP_POINTS = 0.6, 0.12, 7.0
 LEFT_INCHES, RIGHT_INCHES = 0.73, 0.21
 TITLE_CHARACTERS, STAMP_CHARACTERS = 58, 92
 
@@ -103,27 +112,43 @@ def canvas(
     """
     width, height = size.width, height_inches * size.height
     figure = Figure(figsize=(width, height))
-    stamp = textwrap.fill(stamp, size.fit(STAMP_CHARACTERS))
-    title = textwrap.fill(title, size.fit(TITLE_CHARACTERS))
-    foot = size.letters * (0.72 + 0.12 * stamp.count("\n") + ROW_INCHES * (tick_rows - 1)) / height
-    head = size.letters * (head_inches + ROW_INCHES * title.count("\n")) / height
+    stamp = "" if size.plain else textwrap.fill(stamp, size.fit(STAMP_CHARACTERS, STAMP_POINTS))
+    title = "" if size.plain else textwrap.fill(title, size.fit(TITLE_CHARACTERS, 11))
+    row = size.points(STAMP_POINTS) / STAMP_POINTS * STAMP_ROW_INCHES
+    foot = (
+        size.letters * (FOOT_INCHES + ROW_INCHES * (tick_rows - 1)) + row * (stamp.count("\n") + bool(stamp))
+    ) / height
+    head = size.letters * (head_inches + ROW_INCHES * (title.count("\n") - size.plain)) / height
     left, right = (size.letters * inches / width for inches in (left_inches, RIGHT_INCHES))
     axes = figure.add_axes((left, foot, 1 - right - left, 1 - head - foot))
     at, low = 0.08 / width, 0.06 / height
     figure.text(at, 1 - low, title, va="top", fontsize=size.points(11), fontweight="bold")
-    figure.text(at, low, stamp, va="bottom", fontsize=size.points(7), color="0.3", linespacing=1.3)
+    figure.text(at, low, stamp, va="bottom", fontsize=size.points(STAMP_POINTS), color="0.3", linespacing=1.3)
     return figure, axes
 
 
 def name_axes(axes: Axes, x_label: str, y_label: str, size: Size) -> None:
-    """Say what is on the axes; in two rows what is longer than its axis is high."""
-    high = axes.bbox.height / axes.figure.dpi
-    axes.set(xlabel=x_label, ylabel=textwrap.fill(y_label, max(12, int(high / LETTER_INCHES / size.letters))))
+    """Say what is on the axes; in rows what is longer than its axis, which then gives room for them."""
+    x_label = textwrap.fill(x_label, _fitting(axes.bbox.width / axes.figure.dpi, size))
+    x, y, width, height = axes.get_position().bounds
+    rows = size.letters * ROW_INCHES * x_label.count("\n") / (axes.figure.bbox.height / axes.figure.dpi)
+    axes.set_position((x, y + rows, width, height - rows))
+    y_label = textwrap.fill(y_label, _fitting(axes.bbox.height / axes.figure.dpi, size))
+    columns = size.letters * ROW_INCHES * y_label.count("\n") / (axes.figure.bbox.width / axes.figure.dpi)
+    axes.set_position((x + columns, y + rows, width - columns, height - rows))
+    axes.set(xlabel=x_label, ylabel=y_label)
+
+
+def _fitting(inches: float, size: Size) -> int:
+    """How many letters of a label stand beside so much of an axis."""
+    return max(12, int(inches / LETTER_INCHES / size.letters))
 
 
 HANDLE_CHARACTERS = 4
 ONE_ROW = 52
 """Characters of the labels, handles among them, that stand beside each other."""
+TWO_BESIDE = 80
+"""Of the two columns of a legend in small letters together."""
 LONG_LABEL = 32
 """Characters of which two beside each other are wider than a panel."""
 
@@ -133,9 +158,17 @@ def head_of(labels: Sequence[str], size: Size) -> float:
     return HEAD_INCHES + ROW_INCHES * max(0, -(-len(labels) // _columns(labels, size)) - 2)
 
 
-def legend(axes: Axes, size: Size) -> None:
-    """What the lines and marks are, in a few rows between title and axes."""
+def ink_on(colour: Any) -> str:
+    """Black or white: of the two that which stands out more on a colour, by WCAG 2 at least 4.5:1."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    luminance = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return "black" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "white"
+
+
+def legend(axes: Axes, size: Size, made: Sequence[Artist] = ()) -> None:
+    """What the lines and marks are, in a few rows between title and axes. `made`: handles that no axes knows of."""
     handles, labels = axes.get_legend_handles_labels()
+    handles, labels = [*handles, *made], [*labels, *(str(one.get_label()) for one in made)]
     if labels:
         axes.figure.legend(
             handles,
@@ -146,10 +179,13 @@ def legend(axes: Axes, size: Size) -> None:
             borderaxespad=0.2,
             columnspacing=1.3,
             handlelength=2.4,
-            fontsize=size.points(9 if max(map(len, labels)) < size.fit(LONG_LABEL) else 8),
+            fontsize=size.points(9 if max(map(len, labels)) < size.fit(LONG_LABEL, 9) else 8),
         )
 
 
 def _columns(labels: Sequence[str], size: Size) -> int:
     taken = sum(len(label) + HANDLE_CHARACTERS for label in labels)
-    return 5 if taken < size.fit(ONE_ROW) else 2
+    if taken < size.fit(ONE_ROW, 9):
+        return 5
+    longest = 2 * (max(map(len, labels)) + HANDLE_CHARACTERS)
+    return 2 if longest < size.fit(TWO_BESIDE, 8) else 1

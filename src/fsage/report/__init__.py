@@ -5,6 +5,6 @@ for each recipe that has sections of its own. What follows from the records is f
 shown of it.
 """
 
-from fsage.report.page import answer_lines, build, contents, draw
+from fsage.report.page import CAPTIONS, answer_lines, build, contents, draw_for_paper
 
-__all__ = ["answer_lines", "build", "contents", "draw"]
+__all__ = ["CAPTIONS", "answer_lines", "build", "contents", "draw_for_paper"]

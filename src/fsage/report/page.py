@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,10 @@ from fsage.study.study import Study
 
 if TYPE_CHECKING:
     from fsage.figures.panel import Panel
+    from fsage.figures.style import Size
+
+CAPTIONS = "captions.txt"
+"""Beside figures for a paper: what each is called, and on what it was taken."""
 
 
 @dataclass(frozen=True)
@@ -175,20 +179,43 @@ def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Itera
     return [section for section in all_sections if section]
 
 
-def draw(figures: Sequence[Figure], stamp: str, folder: Path, columns: int | None = None) -> dict[str, Panel]:
-    """Each figure by its name, drawn with the stamp inside, and written into `folder`; what was left there goes.
+def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
+    """Each figure by its name, drawn for a page with the stamp inside, and written into `folder`.
 
-    `columns`: as wide as so many columns of a paper; None: for a page.
+    What was left there goes.
     """
-    from fsage.figures.drawing import draw_all  # a second to import, which only those who draw pay
-    from fsage.figures.style import COLUMNS, PAGE
+    from fsage.figures.style import PAGE  # a second to import, which only those who draw pay
+
+    return _draw(figures, stamp, folder, PAGE)
+
+
+def draw_for_paper(
+    figures: Sequence[Figure], stamp: str, folder: Path, columns: int, plain: bool, progress: Callable[[int], None]
+) -> None:
+    """The same as wide as so many columns of a paper, with captions as text; `plain`: without title and stamp."""
+    from fsage.figures.drawing import caption
+    from fsage.figures.style import COLUMNS
+
+    _draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
+    said = [f"{figure.name}: {caption(figure, stamp)}\n" for figure in figures]
+    (folder / CAPTIONS).write_text("\n".join(said), encoding="utf-8")
+
+
+def _draw(
+    figures: Sequence[Figure],
+    stamp: str,
+    folder: Path,
+    size: Size,
+    progress: Callable[[int], None] = lambda count: None,
+) -> dict[str, Panel]:
+    from fsage.figures.drawing import draw_all
 
     folder.mkdir(parents=True, exist_ok=True)
     for path in [path for ending in ("svg", "pdf", "csv") for path in folder.glob(f"*.{ending}")]:
         path.unlink()
     for figure in figures:
         pd.DataFrame(figure.table()).to_csv(folder / f"{figure.name}.csv", index=False, header=False)
-    panels = {panel.name: panel for panel in draw_all(figures, stamp, COLUMNS[columns] if columns else PAGE)}
+    panels = {panel.name: panel for panel in draw_all(figures, stamp, size, progress)}
     for panel in panels.values():
         panel.write(folder)
     return panels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -72,14 +73,23 @@ def write_report(pool: Pool, study_file: Path) -> Path:
     return report.build(page, frame, pool.results.report)
 
 
-def write_figures(pool: Pool, columns: int, table: Path | None = None, to: Path | None = None) -> Path:
-    """Draw the report's figures as wide as so many columns of a paper; return their folder.
+def write_figures(
+    pool: Pool,
+    columns: int,
+    table: Path | None = None,
+    to: Path | None = None,
+    *,
+    plain: bool = False,
+    progress: Callable[[int, int], None] = lambda count, whole: None,
+) -> Path:
+    """Draw the report's figures as wide as so many columns of a paper, with their captions; return their folder.
 
-    `table`: records that somebody kept as Parquet, in place of ours. Raises StudyError where there is nothing to draw,
-    or `to` is there and no folder of figures.
+    `plain`: without title and stamp. `progress`: is told how many of how many are drawn. `table`: records that somebody
+    kept as Parquet, in place of ours. Raises StudyError where there is nothing to draw, or `to` is there and no folder
+    of figures.
     """
     folder = to or pool.results.report / f"figures-{columns}-column"
-    if to and to.exists() and not (to.is_dir() and all(path.suffix in FIGURES for path in to.iterdir())):
+    if to and to.exists() and not (to.is_dir() and all(map(_is_figure, to.iterdir()))):
         raise StudyError(f"{to} is there, and is no folder of figures alone: name another, for what is in it goes")
     more = _more(pool)
     if table:
@@ -93,8 +103,14 @@ def write_figures(pool: Pool, columns: int, table: Path | None = None, to: Path 
             f"study {pool.study.name} on target {name} has no figure yet, for it has no valid record in "
             f"{pool.results.root}; `{pool.commands.measure}` measures it"
         )
-    report.draw(page.figures, page.stamp, folder, columns)
+    whole = len(page.figures)
+    progress(0, whole)
+    report.draw_for_paper(page.figures, page.stamp, folder, columns, plain, lambda count: progress(count, whole))
     return folder
+
+
+def _is_figure(path: Path) -> bool:
+    return path.suffix in FIGURES or path.name == report.CAPTIONS
 
 
 def _kept(study: Study, table: Path) -> tuple[pd.DataFrame, pd.DataFrame | None]:

@@ -127,7 +127,7 @@ for (const figure of document.querySelectorAll("figure.panel")) {
     made.textContent = label;
     made.ariaLabel = `${label}: ${svg.getAttribute("aria-label")}`;
     made.addEventListener("click", act);
-    figure.querySelector("figcaption").append(" \u00b7 ", made);
+    figure.querySelector("figcaption").append(made);
     return made;
   };
   button("enlarge", () => {
