@@ -15,7 +15,7 @@ from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 from fsage import workloads
 from fsage.model import tools
 from fsage.parse import MIB, BadOutput
-from fsage.workloads import metadata, sequential, shared
+from fsage.workloads import metadata, random_access, sequential, shared
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 
@@ -30,6 +30,7 @@ def test_workloads_are_found_by_name():
         "file_read",
         "metadata",
         "netflow",
+        "random_access",
         "sequential",
         "sqlite",
         "striped_file",
@@ -273,6 +274,29 @@ def test_passes_and_reading_only(tmp_path):
     assert 0 < outcome.metrics["read_latency_p50_ms"] < 1000 * outcome.metrics["read_seconds"]
     assert outcome.metrics["read_bytes"] == 128 * MIB
     assert sorted(p.name for p in tmp_path.rglob("measured.*")) == ["measured.0.0", "measured.1.0"]
+
+
+@needs_fio
+def test_random_transfers_are_of_a_file_that_was_written_whole(tmp_path):
+    cell = {"workload": "random_access", "transfer_size": 4096, "transfers": 50, "iteration": 1}
+    observation = measure(cell, tmp_path)
+    outcome = random_access.read(observation)
+    assert outcome.status == "valid", outcome.why
+    assert outcome.metrics["write_bytes"] == outcome.metrics["read_bytes"] == 2 * 50 * 4096
+    assert {"write_bw_mib_s", "read_bw_mib_s", "read_latency_p50_ms"} <= set(outcome.metrics)
+    assert {path.stat().st_size for path in tmp_path.rglob("measured.*")} == {32 * MIB}
+    short = copy.deepcopy(observation)
+    short["params"]["transfers"] = 51
+    short["phases"][1]["argv"] = [
+        word.replace("io_size=204800", "io_size=208896") for word in short["phases"][1]["argv"]
+    ]
+    assert "moved 409600 bytes of 417792 asked for" in random_access.read(short).why
+
+
+def test_more_places_than_a_file_has_are_refused():
+    cell = {"workload": "random_access", "transfer_size": MIB, "transfers": 33, "iteration": 1}
+    with pytest.raises(ValueError, match="transfers: 33 of 1048576 bytes at different places need a larger file"):
+        arguments(cell)
 
 
 @needs_fio

@@ -1,0 +1,114 @@
+"""Small transfers at random places of a file that is there: each task overwrites some, then reads some, of its own.
+
+The file is written whole first, in a phase `prepare` that gives no numbers, so that no transfer allocates. fio draws
+the places, each at most once, the same in every cell. What one costs is its latency: one is under way at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.structure import Step
+from fsage.parse import MIB, BadOutput
+from fsage.workloads import Outcome, shared
+
+PREPARE = "prepare"
+OTHERWISE_A_SECOND = 100.0
+"""Transfers, where nothing says how many the device does: those of a disk."""
+
+
+class Params(BaseModel):
+    """Parameters of one cell."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Literal["random_access"] = "random_access"
+    transfer_size: int = Field(gt=0, description="bytes of one write or read; the places are multiples of it")
+    transfers: int = Field(default=256, ge=1, description="how many each task does in a phase, at different places")
+    iteration: int = Field(ge=1)
+    phases: tuple[Literal["write", "read"], ...] = Field(
+        default=("write", "read"), description="[write], [read] or [write, read]; the file is always prepared first"
+    )
+    direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
+
+    @field_validator("phases")
+    @classmethod
+    def _in_order(cls, phases: tuple[str, ...]) -> tuple[str, ...]:
+        if phases not in (("write",), ("read",), ("write", "read")):
+            raise ValueError(f"phases {list(phases)}: allowed are [write], [read] and [write, read]")
+        return phases
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """`prepare`, and the phases asked for. Raises ValueError where the file has not so many places."""
+    file_bytes = claim["amount_mib"] * MIB
+    if params.transfers * params.transfer_size > file_bytes:
+        raise ValueError(
+            f"transfers: {params.transfers} of {params.transfer_size} bytes at different places need a larger file "
+            f"than amount_mib of the target, {claim['amount_mib']}: fewer of them, or another amount_mib"
+        )
+    same = [f"--size={file_bytes}", "--direct=1" if params.direct else "--direct=0", "--ioengine=psync"]
+    whole = [*same, "--rw=write", f"--bs={MIB}", "--fallocate=none", *([] if params.direct else ["--end_fsync=1"])]
+    phases: list[Phase] = [{**shared.fio_phase(claim, PREPARE, *whole), "reads": False}]
+    for name in params.phases:
+        moved = [f"--bs={params.transfer_size}", f"--io_size={params.transfers * params.transfer_size}"]
+        sync = ["--end_fsync=1"] if name == "write" and not params.direct else []
+        # fio would make a missing file, and then go over that.
+        options = [*same, f"--rw=rand{name}", *moved, "--allow_file_create=0", *sync]
+        phases.append({**shared.fio_phase(claim, name, *options), "reads": name == "read"})
+    return phases
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """Bytes that one cell writes, all tasks."""
+    again = params.transfers * params.transfer_size * ("write" in params.phases)
+    return (claim["amount_mib"] * MIB + again) * shared.tasks(claim)
+
+
+def makes_bytes(params: Params, claim: Claim) -> int:
+    """Bytes that the files of one cell hold."""
+    return claim["amount_mib"] * MIB * shared.tasks(claim)
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Estimate of what one cell takes: the claim's calibration, and what the modelled device does at random."""
+    calibration = claim["calibration"]
+    a_second = float(claim["device_model"].get("random_iops") or OTHERWISE_A_SECOND)
+    moved = len(params.phases) * params.transfers * shared.tasks(claim) / a_second
+    return calibration["cell_overhead_s"] + makes_bytes(params, claim) / MIB / calibration["write_mib_s"] + moved
+
+
+def rates(params: Params) -> list[str]:
+    """The bandwidth of each phase."""
+    return [f"{phase}_bw_mib_s" for phase in params.phases]
+
+
+def read(observation: Mapping[str, Any]) -> Outcome:
+    """`<phase>_bw_mib_s`, `<phase>_seconds`, `<phase>_bytes` and percentiles of latency; or why not."""
+    return shared.judge(observation, Params, lambda params: [PREPARE, *params.phases], _judge)
+
+
+def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+    name, asked = phase["name"], shared.asked_of(phase)
+    run = shared.read_fio(phase)
+    done, other = (run.read, run.write) if name == "read" else (run.write, run.read)
+    if done is None or other:
+        raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
+    asked_bytes = int(asked.get("io_size", asked["size"])) * shared.fio_tasks(phase)
+    if done.moved_bytes != asked_bytes:
+        raise BadOutput(f"moved {done.moved_bytes} bytes of {asked_bytes} asked for")
+    if name == PREPARE:
+        return {}
+    return {
+        f"{name}_bw_mib_s": done.bw_mib_s,
+        f"{name}_seconds": done.seconds,
+        f"{name}_bytes": done.moved_bytes,
+        **shared.start_spread(phase, run),
+        **shared.latencies(name, done),
+    }
