@@ -95,12 +95,12 @@ def read(observation: Mapping[str, Any]) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    name, asked = phase["name"], shared.asked_of(phase)
+    name, requested = phase["name"], shared.requested_of(phase)
     run = shared.read_fio(phase)
     done, other = (run.read, run.write) if name == "read" else (run.write, run.read)
     if done is None or other:
-        raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
-    asked_bytes = int(asked.get("io_size", asked["size"])) * shared.fio_tasks(phase)
+        raise BadOutput(f"fio did not {requested['rw']} and nothing else: wrote {run.write}, read {run.read}")
+    asked_bytes = int(requested.get("io_size", requested["size"])) * shared.fio_tasks(phase)
     if done.moved_bytes != asked_bytes:
         raise BadOutput(f"moved {done.moved_bytes} bytes of {asked_bytes} asked for")
     if name == PREPARE:
