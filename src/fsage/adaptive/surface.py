@@ -39,7 +39,7 @@ FEW = 3
 APART = 1e-3
 """Length scale, in ranges of an axis, at which neighbouring states have nothing in common."""
 ENOUGH_STATES = 5
-"""As many states held out, one after another, are needed to say anything of the model."""
+"""Least number of states held out, one after another, for a judgement of the model."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Belief:
     held_out: int = 0
     coverage: float = float("nan")
     kernel: Kernel | None = None
-    """As it was fitted: where the next fit, with a few samples more, begins."""
+    """The fitted parameters, where the next fit begins."""
 
     @property
     def half_width(self) -> Array:

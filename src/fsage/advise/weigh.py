@@ -47,7 +47,7 @@ class Weighed:
 
 
 def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: float) -> Weighed:
-    """As many choices as can be compared on `least_share` of the bytes at least; those that cover most come first."""
+    """The choices that can be compared on at least `least_share` of the bytes; those that cover most come first."""
     told = {
         choice.name: {size: found for size in files.files if (found := choice.of_size(size))}
         for choice in options.choices

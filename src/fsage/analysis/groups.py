@@ -1,4 +1,4 @@
-"""Groups of samples that differ in nothing but the iteration, and what can be said of each."""
+"""Repeated measurements of the same cell in groups, with median, interval and factor of each."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Where:
     studies: Path
 
     def on_one_target(self, study: str | None) -> Where:
-        """The same on one target for certain: the one that was named, else the study's own, else this machine's."""
+        """These options with one target: the named one, else the study's own, else this machine's."""
         if self.target_name:
             return self
         from fsage.plan.target import target_of

@@ -49,7 +49,7 @@ class Free:
     store: dict[str, object]
 
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """The same as numbers of Python's."""
+        """The free extents as Python's integers."""
         for first in range(0, len(self.places), BUFFERED):
             yield from map(tuple, self.places[first : first + BUFFERED].tolist())
 
@@ -101,7 +101,7 @@ LONGEST_BYTES = 128 << 20
 
 
 def filled(free: Free, percent: float, seed: int) -> Free:
-    """The same device filled to `percent` of its bytes. Raises ValueError where it is that full already.
+    """The free space with the device filled to `percent` of its bytes. Raises ValueError when it is fuller already.
 
     Free extents are drawn that are taken whole, each as likely as any other: those that are left have the sizes, and
     lie, as all do now. The last one is taken in part.
@@ -121,7 +121,7 @@ def filled(free: Free, percent: float, seed: int) -> Free:
 
 
 def deleted(free: Free, percent: float, seed: int) -> Free:
-    """The same device after `percent` of what is in use was deleted, drawn piece by piece. Raises ValueError.
+    """The free space after `percent` of the used bytes was deleted, drawn extent by extent. Raises ValueError.
 
     Which files those are, and which is the oldest, free extents do not tell: a piece is what lies between two of them.
     """

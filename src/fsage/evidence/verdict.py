@@ -29,7 +29,7 @@ NAMES = (FULL, INODES, *(f"pieces_{format_size(size)}" for size in NEW_FILES))
 """What --fail-on can name: percent of blocks and of inodes, and pieces of new files."""
 IN_PIECES = "in_pieces"
 OF_FRAGMENTS = (IN_PIECES, *NAMES)
-"""The same of `fsage fragments`, which has percent of the files that lie in more pieces than need be."""
+"""Limits of `fsage fragments`; percent of the files with more extents than necessary."""
 
 
 class NewFile(NamedTuple):

@@ -93,7 +93,7 @@ class Windows:
         return sizes, _distance(shares, self._whole_by_share, self.by_share[chosen].sum(axis=0))
 
     def sample(self, device_bytes: int, seed: int, draw: int) -> Sample:
-        """As many windows as such a device has room for. Raises ValueError where it has not room for one."""
+        """The number of windows that fit on the device. Raises ValueError when none fits."""
         number = min(self.count, device_bytes // self.bytes)
         if not number:
             raise ValueError(

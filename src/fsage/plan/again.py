@@ -41,7 +41,7 @@ class Commands:
 
     @property
     def measure(self) -> str:
-        """The same as one types it."""
+        """The command as a user types it."""
         return shlex.join(["./run", *self.measure_words])
 
     def remeasure(self, *which: str) -> str:

@@ -157,7 +157,7 @@ class Plan:
         return STATE_S + self._steps_seconds(self._steps_due.get(state, self.states[state].parts))
 
     def reach_from_empty_seconds(self, state: str) -> float:
-        """The same from an empty target."""
+        """Seconds to reach a state from an empty target."""
         return STATE_S + self._steps_seconds(self.states[state].parts)
 
     @cached_property

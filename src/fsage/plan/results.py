@@ -41,7 +41,7 @@ class Results:
         return self.root / "states" / self.target / self.study / f"{state}.json"
 
     def evidence(self, state: str) -> Path:
-        """The same as it came home: what is declared as a job's output, Snakemake deletes when the job fails."""
+        """The evidence as it was fetched. Snakemake deletes a failed job's declared output, and this file is none."""
         return self.root / "evidence" / self.target / self.study / f"{state}.json"
 
     def records(self, state: str) -> Path:

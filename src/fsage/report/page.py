@@ -125,7 +125,7 @@ def answer_of(data: Data, study: Study) -> Answer:
 def answer_lines(
     frame: pd.DataFrame, study: Study, planned: list[str], comparison: pd.DataFrame | None = None
 ) -> list[str]:
-    """The same for the terminal: a line a sentence, and on what it was taken."""
+    """The answer for the terminal: a line a sentence, and the conditions of its samples."""
     answer = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)
     if samples(frame).empty:
         return answer.sentences

@@ -97,7 +97,7 @@ class Finding:
         return f"{subject} is {size}{f' {conjunction} {than}' * bool(than)} ({ends})"
 
     def brief(self) -> str:
-        """The same without a subject, where it is plain against what: '21% slower (17 to 23%)'."""
+        """The finding without subject and reference: '21% slower (17 to 23%)'."""
         if self.ratio.value is None or self.ratio.interval is None:
             return f"not known ({self.ratio.why})"
         if self.alike:

@@ -60,7 +60,7 @@ class Progress:
         )
 
     def _unseen(self) -> str:
-        """The same where the cells are on another machine."""
+        """The progress of cells on another machine."""
         before = self.total - sum(len(cells) for cells in self.missing.values())
         return (
             f"{self.plan.title}: {before} of {self.total} cells are home, state {self.state}: {self.here} to come "

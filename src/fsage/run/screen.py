@@ -15,7 +15,7 @@ from fsage import interrupt
 from fsage.model.message import lines, printable
 
 HANDLER = "DefaultStreamHandler"
-"""As Snakemake calls the one that writes to the screen. Another, of a `--logger`, is left alone."""
+"""Snakemake's name of its screen logger. Loggers given by `--logger` stay as they are."""
 OWN = f"{os.sep}snakemake{os.sep}"
 """Snakemake itself; executors are packages of their own."""
 TELLS = {LogEvent.ERROR, LogEvent.DEBUG_DAG}

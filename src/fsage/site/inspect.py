@@ -72,7 +72,7 @@ def inspect(inventory: Path) -> Site:
 
 
 def user_of(inventory: Path) -> str:
-    """As whom the hosts of an inventory are reached: its `ansible_user`, or who runs this. Raises StudyError."""
+    """The user name with which hosts are reached: `ansible_user`, or the current user. Raises StudyError."""
     hosts = _read(inventory).get("_meta", {}).get("hostvars", {}).values()
     named = sorted({str(host["ansible_user"]) for host in hosts if host.get("ansible_user")})
     if len(named) > 1:

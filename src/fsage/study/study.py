@@ -239,7 +239,7 @@ class Study(Strict):
         )
 
     def narrowed(self, entry: object) -> Study:
-        """The same study with fewer levels: `entry` is one of `only`, such as {"capacity": 80}. Raises StudyError.
+        """The study with fewer levels: `entry` is one of `only`, such as {"capacity": 80}. Raises StudyError.
 
         Numbers may be text, as a command line gives them.
         """

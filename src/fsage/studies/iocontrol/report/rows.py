@@ -182,7 +182,7 @@ def interval_text(ratio: Ratio | None) -> str:
 
 
 def scheduler_label(name: str) -> str:
-    """As it is written: 'BFQ', 'IOCost'; 'no scheduler', which is the control."""
+    """The scheduler's name as the kernel's documentation writes it: 'BFQ', 'IOCost'; 'no scheduler' is the control."""
     base, _, layout = name.partition(" ")
     words = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler"}
     return f"{words.get(base, base)}{f' ({layout})' if layout else ''}"

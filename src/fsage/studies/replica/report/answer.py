@@ -43,7 +43,7 @@ def _foreign(data: Data) -> list[str]:
 
 
 def _worst_first(compared: list[Comparison]) -> list[Comparison]:
-    """Of several layouts that which costs most; what is said of one stays together."""
+    """The comparisons with the costliest layout first; those of one layout stay together."""
     costs: dict[str, float] = {}
     for comparison in compared:
         if is_copied(comparison.state) and comparison.ratio.value is not None:

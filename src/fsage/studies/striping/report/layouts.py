@@ -68,7 +68,7 @@ def _layout(noted: Json) -> list[str]:
 
 
 def _volumes(noted: Json, segments: list[Segment]) -> list[str]:
-    """The same of a database's volumes."""
+    """The volumes of a database in words."""
     of = Counter(number for number, _ in noted["volumes"])
     sentences = [
         f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}: {of[number]}"
