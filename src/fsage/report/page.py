@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fsage import dataset
+from fsage import dataset, recipes
 from fsage.analysis import missing, wholeness
 from fsage.analysis import targets as blocks
 from fsage.analysis.conditions import basis, conditions, reduced
@@ -137,7 +137,8 @@ def _data(
 ) -> Data:
     sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
     beside = summarise(comparison) if comparison is not None else table.iloc[:0]
-    return Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame)
+    nominal = {state.name: state.nominal for state in recipes.expand(study)}
+    return Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame, nominal)
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 from fsage.figures import Figure, slug
+from fsage.model.typed import Json
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,7 @@ class Data:
     """What sections are made from: group summaries, the plan's states, and another study's summaries beside.
 
     `frame`: the records themselves. `compared_sizes`: nominal file sizes, in bytes, that the study wants to be
-    compared with.
+    compared with. `nominal`: what each state should be, by its name, as its recipe declares it.
     """
 
     table: pd.DataFrame
@@ -22,6 +24,7 @@ class Data:
     comparison: pd.DataFrame
     compared_sizes: list[int]
     frame: pd.DataFrame
+    nominal: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def answer(data: Data, study: Study) -> Answer:
     Before them, or in their place: what was recovered of planted values, what another size of files does, or what
     measuring other shares of the target shows.
     """
-    named = partial(decoded, _equally_full(data, study))
+    named = partial(decoded, data, _equally_full(data, study))
     by_state = by_comparisons(data, study, named, CODES)
     if (planted := planted_told(data)) is not None:
         return replace(by_state, sentences=planted[0], figure=planted[1])
@@ -37,12 +37,12 @@ def answer(data: Data, study: Study) -> Answer:
     return replace(by_state, **told(data, study, named)) if several(data.table) else by_state
 
 
-def decoded(equally_full: frozenset[str], state: str) -> Named:
+def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:
     """'80.00' -> '80% full'; '80.50' -> '80% full with half of the files deleted'.
 
     An unfragmented state that a fragmented one is compared with is named by that, where both are equally full.
     """
-    axes = axes_of(state)
+    axes = axes_of(data, state)
     if axes is None:
         return plain(state)
     capacity, deleted = axes
@@ -59,7 +59,7 @@ def _equally_full(data: Data, study: Study) -> frozenset[str]:
     rows = at_largest_transfer(data.frame)
     pairs = set()
     for pair in study.headline:
-        axes = axes_of(pair.state), axes_of(pair.against)
+        axes = axes_of(data, pair.state), axes_of(data, pair.against)
         full = [of_state(rows, name)["real_fullness_percent"].median() for name in (pair.state, pair.against)]
         if axes[0] and axes[1] and axes[0][1] and not axes[1][1] and abs(full[0] - full[1]) < EQUAL_WITHIN_POINTS:
             pairs.add(pair.against)

@@ -20,7 +20,7 @@ STATE = ["capacity_percent", "fragmentation_percent"]
 def file_sizes(data: Data) -> Section | None:
     """Bandwidth over BB, a line a file size, for each transfer size and capacity."""
     here = data.table
-    axes = [axes for name in data.planned if (axes := axes_of(name)) and axes[1] > 0]
+    axes = [axes for name in data.planned if (axes := axes_of(data, name)) and axes[1] > 0]
     both = pd.concat([data.table, data.comparison]) if len(data.comparison) else data.table
     pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
     both = both[pairs.isin(axes) & both["measure"].isin(here["measure"])]

@@ -25,7 +25,7 @@ def plane(data: Data) -> Section | None:
     rows = places(largest_transfer(main_rows(data)))
     if rows["x"].nunique() < 2 or rows["y"].nunique() < 2:
         return None
-    planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(name))], columns=["x", "y"])
+    planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(data, name))], columns=["x", "y"])
     figures: list[Figure] = []
     for name, unit, part in by_measure(rows):
         drawn = set(zip(part["x"], part["y"], strict=True))

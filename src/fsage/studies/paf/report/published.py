@@ -32,10 +32,10 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     if not findings:
         return []
     sentences = [f"The published loss is {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
-    sentences += [*_both_together(data, compared), *_modelled(data.frame, compared), *_measured(data.frame)]
+    sentences += [*_both_together(data, compared), *_modelled(data, compared), *_measured(data.frame)]
     if any("agrees" not in finding for finding in findings):
         sentences.append(
-            f"What explains a difference here: {'; '.join(_reasons(data.frame, compared))}. docs/howto/reading.md says "
+            f"What explains a difference here: {'; '.join(_reasons(data, compared))}. docs/howto/reading.md says "
             "what to do when a result contradicts what one expects."
         )
     return sentences
@@ -46,7 +46,7 @@ def _both_together(data: Data, compared: Sequence[Comparison]) -> list[str]:
     rows = data.table[data.table["transfer_size_bytes"] == data.table["transfer_size_bytes"].max()]
     sentences = []
     for state in dict.fromkeys(
-        comparison.state for comparison in compared if (axes := axes_of(comparison.state)) and axes[1]
+        comparison.state for comparison in compared if (axes := axes_of(data, comparison.state)) and axes[1]
     ):
         state_rows = of_state(rows, state)
         with_interval = [row for row in state_rows.itertuples() if row.to_clean is not None and row.to_clean.interval]
@@ -59,9 +59,10 @@ def _both_together(data: Data, compared: Sequence[Comparison]) -> list[str]:
     return sentences
 
 
-def _modelled(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
+def _modelled(data: Data, compared: Sequence[Comparison]) -> list[str]:
     """What a modelled device cannot show, where the study compares states that are unlike in fullness alone."""
-    pairs = [(axes_of(comparison.state), axes_of(comparison.against)) for comparison in compared]
+    frame = data.frame
+    pairs = [(axes_of(data, comparison.state), axes_of(data, comparison.against)) for comparison in compared]
     fuller = any(
         here and reference and here[0] != reference[0] and here[1] == reference[1] == 0 for here, reference in pairs
     )
@@ -86,8 +87,9 @@ def _measured(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
+def _reasons(data: Data, compared: Sequence[Comparison]) -> list[str]:
     """What is known of this target that the published one had not."""
+    frame = data.frame
     taken = frame[frame["status"] == "valid"]
     device = " ".join(taken["device_model"].dropna().unique())
     reasons = []
@@ -99,7 +101,7 @@ def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
         reasons.append("nothing was laid over the device, and one without seeks has little to lose")
     rows = at_largest_transfer(frame)
     for state in dict.fromkeys(
-        comparison.state for comparison in compared if (axes := axes_of(comparison.state)) and axes[1]
+        comparison.state for comparison in compared if (axes := axes_of(data, comparison.state)) and axes[1]
     ):
         extents = values(of_state(rows, state), "measured_extents")
         if extents and pd.Series(extents).median() <= FEW_PIECES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import pandas as pd
 from fsage.analysis.groups import compared, counts, measure_label
 from fsage.figures import Axis, Series, limits, series
 from fsage.report.section import Data
+from fsage.study.study import means
 from fsage.text.sizes import round_size
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
@@ -81,10 +81,16 @@ def levels(rows: pd.DataFrame, column: str) -> dict[float, str]:
     return {value: f"{value:g}" for value in sorted(rows[column].dropna().unique())}
 
 
-def axes_of(state: str) -> tuple[float, float] | None:
-    """AA and BB of a state with one generation: '80.50@264M' -> (80, 50)."""
-    match = re.fullmatch(r"(\d+)\.(\d+)(?:\+\d+)?(?:@.*)?", state)
-    return (float(match[1]), float(match[2])) if match else None
+def axes_of(data: Data, state: str) -> tuple[float, float] | None:
+    """Capacity filled and share of it deleted, percent, as the recipe declares them; None of several generations.
+
+    `state`: a state's whole name, or what a study's headline calls it.
+    """
+    generations = (nominal.get("generations") for name, nominal in data.nominal.items() if means(state, name))
+    match next(generations, None):
+        case [{"capacity_percent": capacity, "fragmentation_percent": deleted}]:
+            return float(capacity), float(deleted)
+    return None
 
 
 def transfers(rows: pd.DataFrame) -> str:
