@@ -58,4 +58,6 @@ def test_builds_with_what_is_locked() -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    assert f"version: {fsage.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    for name in ("CITATION.cff", "galaxy.yml"):
+        assert f"\nversion: {fsage.__version__}\n" in (ROOT / name).read_text(), name
+    assert f"\n## [{fsage.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
