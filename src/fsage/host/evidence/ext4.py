@@ -81,6 +81,6 @@ def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Stor
             errors.seek(0)
             words = errors.read().decode(errors="replace").splitlines()[1:]  # without the version
             raise Failure(
-                f"`{command}` ended with status {process.returncode}: {'; '.join(words) or 'it said nothing'}"
+                f"`{command}` ended with status {process.returncode}: {'; '.join(words) or 'it printed nothing'}"
             )
     return store

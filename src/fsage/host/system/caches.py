@@ -1,10 +1,10 @@
-"""Dropping caches, and asking the kernel whether they are gone: pages of data, names and inodes.
+"""Dropping caches, and verifying that they were dropped: pages of data, names and inodes.
 
-To count a file's pages is to open it, which brings its name and inode in again. So pages are counted before what is
-dropped last, and after that only names are asked for, by a look-up that ends where it would have to read
-(`openat2(2)` with RESOLVE_CACHED, Linux 5.12). It is the same on every local file system, where the counters of
-/proc/slabinfo are of all mounts of a type together, and a descriptor held for cachestat(2) would itself keep the inode.
-A file whose name is not in memory has an inode there only while something else holds it, and its pages were counted.
+Counting a file's pages opens the file, which brings its name and inode into memory again. So pages are counted before
+the last drop. After it only names are looked up, by a call that fails where it would have to read (`openat2(2)` with
+RESOLVE_CACHED, Linux 5.12). This works alike on every local file system. The counters of /proc/slabinfo would not do:
+they are of all mounts of a type together. Nor would a descriptor for cachestat(2), which itself keeps the inode. A file
+whose name is not in memory has an inode there only while something else holds it, and its pages were counted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 SYS_CACHESTAT = 451  # the same number on every architecture since Linux 6.5
 SYS_OPENAT2, RESOLVE_CACHED, AT_FDCWD = 437, 0x20, -100
 BLKFLSBUF = 0x1261  # linux/fs.h
-# A name that was used lately is passed over once, and one that somebody else just looks at stays as long as he does: on
-# one kernel several hosts of a testbed drop their caches at the same time.
+# The kernel keeps a name that was used lately at the first drop, and a name that another process uses for as long as it
+# does. In a testbed several hosts share one kernel and drop caches at the same time.
 NAMES_PATIENCE_S, NAMES_PAUSE_S = 2.0, 0.02
 DROP = Path("/proc/sys/vm/drop_caches")
 COUNTERS = Path("/proc/vmstat")
@@ -62,11 +62,11 @@ def flush(mount: Path) -> None:
 
 
 def drop(files: list[Path]) -> Dropped:
-    """Flush and drop the caches; return what `left_of` does, "seconds" and "method".
+    """Flush and drop the caches; the result of `left_of`, with "seconds" and "method".
 
-    `cached_pages` counts the pages of `files` that stayed in memory when all was dropped: a cell whose files are still
-    cached must fail, for its read would not reach the device. Without root only these files' own pages can be given up
-    (posix_fadvise), and their names and inodes stay.
+    `cached_pages`: pages of `files` that stayed in memory. A cell whose files are still cached must fail, because its
+    read would not reach the device. Without root only these files' own pages can be dropped (posix_fadvise), and their
+    names and inodes stay.
     """
     began = time.monotonic()
     pages, method = drop_pages(files)
@@ -74,15 +74,15 @@ def drop(files: list[Path]) -> Dropped:
 
 
 def drop_pages(files: list[Path]) -> tuple[int, str]:
-    """The first half: flush and drop; how many pages of `files` stayed, and how it was done. It opens each of them."""
-    for path in {path.parent: path for path in files}.values():  # all of a directory are on one file system
+    """Flush and drop; how many pages of `files` stayed, and by which method. Each file is opened."""
+    for path in {path.parent: path for path in files}.values():  # all files of a directory are on one file system
         flush(path)
     if not may_drop():
         for path in files:
             give_up(path)
         return cached_pages(files), "posix_fadvise(DONTNEED)"
     drop_all_pages()
-    if cached := cached_pages(files):  # a page in flight survives the first pass
+    if cached := cached_pages(files):  # a page that is being written survives the first drop
         drop_all_pages()
         cached = cached_pages(files)
     return cached, "drop_caches=3"
@@ -95,12 +95,12 @@ def may_drop() -> bool:
 
 @privilege.privileged("drop-caches")
 def drop_all_pages() -> None:
-    """Have the kernel drop what it may of its caches, once. Raises OSError."""
+    """Have the kernel drop its caches once, as far as it can. Raises OSError."""
     DROP.write_text("3\n")
 
 
 def drop_names(files: list[Path]) -> Left:
-    """The other half, after which nobody may touch a file of `files`: what counting them brought in. See `left_of`."""
+    """Drop the names that counting brought in, after which nobody may touch `files`; the result of `left_of`."""
     if not may_drop():
         return {**left_of(files), "metadata": KEPT} if files else left_of(files)
     deadline = time.monotonic() + NAMES_PATIENCE_S
@@ -113,10 +113,10 @@ def drop_names(files: list[Path]) -> Left:
 
 
 def left_of(files: list[Path]) -> Left:
-    """What of `files` is in memory, asked so that nothing comes in: {"cached_pages", "cached_names", "metadata"}.
+    """What of `files` is in memory, without bringing anything in: {"cached_pages", "cached_names", "metadata"}.
 
-    `files` are paths without symbolic links. Names are None where the kernel cannot be asked. Pages are counted of the
-    files whose names are there.
+    `files` are paths without symbolic links. `cached_names` is None where the kernel lacks the call. Pages are counted
+    for files whose names are in memory.
     """
     names = known(files)
     if names is None:
@@ -125,7 +125,7 @@ def left_of(files: list[Path]) -> Left:
 
 
 def together(hosts: Sequence[Left]) -> Left:
-    """What `left_of` said on several hosts, as one: the worst of it."""
+    """The results of `left_of` on several hosts as one: sums, and the warmest metadata."""
     names = [host["cached_names"] for host in hosts]
     counted = [count for count in names if count is not None]
     return {
@@ -136,7 +136,7 @@ def together(hosts: Sequence[Left]) -> Left:
 
 
 def known(files: list[Path]) -> list[Path] | None:
-    """Those whose names the kernel has in memory; it reads nothing for the answer. None where it cannot be asked."""
+    """The files whose names the kernel has in memory; it reads nothing for this. None where it lacks the call."""
     how = _How(os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, RESOLVE_CACHED)
     names = []
     for path in files:
@@ -154,9 +154,9 @@ def known(files: list[Path]) -> list[Path] | None:
 
 
 def drop_device(device: str) -> None:
-    """Drop what the kernel has of a block device that nothing is mounted from. Raises OSError.
+    """Drop the cache of a block device that is not mounted. Raises OSError.
 
-    ext4 keeps inode tables and directories there, and unmounting drops them only where nobody else has the device open.
+    ext4 keeps inode tables and directories there. An unmount drops them only where nobody else has the device open.
     """
     descriptor = os.open(device, os.O_RDONLY)
     try:
@@ -166,9 +166,9 @@ def drop_device(device: str) -> None:
 
 
 def give_up(path: Path) -> None:
-    """Write out one file and give up its pages in memory, so that what reads it next reads the device. Raises OSError.
+    """Flush one file and drop its pages, so that the next read reaches the device. Raises OSError.
 
-    Nobody is asked whether they are gone; see `cached_pages`.
+    Whether the kernel dropped them is not verified: see `cached_pages`.
     """
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -179,7 +179,7 @@ def give_up(path: Path) -> None:
 
 
 def drop_all() -> dict[str, object]:
-    """Flush and drop all of a server's caches, whose files nobody here can name; the kernel's own count must say so.
+    """Flush and drop all caches of a server, where no file can be examined; the kernel's counter must confirm it.
 
     Returns {"seconds", "method"}. Raises Failure.
     """

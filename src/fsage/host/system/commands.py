@@ -23,7 +23,7 @@ CHUNK_BYTES = 1 << 16
 
 
 class Command:
-    """One of them. `line_s`: when each line of its standard output came, in seconds since `began`."""
+    """A running command. `line_s`: when each line of its standard output came, in seconds since `began`."""
 
     def __init__(self, argv: Sequence[str], began: float, how: Json) -> None:
         self.began, self.ended_s, self.line_s = began, 0.0, list[float]()
@@ -32,14 +32,14 @@ class Command:
         self.process = subprocess.Popen(argv, **{**pipes, "start_new_session": True, **how})
 
     def hear(self, chunk: bytes, of_stdout: bool) -> None:
-        """Keep what it said just now."""
+        """Keep a chunk of its output."""
         self.ended_s = time.monotonic() - self.began
         (self.out if of_stdout else self.err).extend(chunk)
         if of_stdout:
             self.line_s += [round(self.ended_s, 6)] * chunk.count(b"\n")
 
     def result(self, note: str) -> dict[str, object]:
-        """What it gave; `note` is added to what it said."""
+        """Code, output and times of the command; `note` is added to its error output."""
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe
             pipe.close()
@@ -59,17 +59,17 @@ def run(
     front: Sequence[str] = (),
     **how: object,
 ) -> list[Json]:
-    """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
+    """Run all commands at once and wait for them; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
 
-    `line_s` are the seconds, since the first was started, at which each line of stdout came. `check_alive` is called
-    often; what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the
-    others are stopped. `front` stands before each command, but not in its `argv`; `how` goes to subprocess.Popen.
+    `line_s`: when each line of stdout came, in seconds since the first command was started. `check_alive` is called
+    often; what it raises ends all commands, and so does `timeout_s`. A command that cannot be started has code 127, and
+    the others are stopped. `front` stands before each command, but not in its `argv`. `how` goes to subprocess.Popen.
     """
     began, running, why = time.monotonic(), list[Command](), ""
     try:
         try:
             for argv in commands:
-                # Of a missing program the front itself would say so, too late for the others to be stopped.
+                # A front reports a missing program only when the others run already.
                 if front and not shutil.which(argv[0]):
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
                 running.append(Command([*front, *argv], began, how))
@@ -78,11 +78,11 @@ def run(
             for command in running:
                 stop(command.process)
         late = wait(running, check_alive, began + timeout_s)
-    except BaseException:  # Ctrl-C too: nobody else knows the commands' sessions
+    except BaseException:  # on Ctrl-C too: each command has a session of its own, which nobody else ends
         for command in running:
             stop(command.process)
         raise
-    note = f"\nfsage: stopped, for another command did not start: {why}" if why else ""
+    note = f"\nfsage: stopped, because another command did not start: {why}" if why else ""
     if late:
         note += too_late(began)
     unstarted = {"rc": 127, "stdout": "", "stderr": why, "wall_s": 0.0, "line_s": []}
@@ -92,7 +92,7 @@ def run(
 
 
 def too_late(began: float) -> str:
-    """What is added to what commands said that were ended because of the time."""
+    """The note on a command that was ended at its time limit."""
     return f"\nfsage: stopped after {time.monotonic() - began:.0f} s"
 
 
@@ -102,9 +102,9 @@ def wait(
     end: float,
     also: Mapping[BufferedReader, Callable[[], bool]] = MappingProxyType({}),
 ) -> bool:
-    """Hear them until all have ended; whether that was because of the time.
+    """Read the commands' output until all have ended; whether they reached the time `end`.
 
-    `also`: what else is heard meanwhile, each with a function that hears it and returns True.
+    `also`: further streams to read meanwhile, each with a function that reads it and returns True.
     """
     looked, late = 0.0, False
     with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:
@@ -122,7 +122,7 @@ def wait(
                 for key, _ in heard.select(LOOK_EVERY_S):
                     if not key.data():
                         heard.unregister(key.fileobj)
-            else:  # their pipes have ended, and this kernel tells of no process that it ends
+            else:  # all pipes are closed, and this kernel has no pidfd that shows the end of a process
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     next(command for command in running if command.process.poll() is None).process.wait(LOOK_EVERY_S)
             if (now := time.monotonic()) - looked > LOOK_EVERY_S:
@@ -136,8 +136,8 @@ def wait(
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int | None:
-    """A descriptor that can be read once a process has ended; None before Linux 5.3, or when it is known to have."""
-    if process.returncode is not None:  # its number may be another's by now
+    """A descriptor that can be read once a process has ended; None before Linux 5.3, or for one that has ended."""
+    if process.returncode is not None:  # another process may have its number by now
         return None
     try:
         return os.pidfd_open(process.pid)
@@ -146,7 +146,7 @@ def _end_of(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _chunk_of(pipe: IO[bytes], command: Command, of_stdout: bool) -> bool:
-    """Hear what one of them said; whether it may say more."""
+    """Read a chunk of a command's output; whether more may follow."""
     chunk = os.read(pipe.fileno(), CHUNK_BYTES)
     command.hear(chunk, of_stdout)
     return bool(chunk)

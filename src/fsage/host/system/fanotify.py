@@ -1,9 +1,9 @@
-"""What others do to file systems between two looks, as the kernel tells it (fanotify(7), Linux 6.0).
+"""What others do to file systems between two checks, as the kernel reports it (fanotify(7), Linux 6.0).
 
-A mark on a whole file system reports each file that is opened, written, cut, renamed, made or deleted on it, by
-whatever name or handle, but no store into a mapping: for that the file was opened before. To be told costs who writes
-0.6 µs a write and who makes names some µs a name, so the directory in which files are measured is left out, at a cost
-that did not show beside a write of 4 KiB into the page cache.
+A mark on a whole file system reports each file that is opened, written, truncated, renamed, made or deleted, by
+whatever name or handle. It does not report a store into a mapping, but the open before it. A report costs the writer
+0.6 µs a write, and some µs for each new name. So the directory of measured files is left out; the cost of that did not
+show beside a write of 4 KiB into the page cache.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ CHUNK_BYTES = 1 << 16
 class FileWatch:
     """A watch over mounted file systems, `mounts` by their devices. Raises OSError where the kernel allows none.
 
-    It does not see what this process does, nor what is done to files that lie in the directory `own` of a mount.
-    It begins with `arm`. Events that the kernel's queue does not hold (16384) count as a change.
+    It begins with `arm`. It leaves out what this process does, and files in the directory `own` of a mount. More events
+    than the kernel's queue holds (16384) count as a change.
     """
 
     def __init__(self, mounts: Mapping[str, Path], own: str) -> None:
@@ -43,7 +43,7 @@ class FileWatch:
         self.descriptor = _group()
 
     def arm(self) -> None:
-        """Watch from now on, and forget what was. Raises OSError."""
+        """Begin to watch, and forget earlier events. Raises OSError."""
         self.close()
         self.descriptor = _group()
         self.disturbed = False
@@ -51,12 +51,12 @@ class FileWatch:
             self._mark(mount)
 
     def quiet(self) -> bool:
-        """Whether surely nobody else did anything since `arm`."""
+        """Whether it is certain that nobody else touched a file since `arm`."""
         self.disturbed = self.disturbed or self._heard() or self._marks() < len(self.mounts)
         return not self.disturbed
 
     def lift(self) -> None:
-        """Watch no more until `arm`, for the sake of what would be slowed down by it."""
+        """Pause the watch until `arm`, for a command that it would slow down."""
         self.close()
         self.disturbed = True
 

@@ -1,4 +1,4 @@
-"""Small files that must survive a kill: JSON written whole or not at all, and a lock between processes."""
+"""Small files that must survive a kill: JSON that is written atomically, and a lock between processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_json(path: Path | str, obj: object) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with places.opened(path.parent, places.PRIVATE, sticky=True) as above:
-        with contextlib.suppress(FileNotFoundError):  # of a killed process that had our number
+        with contextlib.suppress(FileNotFoundError):  # a killed process with the same number may have left one
             os.unlink(temporary.name, dir_fd=above)
         with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
             json.dump(obj, out, indent=1, sort_keys=True)
@@ -35,9 +35,9 @@ def write_json(path: Path | str, obj: object) -> None:
 
 
 def read_json(path: Path | str) -> Any:
-    """What `path` holds, or None when there is no such file; `Failure` when it is not JSON.
+    """The content of `path`, or None when there is no such file. Raises Failure when it is not JSON.
 
-    Raises Refusal where it is not ours alone: it is not believed then (fsage.host.system.places).
+    Raises Refusal where others could have written it (fsage.host.system.places).
     """
     try:
         with open(places.file(path, os.O_RDONLY), encoding="utf-8") as text:
@@ -45,14 +45,14 @@ def read_json(path: Path | str) -> Any:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise Failure(f"{path}: not JSON ({error}); it is written atomically, so somebody edited it") from error
+        raise Failure(f"{path} is not JSON ({error}); fsage writes it atomically, so somebody edited it") from error
 
 
 Stamp = Optional[tuple[int, int, int, int]]
 
 
 def stamp(path: Path | str) -> Stamp:
-    """What of a file changes when it is written or replaced: inode, size and both times; None where there is none."""
+    """Inode, size and both times of a file, which change when it is written or replaced; None where it is missing."""
     try:
         seen = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def stamp(path: Path | str) -> Stamp:
 
 
 def remove(path: Path | str) -> None:
-    """Remove a file durably; no complaint when it is gone already."""
+    """Remove a file durably; a missing one is no error."""
     path = Path(path)
     with contextlib.suppress(FileNotFoundError), places.opened(path.parent, sticky=True) as above:
         os.unlink(path.name, dir_fd=above)
@@ -79,9 +79,9 @@ def sync_dir(path: Path | str) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path | str, patience_s: float | None = None) -> Iterator[None]:
-    """Hold an exclusive lock (flock) on `path` while the block runs; a dead process holds nothing.
+    """Hold an exclusive lock (flock) on `path` while the block runs; the kernel unlocks when a process ends.
 
-    Raises Refusal naming who holds it after `patience_s` (PATIENCE_S).
+    Raises Refusal naming the holder after `patience_s` (PATIENCE_S).
     """
     patience_s = PATIENCE_S if patience_s is None else patience_s
     descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
@@ -100,7 +100,7 @@ def locked(path: Path | str, patience_s: float | None = None) -> Iterator[None]:
 
 
 def lock(descriptor: int, shared: bool = False) -> bool:
-    """Lock an open file unless another has; whether that was done."""
+    """Lock an open file if nobody else has locked it; whether it did."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -109,12 +109,12 @@ def lock(descriptor: int, shared: bool = False) -> bool:
 
 
 def boot_id() -> str:
-    """Changes with every boot: what a rebooted kernel has forgotten is told apart by it."""
+    """The id of this boot: notes of an earlier boot describe settings that the kernel has lost."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def regular_files(directory: Path) -> Iterator[Path]:
-    """Regular files below a directory, as they come, on its own file system only; links are not followed."""
+    """Regular files below a directory, unordered, on its own file system only; links are not followed."""
     device = os.stat(directory).st_dev
 
     def same(path: str, is_kind: Callable[[int], bool]) -> bool:

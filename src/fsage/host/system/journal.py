@@ -20,25 +20,25 @@ Entry = Json
 
 
 def path_of(home: Path) -> Path:
-    """The journal of the target whose home this is."""
+    """The journal in a target's home."""
     return home / "journal.json"
 
 
 def entries(path: Path) -> list[Entry]:
-    """What has been changed since boot, oldest first."""
+    """The noted changes since boot, oldest first."""
     noted = files.read_json(path)
     return noted["entries"] if noted and noted["boot_id"] == files.boot_id() else []
 
 
 def note(path: Path, entry: Entry) -> None:
-    """Note a change that is about to be made; one that is noted already is not noted twice."""
+    """Note a change before it is made, unless it is noted already."""
     noted = entries(path)
     if entry not in noted:
         files.write_json(path, {"boot_id": files.boot_id(), "entries": [*noted, entry]})
 
 
 def strike(path: Path, entry: Entry) -> None:
-    """Forget a change that has been undone."""
+    """Remove the note of a change that was undone."""
     left = [other for other in entries(path) if other != entry]
     if left:
         files.write_json(path, {"boot_id": files.boot_id(), "entries": left})

@@ -1,4 +1,4 @@
-"""What is mounted here, who holds a device, and mount(2) and umount(2): the same for every file system."""
+"""The mounts of this machine, the holders of a device, and mount(2) and umount(2), for every file system."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Mount(NamedTuple):
 
 
 def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
-    """What is mounted in this mount namespace, or in the one whose mountinfo is given, oldest first."""
+    """The mounts of this mount namespace, or of the one whose mountinfo is given, oldest first."""
     mounts_now = []
     for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         left, _, right = line.partition(" - ")
@@ -70,7 +70,7 @@ def mount_of(path: Path) -> Mount:
 
 
 def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
-    """mount(2): the options as they stand. mount(8) would merge in what fstab and the kernel say."""
+    """mount(2) with exactly these options. mount(8) would add those of fstab and of the kernel."""
     if (
         libc.library.mount(source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode())
         != 0
@@ -80,17 +80,17 @@ def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> 
 
 
 def uuid_on(device: str) -> str | None:
-    """The UUID in the superblock on the device (a low-level probe: no cache of blkid's is asked), or None."""
+    """The UUID in the superblock on the device, or None; a low-level probe, which uses no cache of blkid's."""
     return run(["blkid", "-p", "-o", "value", "-s", "UUID", device], ok=(0, 2)).stdout.strip() or None
 
 
 def wipe(device: str) -> None:
-    """Take the signatures of what is on a device off it."""
+    """Remove the signatures of file systems from a device."""
     run(["wipefs", "--all", "--quiet", device])
 
 
 def uuid_mounted(point: Path | str) -> str | None:
-    """The UUID that the kernel has for what is mounted; None where it cannot be asked (before 6.9)."""
+    """The UUID that the kernel has for a mounted file system; None before Linux 6.9."""
     descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
     try:
         answer = fcntl.ioctl(descriptor, FS_IOC_GETFSUUID, bytes(17))
@@ -104,7 +104,7 @@ def uuid_mounted(point: Path | str) -> str | None:
 
 
 def refuse_occupied(point: Path, device: str) -> None:
-    """`Refusal` if something is mounted at `point`, or lies in it and would be hidden."""
+    """Raise Refusal if something else is mounted at `point`, or a mount would hide its content."""
     occupant = mounted_at(point)
     if occupant:
         raise Refusal(
@@ -118,7 +118,7 @@ def refuse_occupied(point: Path, device: str) -> None:
 
 
 def unmount(point: Path) -> None:
-    """Unmount whatever is at `point`; `Failure` names who holds it."""
+    """Unmount what is mounted at `point`. Raises Failure naming the processes that use it."""
     deadline = time.monotonic() + PATIENCE_S
     while libc.library.umount2(os.fsencode(os.path.realpath(point)), 0) != 0:
         code = ctypes.get_errno()
@@ -130,7 +130,7 @@ def unmount(point: Path) -> None:
 
 
 def let_go(point: Path | str) -> None:
-    """Have this mount namespace have no more of a mount and of those below it; they end when nobody here uses them."""
+    """Detach a mount, and those below it, from this mount namespace; they end when nobody here uses them."""
     if libc.library.umount2(os.fsencode(point), MNT_DETACH) != 0:
         raise libc.error(str(point))
 
@@ -143,7 +143,7 @@ def unmount_all(device: str) -> None:
 
 
 def refuse_if_in_use(device: str) -> None:
-    """`Refusal` if `device` holds the root file system, swap, any mount, or anybody else has it."""
+    """Raise Refusal if `device` holds the root file system or swap, or if it is mounted or in use."""
     number = os.stat(device).st_rdev
     name = f"{os.major(number)}:{os.minor(number)}"
     if os.stat("/").st_dev == number or any(m.point == "/" and m.device == name for m in mounts()):
@@ -159,14 +159,14 @@ def refuse_if_in_use(device: str) -> None:
     while not exclusive(device):
         if time.monotonic() > deadline:
             raise Refusal(
-                f"{device} is in use although nothing here has mounted it{_namespaces(name)}; end what holds "
+                f"{device} is in use although it is not mounted here{_namespaces(name)}; end what holds "
                 "it, or unmount it there (nsenter -t PID -m umount ...)"
             )
         time.sleep(0.02)
 
 
 def exclusive(device: str) -> bool:
-    """Whether nobody else holds the device: any mount, in any namespace, makes the kernel say no."""
+    """Whether nobody else holds the device; the kernel refuses where any mount namespace has it mounted."""
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
     except OSError as error:
@@ -177,7 +177,7 @@ def exclusive(device: str) -> bool:
 
 
 def _namespaces(device: str) -> str:
-    """Who has `device` mounted in another mount namespace, as words."""
+    """The processes whose mount namespaces have `device` mounted, described for a message."""
     own_namespace, holders = os.readlink("/proc/self/ns/mnt"), []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -193,7 +193,7 @@ def _namespaces(device: str) -> str:
 
 
 def _users(point: Path) -> str:
-    """Who has something open below `point`, as words."""
+    """The processes that have something open below `point`, described for a message."""
     top, holders = str(point) + "/", []
     for process in Path("/proc").glob("[0-9]*"):
         try:

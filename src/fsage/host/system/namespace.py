@@ -1,12 +1,14 @@
 """The mount namespace in which the file systems of loop targets are mounted, and which only fsage's commands enter.
 
 A program that makes a mount namespace of its own (a container, a service with PrivateTmp) gets a copy of every mount
-that it sees, and a copy keeps a device busy for as long as that program lives. What is mounted here it does not see.
-The namespace is kept by a bind mount of its file (mount_namespaces(7), namespaces(7)), which the kernel copies into no
-other; what the machine's owner unmounts is unmounted here too, where his mounts are shared, as systemd makes them.
-Where they are private, as in a container, the copies here would keep his loop devices busy: those that no place of the
-target lies on are let go when the namespace is made.
-It is made by the first command of any target, and goes with the last target's mounts, or with the machine.
+that it sees. A copy keeps a device busy as long as that program lives. It does not see the mounts of this namespace.
+
+A bind mount of its file keeps the namespace (mount_namespaces(7), namespaces(7)); the kernel copies that mount into no
+other namespace. What the machine's owner unmounts is unmounted here too, where mounts are shared, as systemd makes
+them. Where they are private, as in a container, copies here would keep the owner's loop devices busy. The copies that
+no place of the target lies on are therefore detached when the namespace is made.
+
+The first command of any target makes the namespace. It ends with the last target's mounts, or with the machine.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def inside() -> bool:
 
 
 def exists() -> bool:
-    """Whether this machine has the namespace now; asked from outside."""
+    """Whether this machine has the namespace now; for a process outside."""
     with contextlib.suppress(OSError):
         return os.stat(KEPT).st_dev == os.stat(OWN).st_dev
     return False
@@ -65,15 +67,15 @@ def enter(places: Collection[str] = ()) -> None:
         if unseen:
             _move(before)
             raise Failure(
-                f"{unseen[0]} lies on a mount that fsage's mount namespace on {os.uname().nodename} does not see: "
-                "mounts here are private (findmnt -o TARGET,PROPAGATION), and this one is newer than the namespace, or "
-                "of a loop device. Release this host's loop targets, with which the namespace goes; give the command "
+                f"{unseen[0]} lies on a mount that fsage's mount namespace on {os.uname().nodename} does not see. "
+                "Mounts here are private (findmnt -o TARGET,PROPAGATION), and this one is newer than the namespace, or "
+                "of a loop device. Release this host's loop targets, which ends the namespace, and give the command "
                 "again"
             )
 
 
 def look_in() -> None:
-    """The same where there is something to look at. Raises Refusal where no target is mounted."""
+    """Enter the namespace to examine a mounted target (`enter`). Raises Refusal where no target is mounted."""
     if not inside() and not exists():
         raise Refusal(f"no loop target is mounted on {os.uname().nodename}: a command of its study mounts it")
     enter()
@@ -98,7 +100,7 @@ def entered(places: Collection[str] = ()) -> Iterator[None]:
 
 
 def _file_system(place: str) -> int:
-    """On which file system a place lies, or would be made."""
+    """The device of the file system on which a place lies, or would be made."""
     return os.stat(next(path for path in (Path(place), *Path(place).parents) if path.exists())).st_dev
 
 
@@ -141,7 +143,7 @@ def _make_here(places: Collection[str]) -> None:
 
 
 def _let_go(places: Collection[str]) -> None:
-    """Have no copies of mounts of loop devices, but those that follow their owner's and those that places lie on."""
+    """Detach copies of loop devices' mounts, except those that follow their owner's and those that places lie on."""
     real = [os.path.realpath(place) for place in places]
     with _opened(OWN) as own, _at_top_of(own) as root:
         kept = [Path(f"{root}/{place}") for place in real]
@@ -158,7 +160,7 @@ def _remove() -> None:
 
 
 def _stores() -> set[tuple[str, str]]:
-    """What is mounted of loop devices and of fsage's disks, and where."""
+    """The mounts of loop devices and of fsage's disks."""
     return {
         (mount.device, mount.point)
         for mount in mounting.mounts()

@@ -64,13 +64,13 @@ def opened(path: Path | str, make: int | None = None, sticky: bool = False) -> I
 
 
 def make(path: Path | str, mode: int = PRIVATE) -> None:
-    """Have a directory of ours at `path`, with what is missing on the way to it."""
+    """Make the directory `path`, with the missing ones above it."""
     with opened(path, mode):
         pass
 
 
 def check(path: Path | str) -> None:
-    """Refusal unless nobody else can change what is at `path`, or the nearest directory above it that there is."""
+    """Raise Refusal if others can change `path`, or the nearest directory above it that exists."""
     with contextlib.suppress(FileNotFoundError), opened(path):
         return
     with opened(_existing(Path(path).parent), sticky=True):
@@ -79,9 +79,9 @@ def check(path: Path | str) -> None:
 
 @contextlib.contextmanager
 def inside(above: int, name: str, path: Path | str, make: int | None = None) -> Iterator[int]:
-    """A descriptor of directory `name` of an open one that was judged; it is at `path`, which messages name.
+    """A descriptor of directory `name` in an open directory that was judged; messages name `path`.
 
-    No link is followed, whoever made it: fsage makes none.
+    No link is followed, not even one of the owner's: fsage makes none.
     """
     descriptor, status = _next(above, name, Path(path), make)
     try:
@@ -99,15 +99,16 @@ def inside(above: int, name: str, path: Path | str, make: int | None = None) -> 
 
 
 def make_in(above: int, path: Path) -> None:
-    """Have a directory of ours, and no link, at `path` in an open directory that was judged."""
+    """Make the directory `path`, and no link, in an open directory that was judged."""
     with inside(above, path.name, path, PRIVATE):
         pass
 
 
 def file(path: Path | str, flags: int) -> int:
-    """A descriptor of the regular file at `path`, which is ours alone; with O_CREAT it is made so if it is missing.
+    """A descriptor of the regular file at `path`, which nobody else may write to; O_CREAT makes a missing one so.
 
-    Raises Refusal where it is another's, a link, a FIFO (which would keep us waiting), a device; FileNotFoundError.
+    Raises Refusal where it belongs to another user, or is a link, a device or a FIFO (which would block); raises
+    FileNotFoundError.
     """
     path = Path(path)
     with opened(path.parent, PRIVATE if flags & os.O_CREAT else None, sticky=True) as above:
@@ -115,7 +116,7 @@ def file(path: Path | str, flags: int) -> int:
 
 
 def file_in(above: int, path: Path, flags: int) -> int:
-    """The same for a file of a directory that is open."""
+    """A descriptor of a regular file in an open directory (`file`)."""
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
         try:
@@ -126,7 +127,7 @@ def file_in(above: int, path: Path, flags: int) -> int:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
             try:
                 descriptor = os.open(path.name, flags | os.O_EXCL, PRIVATE_FILE, dir_fd=above)
-            except FileExistsError:  # another command of ours was faster
+            except FileExistsError:  # another command of fsage was faster
                 continue
             os.fchmod(descriptor, PRIVATE_FILE)
         try:
@@ -138,9 +139,9 @@ def file_in(above: int, path: Path, flags: int) -> int:
 
 
 def empty(above: int, path: Path | str, threads: int = 1) -> None:
-    """Remove all that is in an open directory, which is at `path`; links in it go, what they lead to stays.
+    """Remove all that is in an open directory, which is at `path`; of links not what they lead to.
 
-    What is swapped for another directory, or for a link, meanwhile is left and named. Raises Failure.
+    An entry that is replaced by another directory or a link meanwhile is left. Raises Failure naming it.
     """
     device = os.fstat(above).st_dev
     with ThreadPoolExecutor(threads) as pool:
@@ -148,20 +149,20 @@ def empty(above: int, path: Path | str, threads: int = 1) -> None:
 
 
 def remove(path: Path | str) -> None:
-    """Remove a file or a directory with all that is in it; no complaint when it is gone already."""
+    """Remove a file, or a directory with all that is in it; a missing one is no error."""
     path = Path(path)
     with contextlib.suppress(FileNotFoundError), opened(path.parent) as above:
         remove_in(above, path)
 
 
 def remove_in(above: int, path: Path, threads: int = 1) -> None:
-    """The same for what is in a directory that is open."""
+    """Remove an entry of an open directory (`remove`)."""
     with ThreadPoolExecutor(threads) as pool:
         _remove(above, path, os.fstat(above).st_dev, DEEPEST, map if threads == 1 else pool.map)
 
 
 def remove_emptied(above: int, path: Path) -> None:
-    """Remove a directory of an open one when nothing is left in it. Raises Failure where something else is there."""
+    """Remove an empty directory in an open one. Raises Failure where something is in it."""
     try:
         os.rmdir(path.name, dir_fd=above)
     except FileNotFoundError:
@@ -173,7 +174,7 @@ def remove_emptied(above: int, path: Path) -> None:
 
 
 def who(uid: int) -> str:
-    """A user in words."""
+    """The name and number of a user."""
     try:
         return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:

@@ -1,4 +1,4 @@
-"""What needs root: called as it stands where the agent is root, else asked of the helper that root has installed.
+"""Functions that need root: called directly where the agent is root, else through the helper that root installed.
 
 The helper (fsage.host.helper) drops caches and does what Lustre wants of root. It is called as `sudo -n HELPER VERB`,
 one JSON object on standard input, and answers as the agent does.
@@ -57,7 +57,7 @@ def texts() -> dict[str, bytes]:
 
 @functools.cache
 def version() -> str:
-    """Which helper belongs to this agent, and which version a helper is."""
+    """The version of the helper that belongs to this agent: a digest of its modules."""
     whole = hashlib.sha256()
     for path, text in texts().items():
         whole.update(f"{path} {len(text)}\n".encode() + text)
@@ -65,7 +65,7 @@ def version() -> str:
 
 
 def ask(verb: str, given: dict[str, object]) -> object:
-    """What the helper answers. Raises Refusal, also where there is no helper or no leave to call it, and Failure."""
+    """The helper's answer. Raises Failure, and Refusal where there is no helper or no permission to call it."""
     words = command(verb)
     try:
         done = subprocess.run(
@@ -77,12 +77,12 @@ def ask(verb: str, given: dict[str, object]) -> object:
 
 
 def command(verb: str) -> list[str]:
-    """What asks the helper of this host."""
+    """The command that calls the helper of this host."""
     return ["sudo", "-n", str(HELPER), verb]
 
 
 def value(text: str, errors: str, who: str) -> object:
-    """What is in an answer of the helper's. Raises Refusal, Failure."""
+    """The value in an answer of the helper. Raises Refusal, Failure."""
     try:
         answer = message.read(text, ANSWER_BYTES) if text else {"refused": _unheard(errors)}
     except message.Unacceptable as why:
@@ -98,13 +98,13 @@ def value(text: str, errors: str, who: str) -> object:
 
 @functools.cache
 def unavailable_because() -> str | None:
-    """Why this process may not do what needs root; None when it may.
+    """Why this process cannot call what needs root; None when it can.
 
-    Raises Refusal where the helper is of another version: it might do what is asked otherwise.
+    Raises Refusal where the helper is of another version, which might work in another way.
     """
     if os.geteuid() == 0:
         return None
-    if not HELPER.exists():  # not asked: sudo would report it
+    if not HELPER.exists():  # do not try: sudo would report that to the administrator
         return _unheard("it is not installed")
     try:
         answer = ask("hello", {})
@@ -119,7 +119,7 @@ def unavailable_because() -> str | None:
 
 
 def _unheard(output: str) -> str:
-    host, why = os.uname().nodename, output.strip().rpartition("\n")[2] or "it said nothing"
+    host, why = os.uname().nodename, output.strip().rpartition("\n")[2] or "it printed nothing"
     return (
         f"user {os.geteuid()} of {host} may not call {HELPER}: {why}; nothing was touched. `fsage site --sudoers` "
         "prints the rules that suffice and how the administrator installs them"

@@ -1,4 +1,4 @@
-"""Run a command; what it says when it fails becomes the message."""
+"""Run a command; its error output becomes the message of a failure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from fsage.model.errors import Failure
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-"""The front of a command for another host; nobody is there to type a password."""
+"""The words before a command for another host; ssh must not ask for a password."""
 
 
 ADMINISTRATORS = ("/usr/sbin", "/sbin")
-"""Where lctl, blkid and the like lie. On Debian an ordinary user's PATH lacks them."""
+"""The directories of lctl, blkid and the like. On Debian an ordinary user's PATH lacks them."""
 
 
 class Silent(Failure):
@@ -23,7 +23,7 @@ class Silent(Failure):
 
 
 def find_administrators() -> None:
-    """Have administrators' programs found by their names, after all that PATH has."""
+    """Append the directories of administrators' programs to PATH."""
     places = os.environ.get("PATH", os.defpath).split(os.pathsep)
     lacking = [place for place in ADMINISTRATORS if place not in places]
     os.environ["PATH"] = os.pathsep.join([*places, *lacking])
@@ -45,7 +45,7 @@ def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subproce
     except subprocess.TimeoutExpired as error:
         raise Silent(f"`{command}` did not end within {error.timeout} s") from error
     if done.returncode not in ok:
-        output = (done.stderr or done.stdout).strip() or "(it said nothing)"
+        output = (done.stderr or done.stdout).strip() or "(it printed nothing)"
         raise Failure(f"`{command}` ended with status {done.returncode}: {output}")
     return done
 

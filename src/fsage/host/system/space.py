@@ -1,4 +1,4 @@
-"""What a directory offers: room, its file system's type, and whether it serves O_DIRECT."""
+"""What a directory offers: free space, the type of its file system, and whether that serves O_DIRECT."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEMORY_DEVICES = ("zram", "ram")  # /dev/zram0, /dev/ram0: a file system on them
 
 
 def why_no_direct_io(directory: Path) -> str | None:
-    """Why files here cannot be written with O_DIRECT to a disk, found by trying; None when they can."""
+    """Why files here cannot be written to a disk with O_DIRECT, found by trying; None when they can."""
     if why := why_memory(directory):
         return why
     probe = directory / f".fsage-direct-{uuid.uuid4().hex}"  # hosts that share it have processes of the same number
@@ -40,7 +40,7 @@ def why_no_direct_io(directory: Path) -> str | None:
 
 
 def why_memory(directory: Path) -> str | None:
-    """Why what is here is in memory and on no disk; None when it is on one."""
+    """Why this directory is in memory; None when it is on a disk."""
     number = os.stat(directory).st_dev
     device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
     for kind in (fs_type(directory), device):
@@ -56,7 +56,7 @@ def existing(path: Path | str) -> Path:
 
 
 def free_bytes(path: Path | str) -> int:
-    """What a user may still write on the file system that holds `path` (or will)."""
+    """Bytes that a user may still write on the file system that holds `path`, or will hold it."""
     stat = os.statvfs(existing(path))
     return stat.f_bavail * stat.f_frsize
 
@@ -71,7 +71,7 @@ def fs_type(path: Path) -> str:
 
 
 def places(declared: str | None) -> tuple[list[Path], list[str]]:
-    """Directories that can hold images, roomiest first, and why the others cannot."""
+    """Directories that can hold images, that with most free space first, and why the others cannot."""
     good, bad = [], []
     for place in map(Path, [declared] if declared else CANDIDATES):
         parent = existing(place)
