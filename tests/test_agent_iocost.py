@@ -77,7 +77,7 @@ def test_what_foreign_groups_use_is_not_moved(cgroups: str, mounted: list[Mount]
 def test_groups_that_are_there_count_not_those_that_linger_after_they_were_removed() -> None:
     lingering = HYBRID.replace("blkio\t7\t1", "blkio\t7\t4")
     assert iocost.plan_move(lingering, [v1("blkio")], [], [], lambda point: 0)["after"] == "net_cls"
-    with pytest.raises(Refusal, match=r"3 foreign groups use it; .*allow_moving: \[blkio\]"):
+    with pytest.raises(Refusal, match=r"3 groups of others use it; .*allow_moving: \[blkio\]"):
         iocost.plan_move(lingering, [v1("blkio")], [], [], lambda point: 3)
 
 

@@ -1,1 +1,1 @@
-"""Files defragmented, or ranges of them moved."""
+"""Defragmenting files, and moving ranges of them."""

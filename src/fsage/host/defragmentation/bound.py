@@ -1,9 +1,9 @@
-"""What a defragmentation would gain at most when a file is read cold, from its first byte to its last.
+"""An upper bound on what defragmenting a file gains when it is read cold, from its first byte to its last.
 
-The model: each extent costs a seek, each byte its share of the transfer rate, so that reading takes
-`extents * seek_s + bytes / bytes_per_s`. In one piece the file would cost `ideal_extents` seeks. The difference is a
-bound and no forecast: a jump that is short, that is read ahead over or queued with others costs less than a seek, and
-who reads otherwise than from beginning to end gains otherwise.
+The model: each extent costs a seek, and each byte its share of the transfer rate, so reading takes
+`extents * seek_s + bytes / bytes_per_s`. A contiguous file would cost `ideal_extents` seeks. The difference is a bound
+and no forecast. A short jump, a jump within read-ahead, or one that is queued with others, costs less than a seek.
+Other orders of reading gain other amounts.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ Place = tuple[int, str, int]  # length, path, offset in the file
 
 @dataclass(frozen=True)
 class Device:
-    """What a seek costs and how fast bytes come, and who says so."""
+    """The cost of a seek, the transfer rate, and the source of both."""
 
     seek_s: float
     bytes_per_s: float
     source: str
 
     def read_s(self, file: Fragmentation) -> float:
-        """How long cold reading takes at most."""
+        """Seconds that reading the file cold takes at most."""
         return file.extents * self.seek_s + file.bytes / self.bytes_per_s
 
     def gain_s(self, file: Fragmentation) -> float:
-        """By how much it could shorten."""
+        """Seconds that defragmenting it could save at most."""
         return file.excess * self.seek_s
 
     def ratio(self, file: Fragmentation) -> float:
-        """How many times as fast it could become."""
+        """The factor by which reading it could become faster at most."""
         left_s = self.read_s(file) - self.gain_s(file)
         return self.read_s(file) / left_s if left_s else 1.0
 
 
 class Longest:
-    """The longest written extents of all files that are given to `add`: where the device can be measured."""
+    """The longest written extents of all files that were added (`add`), on which the device can be measured."""
 
     def __init__(self) -> None:
         self._heap: list[Place] = []
@@ -86,7 +86,7 @@ class Longest:
 
 
 def _whole(place: Place) -> bool:
-    """Whether the extent lies within the file: what is laid out behind its end reads as nothing."""
+    """Whether the extent lies within the file: a read beyond its end returns nothing."""
     length, path, offset = place
     try:
         return os.stat(path).st_size >= offset + length

@@ -1,9 +1,9 @@
 """Defragmenting with each file system's own tool: xfs_fsr, e4defrag, `btrfs filesystem defragment`.
 
-Every file is given to its tool by itself, the one in most pieces first: so a time limit can be kept, and it is known
-what became of each. That is told by the file's extents before and after, for xfs_fsr ends with status 0 whatever it
-did. The first two copy a file into a temporary one, whose name they remove at once, and have the kernel exchange the
-extents of both; btrfs writes the file anew where it is. Killed at any moment, none of them changes what a file holds.
+The tool gets one file at a time, that with most extents first, so that a time limit can be kept. The file's extents
+before and after show the result, for xfs_fsr ends with status 0 whatever it did. xfs_fsr and e4defrag copy a file into
+a temporary one, whose name they remove at once, and have the kernel exchange the extents of both. btrfs writes the file
+anew in place. A kill at any moment does not change the content of a file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def with_tool() -> list[str]:
 
 
 def tool_of(filesystem: str) -> Defragmenter:
-    """What defragments files of this file system; Refusal where nothing does, or it is not installed."""
+    """The tool that defragments files of this file system. Raises Refusal without one, or if it is not installed."""
     system = filesystems.get(filesystem)
     if not system or not (tool := system.defragmenter):
         raise Refusal(f"files of {filesystem} cannot be defragmented; those of {', '.join(with_tool())} can")
@@ -53,7 +53,7 @@ def tool_of(filesystem: str) -> Defragmenter:
 
 
 def version_of(tool: Defragmenter) -> str:
-    """What the tool says of its version."""
+    """The tool's own version line."""
     output = _call(tool.version_command, None).stdout
     return output.strip().splitlines()[0] if output.strip() else "unknown"
 
@@ -61,12 +61,16 @@ def version_of(tool: Defragmenter) -> str:
 def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: float) -> dict[str, object]:
     """Defragment chosen files, or all below a directory (a mount: the whole file system), worst first.
 
-    Returns filesystem, tool, version, time_limit_s, seconds (in all), `largest_free_bytes` (the longest free run before
-    it began; None where it cannot be told), `before` and `after` (Fragmentation.summary of all files), `moved_bytes`,
-    `files` (`of_file` of each file that was in more extents than it has to be) and `left` (a sentence for each of them
-    that still is). The limit holds for the tools' work: one that is at work when it is over is killed, and ends once
-    the kernel has done the call that it is in (of ext4: moved an extent). Looking at the extents before and after is
-    not in it. Raises Refusal, Failure.
+    Returns filesystem, tool, version, time_limit_s, seconds (in all), and:
+
+    - `largest_free_bytes`: the longest free run before it began; None where it cannot be read;
+    - `before` and `after`: Fragmentation.summary of all files;
+    - `moved_bytes`;
+    - `files`: `of_file` of each file that had more extents than it needs;
+    - `left`: a sentence for each file that still has.
+
+    The time limit holds for the tools, not for reading extents before and after. A tool that reaches it is killed, and
+    ends when the kernel has completed its present call (ext4: moved an extent). Raises Refusal, Failure.
     """
     tool, began = tool_of(filesystem), time.monotonic()
     paths = [where] if isinstance(where, Path) else list(where)
@@ -142,7 +146,7 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
 
 
 def largest_free_bytes(filesystem: str, path: Path) -> int | None:
-    """The longest run of free blocks of the file system that holds `path`; None where it cannot be told."""
+    """The longest run of free bytes in the file system that holds `path`; None where it cannot be read."""
     mount = mounting.mount_of(path)
     store = of_mount(filesystem, mount.source, Path(mount.point), Counting(bins=1))
     extents = store.found.get("free_extents")
@@ -165,7 +169,7 @@ def clear_temporaries(path: Path, filesystem: str, since_s: float) -> list[str]:
 
 
 def _pieces(paths: Sequence[Path]) -> Iterator[tuple[Path, list[Extent]]]:
-    """Each file once, with its extents: those given, and all below directories that can be looked at."""
+    """Each file once, with its extents: the given files, and all below given directories that can be read."""
     seen: set[tuple[int, int]] = set()
     for given in paths:
         below = given.is_dir()
@@ -212,7 +216,7 @@ def _call(argv: Sequence[str], time_limit_s: float | None) -> subprocess.Complet
 
 
 def _words(done: subprocess.CompletedProcess[str] | None) -> str:
-    """What the tool said, without what moves a cursor."""
+    """The tool's output, without codes that move a cursor."""
     lines = TERMINAL_CODES.sub("\n", done.stdout).splitlines() if done else []
     return "; ".join(line.strip() for line in lines if line.strip())
 
@@ -224,7 +228,7 @@ def _left(
     largest_free_bytes: int | None,
     time_limit_s: float,
 ) -> str | None:
-    """Why a file is still in more extents than it has to be."""
+    """Why a file still has more extents than it needs."""
     if not now.excess:
         return None
     still = f"in {now.extents} extents, of {now.ideal_extents} that it needs"

@@ -23,14 +23,14 @@ SCHEMA = 1
 
 
 class Found(NamedTuple):
-    """A file in more extents than it has to be."""
+    """A file that has more extents than it needs."""
 
     file: Fragmentation
     path: Path
 
 
 class Look:
-    """Files, each under the first of its names, counted as they come; those in pieces are kept, worst first."""
+    """All files that were read, each under one name; the fragmented ones are kept, worst first."""
 
     def __init__(self, paths: Sequence[Path], files_at_most: int) -> None:
         """Look at files, and at all below directories, each on its own file system only. Raises ValueError.
@@ -105,7 +105,7 @@ def fragments(
 
 
 def _device(look: Look, seek_ms: float | None, rate_mb_s: float | None) -> Device | str:
-    """The model's two numbers: given, or measured; or why there are none."""
+    """The two numbers of the cost model, given or measured; or why there are none."""
     for name, value in (("--seek-ms", seek_ms), ("--rate-mb-s", rate_mb_s)):
         if value is not None and not 0 < value < float("inf"):
             raise ValueError(f"{name} {value}: allowed is a number above 0")
@@ -157,7 +157,7 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[st
 
 
 def _commands(files: Sequence[Found], device: Device | None) -> list[dict[str, object]]:
-    """What defragments these files: for each mount the command of its file system, where that has one."""
+    """The commands that defragment these files: for each mount that of its file system, where it has one."""
     by_mount: dict[Mount, list[Found]] = {}
     for seen in files:
         by_mount.setdefault(mount_of(seen.path), []).append(seen)

@@ -1,4 +1,4 @@
-"""Ranges of a file put into one piece each by the file system's own call, which nobody can catch halfway.
+"""Ranges of a file made contiguous by the file system's own call, each atomically.
 
 What is in one piece already stays where it is. Each call moves or exchanges extents under the file system's journal, or
 writes them anew where data is never overwritten (btrfs): killed at any moment, the file holds what it held. The donor
@@ -31,7 +31,7 @@ def hot(size: int, hot_bytes: int, every_bytes: int) -> list[Range]:
 
 
 def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_s: float) -> dict[str, object]:
-    """Put each range that lies in pieces into one.
+    """Make each fragmented range contiguous.
 
     Returns the keys of fsage.host.defragmentation.defragment except `files`, and ranges, ranges_moved, range_bytes,
     `ranges_before` and `ranges_after` (extents of the ranges, added up). Raises Refusal where the file system or the
@@ -94,7 +94,7 @@ def _within(extents: Sequence[Extent], part: Range) -> Fragmentation:
 
 
 def _move(mover: Mover, path: Path, descriptor: int, part: Range, extents: int) -> str | None:
-    """Move one range; why it was not, where free space has nothing better. Raises OSError."""
+    """Move a range; why it was not moved, where free space has no longer run. Raises OSError."""
     if not mover.donor:
         mover.move(descriptor, -1, part)
         return None

@@ -1,4 +1,4 @@
-"""What this machine allows this process, found by trying: loop devices, mounts, dropped caches and the like.
+"""What this machine allows this process, found by trying: loop devices, mounts, dropped caches and more.
 
 User number 0 proves nothing: in a container root has fewer rights, and its /dev, /sys and /proc are other ones. So each
 right that fsage needs is tried once, so that nothing stays: a loop device on a file in memory, a mount of what can
@@ -25,7 +25,7 @@ from fsage.model.local import Obstacle
 
 LOOP_CONTROL = "/dev/loop-control"
 LOOP_CLR_FD = 0x4C01  # linux/loop.h
-LOOP_ATTEMPTS = 4  # others may take the device that was free just now
+LOOP_ATTEMPTS = 4  # another process may take the free device first
 ROOT = "run it as root"
 CONTAINER = "in a container, start that with --privileged"
 
@@ -40,7 +40,7 @@ class Capability(NamedTuple):
 
 
 def obstacle(name: str) -> Obstacle | None:
-    """Why the capability of this name cannot be had by this process; None when it can. Tried once a process."""
+    """Why this process lacks the capability of this name; None when it has it. Tried once a process."""
     return _tried(name, os.geteuid())
 
 
@@ -60,7 +60,7 @@ def _tried(name: str, user: int) -> Obstacle | None:
 
 
 def obstacles(names: Sequence[str]) -> list[Obstacle]:
-    """What stands in the way of these capabilities."""
+    """The obstacles to these capabilities."""
     return [why for why in map(obstacle, names) if why]
 
 
@@ -73,7 +73,7 @@ def why_no_loops() -> str | None:
 
 
 def need_loops(name: str) -> None:
-    """`Refusal` where a target of kind loop cannot be had."""
+    """Raise Refusal where this process cannot have a target of kind loop."""
     if why := why_no_loops():
         raise Refusal(f"target {name} (kind: loop) on {os.uname().nodename}: {why}; nothing was touched")
 
@@ -104,20 +104,20 @@ def _attach_loop_device() -> None:
 
 
 def _mount_block_device() -> None:
-    """The kernel looks at our rights first, and then sees that /dev/null is no block device."""
+    """Try to mount /dev/null: the kernel checks rights first, and then finds that it is no block device."""
     lines = Path("/proc/filesystems").read_text(encoding="ascii").splitlines()
     kinds = [line.strip() for line in lines if not line.startswith("nodev")]
     _mount_in_vain("/dev/null", kinds[0] if kinds else "ext4", "")
 
 
 def _mount_fuse() -> None:
-    """The same with a file system of a process, without the descriptor of that process."""
+    """Try to mount a FUSE file system without its descriptor: the kernel checks rights first."""
     os.close(os.open(seekdisk.FUSE, os.O_RDWR | os.O_CLOEXEC))
     _mount_in_vain("fsage-attempt", "fuse", "")
 
 
 def _mount_in_vain(source: str, kind: str, options: str) -> None:
-    """Raises OSError where the kernel refuses for want of rights; any other answer means that it would mount."""
+    """Raise OSError where the kernel refuses for lack of rights; any other error means that it would mount."""
     with tempfile.TemporaryDirectory(prefix="fsage-attempt-") as folder:
         try:
             mounting.mount_call(source, folder, kind, 0, options)
@@ -147,7 +147,7 @@ def _move_between_mount_namespaces() -> None:
 
 
 def _make_control_group() -> None:
-    """A group of cgroup v2, removed at once. It is not called as those of targets are, which others look for."""
+    """Make a group of cgroup v2 and remove it at once. Its name is not that of a target's group."""
     root = cgroups.root()
     if root is None:
         raise Failure("the root of cgroup v2 is not mounted here, or a container hides it")
@@ -158,7 +158,7 @@ def _make_control_group() -> None:
 
 
 def _drop_caches() -> None:
-    """The kernel looks at rights when the file is opened: nothing is dropped."""
+    """Open the file for writing: the kernel checks rights then, and drops nothing."""
     if not caches.may_drop():
         os.close(os.open(caches.DROP, os.O_WRONLY))
 
@@ -194,7 +194,7 @@ def _map_extents() -> None:
 
 
 TEMPORARY = ("/var/tmp", tempfile.gettempdir(), ".")
-"""Where files may be tried, the place that is on a disk most often first."""
+"""Directories for trial files; the first is on a disk most often."""
 LOOP_DEVICE, MOUNT, MOUNT_NAMESPACE = "loop device", "mount", "mount namespace"
 CONTROL_GROUP, DROP_CACHES, FANOTIFY = "control group", "drop caches", "fanotify"
 FUSE, DIRECT_IO, EXTENTS = "FUSE", "O_DIRECT", "FIEMAP"
@@ -248,4 +248,4 @@ CAPABILITIES = {
     )
 }
 LOOP_TARGET = (LOOP_DEVICE, MOUNT, MOUNT_NAMESPACE)
-"""What a target with file systems of its own needs."""
+"""The capabilities that a target with file systems of its own needs."""

@@ -16,11 +16,11 @@ from fsage.host.system import files, journal, mounting
 from fsage.model.errors import Failure
 
 PREFIX = "fsage-"
-PATIENCE_S = 5.0  # what a killed command started may still end a transfer
+PATIENCE_S = 5.0  # a killed process may still complete a transfer
 
 
 def root() -> Path | None:
-    """The root group of cgroup v2 as this process can reach it. Only the real root has no cgroup.events."""
+    """The root group of cgroup v2, if this process can reach it. Only the real root has no cgroup.events."""
     for mount in mounting.mounts():
         if mount.type == "cgroup2" and mount.root == "/" and not os.path.exists(mount.point + "/cgroup.events"):
             return Path(mount.point)
@@ -28,7 +28,7 @@ def root() -> Path | None:
 
 
 def v1() -> Path | None:
-    """Where the block I/O controller of cgroup v1 is mounted."""
+    """The mount point of cgroup v1's block I/O controller; None without one."""
     for mount in mounting.mounts():
         if mount.type == "cgroup" and mount.root == "/" and "blkio" in mount.super_options.split(","):
             return Path(mount.point)
@@ -44,12 +44,12 @@ def hierarchy(version: str) -> Path:
 
 
 def path_of(name: str, version: str = "v2") -> Path:
-    """The directory of the group that is called so. Raises Failure."""
+    """The directory of the group of this name. Raises Failure."""
     return hierarchy(version) / (PREFIX + name)
 
 
 def names() -> list[str]:
-    """The groups of cgroup v2 of fsage's targets that exist on this machine."""
+    """The names of the groups of fsage's targets in cgroup v2 on this machine."""
     top = root()
     return sorted(group.name for group in top.glob(PREFIX + "*") if group.is_dir()) if top else []
 
@@ -93,7 +93,7 @@ def group_of(pid: int, like: Path) -> Path:
 
 
 def weigh(name: str, version: str, weight: int) -> None:
-    """Give a group its share of a device; one of cgroup v1 is made before. Raises Failure."""
+    """Set the weight of a group; a group of cgroup v1 is made first. Raises Failure."""
     group = path_of(name, version)
     if version == "v1":
         with files.locked(journal.SHARED_LOCK):
@@ -106,12 +106,12 @@ def weigh(name: str, version: str, weight: int) -> None:
 
 
 def v1_prefix(group: Path) -> str:
-    """BFQ's files of cgroup v1; CFQ's are called so without its name."""
+    """The prefix of a group's files in cgroup v1: with BFQ's name, or as CFQ had them."""
     return "blkio.bfq." if (group / "blkio.bfq.weight").exists() else "blkio."
 
 
 def remove(path: str) -> str:
-    """Remove a group; what was done, in words. Raises Failure naming the processes that are in it."""
+    """Remove a group; a sentence on that. Raises Failure naming the processes that are in it."""
     group, deadline = Path(path), time.monotonic() + PATIENCE_S
     while group.is_dir():
         try:
@@ -127,7 +127,7 @@ def remove(path: str) -> str:
 
 
 def words(path: Path) -> list[str]:
-    """What a file of a group holds; nothing where there is none."""
+    """The words in a file of a group; none where there is no such file."""
     try:
         return path.read_text(encoding="ascii").split()
     except FileNotFoundError:
@@ -135,7 +135,7 @@ def words(path: Path) -> list[str]:
 
 
 def write(path: Path, text: str, missing_ok: bool = False) -> None:
-    """One write(2), which is how these files take a command. Raises Failure."""
+    """Write a command to a file of a group in one write(2). Raises Failure."""
     try:
         descriptor = os.open(path, os.O_WRONLY)
         try:

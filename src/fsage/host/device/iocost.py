@@ -22,10 +22,10 @@ from fsage.model import device as facts
 from fsage.model.errors import Failure, Refusal
 from fsage.model.typed import Json
 
-# The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
-# of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
+# The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample of one
+# second is part of a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s. With 5 ms it was 470 to 500.
 LATENCY_US = 5000
-PUT_BACK_PATIENCE_S = 150.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
+PUT_BACK_PATIENCE_S = 150.0  # a loop device's idle worker keeps a removed group for up to two minutes
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
@@ -36,20 +36,17 @@ class Iocost(Model, facts.Iocost):
 
     @staticmethod
     def unavailable_because(declared: dict[str, object]) -> str | None:
-        """See `possible`."""
         return possible(declared)
 
     def put(self, devices: list[str]) -> dict[str, object]:
-        """See the function `put`."""
         return put(self.home, self.name, devices, self.claimed)
 
     def charged(self) -> AbstractContextManager[None]:
-        """In the target's control group."""
         return cgroups.inside(cgroups.path_of(self.name))
 
 
 def possible(declared: dict[str, object]) -> str | None:
-    """Why no model can be laid over a device of this machine; None when one can."""
+    """Why this machine cannot put a cost model on a device; None when it can."""
     if why := grantable(declared):
         return why
     root = cgroups.root()
@@ -59,7 +56,7 @@ def possible(declared: dict[str, object]) -> str | None:
 
 
 def grantable(declared: Json) -> str | None:
-    """Why no group of cgroup v2 can have the block I/O controller here; None when one can."""
+    """Why no group of cgroup v2 can get the block I/O controller here; None when one can."""
     if obstacle := capabilities.obstacle(capabilities.CONTROL_GROUP):
         return str(obstacle)
     if "io" in words(cgroups.hierarchy("v2") / "cgroup.controllers"):
@@ -89,7 +86,7 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> 
             journal.note(noted, {"kind": "cost", "device": number_of(device)})
         lay(name, devices, model)
         if not _in_place(name, devices, model):
-            raise Failure(f"the device model does not read back: asked {_lines(model)}, found {_read_back(devices)}")
+            raise Failure(f"the device model does not read back: requested {_lines(model)}, read {_read_back(devices)}")
     return {
         **model,
         "group": name and cgroups.PREFIX + name,
@@ -99,7 +96,7 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> 
 
 
 def lay(name: str, devices: list[str], model: Json) -> None:
-    """Make the group and lay the model over the devices, the controller moved to cgroup v2 before. See `put`."""
+    """Move the controller to cgroup v2 if need be, make the group, and put the model on the devices."""
     with files.locked(journal.SHARED_LOCK):
         root = _provide_io(model.get("allow_moving", []))
         cgroups.path_of(name).mkdir(exist_ok=True)
@@ -109,9 +106,9 @@ def lay(name: str, devices: list[str], model: Json) -> None:
 
 
 def put_back_shared() -> list[str]:
-    """Undo what all targets share when none has a group any more; what was verified, a sentence each.
+    """Undo the shared settings when no target has a group any more; a sentence for each thing that was verified.
 
-    Raises Failure: what could not be put back stays noted.
+    Raises Failure; what could not be restored stays noted.
     """
     proof = []
     with files.locked(journal.SHARED_LOCK):
@@ -142,7 +139,7 @@ def _in_place(name: str, devices: list[str], model: dict[str, object]) -> bool:
 
 
 def _lines(model: dict[str, object]) -> dict[str, str]:
-    """What is written to each file for a device. Reads and writes cost the same."""
+    """The line to write to each file for a device. Reads and writes cost the same."""
     rates = " ".join(
         f"{way}bps={model['bytes_per_s']} {way}seqiops={model['sequential_iops']} {way}randiops={model['random_iops']}"
         for way in "rw"
@@ -155,7 +152,7 @@ def _lines(model: dict[str, object]) -> dict[str, str]:
 
 
 def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
-    """Device -> file -> key -> value, as the kernel has them."""
+    """Device -> file -> key -> value, read from the kernel."""
     root = cgroups.root()
     settings: dict[str, dict[str, dict[str, str]]] = {}
     for device in devices:
@@ -170,7 +167,7 @@ def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
 
 
 def _provide_io(allow_moving: list[str]) -> Path:
-    """Make the `io` controller available to groups below the root of cgroup v2, and return that root."""
+    """Make the `io` controller available to groups below the root of cgroup v2; that root."""
     root = cgroups.root()
     if root is None or (why := possible({"allow_moving": allow_moving})):
         raise Refusal(f"no device model on {os.uname().nodename}: {why if root else 'no cgroup v2'}")
@@ -182,7 +179,7 @@ def _provide_io(allow_moving: list[str]) -> Path:
             go(move["mount"], move["after"], move["flags"])
         except Failure as failure:
             journal.strike(journal.SHARED, move)
-            raise Failure(f"{failure}; groups that were removed still hold it, or somebody made a new one") from failure
+            raise Failure(f"{failure}; removed groups still hold it, or somebody made a new one") from failure
         if "io" not in words(root / "cgroup.controllers"):
             raise Failure(
                 f"{move['mount']} gave blkio up ({move['before']} -> {move['after']}), but cgroup v2 has not got io"
@@ -207,9 +204,9 @@ def _plan_move(allow_moving: list[str]) -> journal.Entry:
 
 
 def _below(point: str) -> int:
-    """How many groups there are below a mounted hierarchy. /proc/cgroups counts those that were removed too.
+    """The number of groups below a mounted hierarchy. /proc/cgroups would count removed groups too.
 
-    They die a minute or two later: when an idle loop worker, or what else has done I/O for them, lets go of them.
+    A removed group ends a minute or two later, when an idle loop worker that did I/O for it releases it.
     """
     return sum(len(folders) for _, folders, _ in os.walk(point))
 
@@ -221,11 +218,11 @@ def plan_move(
     allow_moving: list[str],
     below: Callable[[str], int],
 ) -> journal.Entry:
-    """How blkio leaves its cgroup v1 hierarchy, as a journal entry. `Refusal` says why it may not or cannot.
+    """The journal entry for moving blkio out of its cgroup v1 hierarchy. Raises Refusal where it may not or cannot.
 
-    `cgroups` is the text of /proc/cgroups, `below` counts the groups of a hierarchy by where it is mounted.
-    A hierarchy keeps its other controllers; one that has no other gets one that nobody uses as a place-holder, because
-    the kernel allows none without.
+    `cgroups` is the text of /proc/cgroups; `below` counts the groups below a mount point. A hierarchy keeps its other
+    controllers. Where it has no other it gets an unused one as a place-holder, because the kernel allows no hierarchy
+    without a controller.
     """
     table = {}
     for line in cgroups.splitlines()[1:]:
@@ -239,8 +236,8 @@ def plan_move(
     mount, foreign = held[0], below(held[0].point)
     if foreign and "blkio" not in allow_moving:
         raise Refusal(
-            f"cgroup v1 holds blkio at {mount.point} and {foreign} foreign groups use it; "
-            "device_model.allow_moving: [blkio] would try to move it all the same"
+            f"cgroup v1 holds blkio at {mount.point}, and {foreign} groups of others use it; "
+            "device_model.allow_moving: [blkio] tries to move it nevertheless"
         )
     options = [word for word in mount.super_options.split(",") if word not in ("rw", "ro")]
     stays = [word for word in options if word != "blkio"]
@@ -259,7 +256,7 @@ def plan_move(
 
 
 def _remount(point: str, options: str, flags: int) -> None:
-    """Give a cgroup v1 hierarchy just these controllers. (mount(8) would merge the old ones in.)"""
+    """Give a cgroup v1 hierarchy exactly these controllers. mount(8) would add the old ones."""
     try:
         mounting.mount_call("cgroup", point, "cgroup", MS_REMOUNT | flags, options)
     except OSError as error:
@@ -267,7 +264,7 @@ def _remount(point: str, options: str, flags: int) -> None:
 
 
 def _remount_when_idle(point: str, options: str, flags: int) -> None:
-    """The same, once groups that were removed have let go of the hierarchy. Raises Failure when that takes too long."""
+    """Remount (`_remount`) once removed groups have released the hierarchy. Raises Failure after a time limit."""
     deadline = time.monotonic() + PUT_BACK_PATIENCE_S
     while True:
         try:
@@ -300,7 +297,7 @@ def _subtree_control_off(entry: journal.Entry) -> str:
 
 
 def cost_off(number: str) -> str:
-    """Take the model off a device, `major:minor`; what was done, in words. Raises Failure."""
+    """Remove the model from a device (`major:minor`); a sentence on that. Raises Failure."""
     root = cgroups.root()
     if root is None:
         raise Failure(f"the cost model of device {number} cannot be reached: no cgroup v2 root here")

@@ -1,4 +1,4 @@
-"""Loop devices on image files. Identity is device, inode and size, asked from the kernel each time."""
+"""Loop devices on image files. Device, inode and size identify an image, and are read from the kernel each time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fsage.model.errors import Failure, Refusal
 LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
 LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
 LO_FLAGS_DIRECT_IO = 16
-PATIENCE_S = 2.0  # a namespace that begins, or udev's look at a device, holds it for a moment
+PATIENCE_S = 2.0  # a new mount namespace, or udev, holds a device for a moment
 CLEAR = "ansible-playbook fsage.fsage.local_target -e fsage_local_target_state=absent"
 
 
@@ -33,7 +33,7 @@ class _LoopInfo(ctypes.Structure):
 
 
 def verify(image: Image) -> None:
-    """`Refusal` unless the image file is the very file that `create` wrote."""
+    """Raise Refusal unless the image file is the one that `create` wrote."""
     expected = {key: image[key] for key in ("dev", "ino", "bytes")}
     now = identity(image["image"])
     if now != expected:
@@ -51,7 +51,7 @@ def identity(path: str) -> ImageId | None:
 
 
 def devices_of(image: Image) -> list[str]:
-    """The loop devices on this image, by device and inode as the kernel tells them (a path may lie)."""
+    """The loop devices on this image, found by device and inode: a path may be another file's by now."""
     devices = []
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         device = f"/dev/{backing.parts[3]}"
@@ -78,7 +78,7 @@ def device_of(image: Image) -> str | None:
 
 
 def loop_info(device: str) -> _LoopInfo | None:
-    """What the kernel knows of a loop device; None when nothing is attached."""
+    """The kernel's data on a loop device; None when nothing is attached."""
     info = _LoopInfo()
     try:
         descriptor = os.open(device, os.O_RDONLY)
@@ -114,7 +114,7 @@ def attach(image: Image) -> str:
 
 
 def _opened(image: Image) -> int:
-    """The very file that is meant, open for reading and writing; whatever else has its name is not even opened."""
+    """A descriptor of the image, for reading and writing; another file of its name is not opened."""
     image_descriptor = os.open(image["image"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         status = os.fstat(image_descriptor)
@@ -126,7 +126,7 @@ def _opened(image: Image) -> int:
 
 
 def _attach_any(image: int, name: str) -> str:
-    """An open file on any free device; another one where somebody else was faster, or renewed it just then."""
+    """Attach an open file to a free device; to another one where some process was faster, or renewed it."""
     for _ in range(4):
         with contextlib.suppress(OSError):
             return _attach(image)
@@ -146,7 +146,7 @@ def _attach(image: int) -> str:
     descriptor = os.open(device, os.O_RDWR)
     try:
         fcntl.ioctl(descriptor, LOOP_SET_FD, image)
-        with contextlib.suppress(OSError):  # where the file does not serve it; then the caller finds that it is off
+        with contextlib.suppress(OSError):  # the file may not serve direct I/O, which the caller then finds off
             fcntl.ioctl(descriptor, LOOP_SET_DIRECT_IO, 1)
     finally:
         os.close(descriptor)
@@ -154,7 +154,7 @@ def _attach(image: int) -> str:
 
 
 def detach(image: Image) -> None:
-    """Detach every loop device from this image, leave it as new, and prove it."""
+    """Detach every loop device from this image, renew it, and verify that it is detached."""
     for device in devices_of(image):
         run(["losetup", "--detach", device])
         deadline = time.monotonic() + PATIENCE_S

@@ -19,7 +19,7 @@ OF_BFQ = "iosched/low_latency"
 def tune(
     queues: list[Path], name: str, value: object, before: list[str] | None, check: bool
 ) -> tuple[dict[str, object], bool, str]:
-    """Set a tunable of every queue and read it back: what to note of it, whether anything was changed, and in words.
+    """Set a tunable of every queue and read it back: the note for it, whether anything changed, and a sentence.
 
     `before`: what it was before fsage set it first, where that is noted.
     """
@@ -35,14 +35,14 @@ def tune(
             changed = True
     now = [_value(knob) for knob in knobs]
     if not check and any(text != str(value) for text in now):
-        raise Failure(f"{knobs[0]}: asked {value}, reads back {now}")
+        raise Failure(f"{knobs[0]}: requested {value}, reads back {now}")
     was = ", ".join(sorted(set(held)))
     sentence = f"{was} (unchanged)" if was == str(value) else f"{was} -> {value}"
     return {"asked": value, "before": before or held, "now": now}, changed, sentence
 
 
 def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) -> list[str]:
-    """Give every queue the value that it had before; a sentence for each that changes."""
+    """Restore the former value of every queue; a sentence for each that changes."""
     sentences = []
     for queue, value in zip(queues, before):
         knob = _knob(queue, name)
@@ -66,7 +66,7 @@ def _value(knob: Path) -> str:
 
 
 def set_knob(knob: Path, value: object) -> None:
-    """Write one. Raises Refusal where the kernel does not take the value."""
+    """Write a tunable. Raises Refusal where the kernel refuses the value."""
     try:
         knob.write_text(str(value))
     except OSError as error:

@@ -34,16 +34,16 @@ FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len 
 
 
 class Seek(Model, facts.Seek):
-    """One disk with one arm for each store."""
+    """A simulated disk with one arm for each store."""
 
     @staticmethod
     def unavailable_because(declared: dict[str, object]) -> str | None:
-        """Needs FUSE."""
+        """Why this machine has no FUSE; None when it has."""
         why = capabilities.obstacle(capabilities.FUSE)
         return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another" if why else None
 
     def disk(self, store: ClaimedStore) -> Image:
-        """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""
+        """The file of the disk on the store's image. A disk whose process ended is started again."""
         image, point = super().disk(store), point_of(store)
         pid, mount = server_of(image["image"]), _mount(point)
         if pid is None:
@@ -53,7 +53,7 @@ class Seek(Model, facts.Seek):
             loops.detach(image)
             self._start(image["image"], point)
             mount = _mount(point)
-        elif mount is None or (_served_by(mount), _parameters(pid)) != (pid, self._asked(image["image"], point)):
+        elif mount is None or (_served_by(mount), _parameters(pid)) != (pid, self._arguments(image["image"], point)):
             raise Refusal(
                 f"process {pid} ({' '.join(_command(pid))}) holds {image['image']}, but is not the disk that the claim "
                 f"of {self.name} names at {point}; nothing was touched. End it, or clear the target: {loops.CLEAR}"
@@ -63,22 +63,22 @@ class Seek(Model, facts.Seek):
         return _offered(mount, image["bytes"])
 
     def put(self, devices: list[str]) -> dict[str, object]:
-        """What the disk under each device charges, read back from the process that serves it."""
+        """The costs of the disk below each device, read from the process that serves it."""
         read_back = {device: read(device) for device in devices}
-        asked = self._costs()
+        claimed = self._costs()
         for device, costs in read_back.items():
-            if costs != asked:
+            if costs != claimed:
                 raise Failure(
-                    f"{device} is on a disk that charges {costs}, not {asked} as claimed; give the same command again, "
+                    f"{device} is on a disk with costs {costs}, and the claim has {claimed}; give the command again, "
                     "which starts the disk anew when it has ended"
                 )
         return {**self.claimed, "read_back": read_back}
 
-    def _asked(self, image: str, point: Path) -> list[str]:
+    def _arguments(self, image: str, point: Path) -> list[str]:
         return [image, str(point), json.dumps(self._costs(), sort_keys=True)]
 
     def _costs(self) -> dict[str, float]:
-        """What the disk charges, by the fields of `seekdisk.Costs`; those that the claim does not name as usual."""
+        """The claimed costs of the disk (`seekdisk.Costs`), with defaults for those that the claim does not name."""
         return asdict(seekdisk.Costs(**{key: self.claimed[key] for key in COSTS if key in self.claimed}))
 
     def _start(self, image: str, point: Path) -> None:
@@ -87,23 +87,23 @@ class Seek(Model, facts.Seek):
         places.make(point)
         package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in
         environment = {**os.environ, "LC_ALL": "C", "PYTHONPATH": package}
-        run([sys.executable, "-S", "-m", MODULE, *self._asked(image, point)], env=environment, cwd="/")
+        run([sys.executable, "-S", "-m", MODULE, *self._arguments(image, point)], env=environment, cwd="/")
 
 
 def point_of(store: ClaimedStore) -> Path:
-    """Where the disk of a store is mounted."""
+    """The mount point of a store's disk."""
     return Path(store["mount"] + ".disk")
 
 
 def disks(home: Path) -> list[Image]:
-    """The files that the disks of this target offer now, dead ones too, as far as its journal names them."""
+    """The files of this target's mounted disks that its journal names, also where the process has ended."""
     noted = [entry for entry in journal.entries(journal.path_of(home)) if entry["kind"] == "seekdisk"]
     mounts = [_mount(Path(entry["point"])) for entry in noted]
     return [_offered(mount, 0) for mount in mounts if mount is not None]
 
 
 def read(device: str) -> dict[str, float] | None:
-    """What is charged for I/O on a loop device (`seekdisk.Costs`), of the living disk that it is on; else None."""
+    """The costs (`seekdisk.Costs`) of the disk below a loop device; None where it is on no running disk."""
     info = loops.loop_info(device)
     for mount in mounting.mounts():
         if info is not None and mount.source.startswith(seekdisk.SOURCE) and _device(mount) == info.device:
@@ -115,7 +115,7 @@ def read(device: str) -> dict[str, float] | None:
 
 
 def server_of(image: str) -> int | None:
-    """The process that serves an image: the one that has locked it. None when it is not served, or gone."""
+    """The process that serves an image, which has locked it; None where none does."""
     try:
         descriptor = os.open(image, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -129,7 +129,7 @@ def server_of(image: str) -> int | None:
 
 
 def _mount(point: Path) -> mounting.Mount | None:
-    """The disk mounted at `point`, living or dead; `Refusal` where something else is."""
+    """The disk that is mounted at `point`, running or not. Raises Refusal where something else is mounted there."""
     mount = mounting.mounted_at(point)
     if mount is not None and not mount.source.startswith(seekdisk.SOURCE):
         raise Refusal(f"{point}: {mount.source} ({mount.type}) is mounted there, which is not fsage's; unmount it")
@@ -157,20 +157,20 @@ def _command(pid: int) -> list[str]:
 
 
 def _parameters(pid: int) -> list[str] | None:
-    """What follows the module's name on a disk's command line."""
+    """The arguments on a disk's command line, after the module's name."""
     words = _command(pid)
     return words[words.index(MODULE) + 1 :] if MODULE in words else None
 
 
 def _clear(disk: Image) -> None:
-    """Take everything off a disk: what is mounted of it, and its loop devices."""
+    """Unmount what is mounted from a disk, and detach its loop devices."""
     for device in loops.devices_of(disk):
         mounting.unmount_all(device)
     loops.detach(disk)
 
 
 def _end(entry: journal.Entry) -> str:
-    """Unmount a disk, upon which its process ends; wait for that."""
+    """Unmount a disk, and wait until its process has ended."""
     image, point, deadline = entry["image"], Path(entry["point"]), time.monotonic() + END_PATIENCE_S
     while (mount := _mount(point)) or server_of(image) is not None:  # killed while it was being started, it mounts yet
         if mount is not None:

@@ -1,4 +1,4 @@
-"""Extents of a file, asked from the kernel (FS_IOC_FIEMAP, linux/fiemap.h)."""
+"""Extents of a file, read from the kernel (FS_IOC_FIEMAP, linux/fiemap.h)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
 
 
 def address_of(descriptor: int, offset: int) -> int:
-    """Where the byte at `offset` of an open file lies. Raises OSError where it has no place."""
+    """The place on the device of the byte at `offset` of an open file. Raises OSError where it has none."""
     buffer = bytearray(HEADER.size + EXTENT.size)
     HEADER.pack_into(buffer, 0, offset, 1, 0, 0, 1, 0)
     fcntl.ioctl(descriptor, FS_IOC_FIEMAP, buffer)
@@ -47,14 +47,14 @@ def address_of(descriptor: int, offset: int) -> int:
 
 
 def _records(path: str | Path, synchronise: bool) -> Iterator[tuple[int, int, int, int]]:
-    """Logical and physical offset, length and flags of each extent, as the kernel has them."""
-    asked = FIEMAP_FLAG_SYNC if synchronise else 0
+    """Logical offset, physical offset, length and flags of each extent, as the kernel returns them."""
+    request_flags = FIEMAP_FLAG_SYNC if synchronise else 0
     fd = os.open(path, os.O_RDONLY)
     try:
         start = 0
         while True:
             buffer = bytearray(HEADER.size + BATCH * EXTENT.size)
-            HEADER.pack_into(buffer, 0, start, 2**64 - 1 - start, asked, 0, BATCH, 0)
+            HEADER.pack_into(buffer, 0, start, 2**64 - 1 - start, request_flags, 0, BATCH, 0)
             fcntl.ioctl(fd, FS_IOC_FIEMAP, buffer)
             mapped = HEADER.unpack_from(buffer)[3]
             for i in range(mapped):
@@ -70,7 +70,7 @@ def _records(path: str | Path, synchronise: bool) -> Iterator[tuple[int, int, in
 
 
 def merged(pieces: list[Extent]) -> list[Extent]:
-    """Neighbours joined where both the file and the device go on: ext4 caps one extent at 128 MiB."""
+    """Join extents that are contiguous in the file and on the device: ext4 limits one extent to 128 MiB."""
     joined: list[Extent] = []
     for piece in pieces:
         last = joined[-1] if joined else None

@@ -39,8 +39,8 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
 
 def of_device(device: str, counting: Counting = ONCE) -> Store:
     """The store of an XFS that is mounted nowhere, on a device or in an image. Raises Failure."""
-    asked = ["xfs_db", "-r", "-c", "sb 0", "-c", "print blocksize dblocks agblocks"]
-    output = run([*asked, "-c", "freesp -d", device]).stdout
+    command = ["xfs_db", "-r", "-c", "sb 0", "-c", "print blocksize dblocks agblocks"]
+    output = run([*command, "-c", "freesp -d", device]).stdout
     try:
         return xfs.of_text(output.encode().splitlines(keepends=True), counting)
     except NotThisText as error:

@@ -1,1 +1,1 @@
-"""What a target's stores are made of: local file systems, made, mounted, told apart, their free space read."""
+"""The stores of a target, which are local file systems: made, mounted, identified, their free space read."""

@@ -25,13 +25,13 @@ Range = tuple[int, int]
 
 
 class Mover(ABC):
-    """The file system's own call that puts a range of a file elsewhere, which nobody can catch halfway."""
+    """The file system's own call that moves a range of a file, atomically."""
 
     name: str
     donor = True
     """Whether it takes the new blocks from another open file, which has them at the same place."""
     wants = "the kernel refuses it"
-    """What the call needs, where it is not to be had."""
+    """What the call needs, for the message where it fails."""
 
     @abstractmethod
     def move(self, descriptor: int, donor: int, part: Range) -> None:
@@ -47,19 +47,19 @@ class Preallocation(ABC):
 
     @abstractmethod
     def words(self, size_bytes: int) -> str:
-        """What is set, in words; `none` for 0."""
+        """The setting as text; `none` for 0."""
 
     @abstractmethod
     def size_at(self, mount: Path) -> int:
-        """What files made in the root of a store get. Raises OSError."""
+        """Bytes that files made in this directory get at a time; 0: not set. Raises OSError."""
 
     @abstractmethod
     def give(self, directory: Path, size_bytes: int) -> None:
-        """Give it to files that are made in this directory from now on; read back. Raises Failure."""
+        """Set it for files that will be made in this directory, and read it back. Raises Failure."""
 
     @abstractmethod
     def directories(self, mount: Path) -> list[Path]:
-        """The directories of a store that have to be given it."""
+        """The directories of a store for which it must be set."""
 
     @abstractmethod
     def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
@@ -67,23 +67,23 @@ class Preallocation(ABC):
 
 
 class FileSystem(facts.FileSystem, ABC):
-    """What is done with a local file system that a target can be."""
+    """A local file system that a target can have: what can be done with it."""
 
     programs: tuple[str, ...] = ()
-    """What must be installed to make one."""
+    """Programs that must be installed to make one."""
     # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
     options = "nodiscard"
-    """With which it is mounted."""
+    """Its mount options."""
     mover: Mover | None = None
     preallocation: Preallocation | None = None
     frees_parts = True
-    """Whether a hole that is punched into a file frees its blocks, whatever else the file still has."""
+    """Whether a hole that is punched into a file frees its blocks at once."""
     no_preallocation = "nothing is known of its preallocation"
     """Why there is no `preallocation` to set."""
 
     @abstractmethod
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
-        """What makes one with this UUID; the device is appended. `hash_seed`: a UUID, the same for all of fsage's."""
+        """The command that makes one with this UUID; the device is appended. `hash_seed`: a UUID, always the same."""
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
         """Commands that restore a metadata image into a file, have its fsck look at that, and give it this UUID.
@@ -93,27 +93,27 @@ class FileSystem(facts.FileSystem, ABC):
         raise Failure(f"of {self.title} no metadata image is restored")
 
     def superblock(self, raw: str) -> list[str]:
-        """What prints the superblock of one in a file. Raises Failure."""
+        """The command that prints the superblock of one in a file."""
         raise Failure(f"of {self.title} no superblock is read")
 
     def why_more_than_itself(self, superblock: str) -> str | None:
-        """What in that text has the kernel use another device, or mount it otherwise than it is told; None: nothing."""
+        """What in its superblock refers to another device or sets mount options of its own; None: nothing does."""
         raise Failure(f"of {self.title} no superblock is read")
 
     def mounted(self, device: str) -> None:
-        """What is to be done when it was mounted."""
+        """Prepare it after a mount."""
         return
 
     def is_on(self, device: str, mount: Mount, point: Path) -> bool:
-        """Whether the mount at `point` is of this block device, as the kernel has it."""
+        """Whether the mount at `point` is of this block device."""
         return os.stat(point).st_dev == os.stat(device).st_rdev
 
     def settle(self, mount: Path) -> None:
-        """Wait until it has done what it still does after a sync. Raises Failure."""
+        """Wait until it has completed its work in the background after a sync. Raises Failure."""
         return
 
     def counted(self, space: os.statvfs_result) -> str | None:
-        """What of its books repeats exactly as long as nobody writes, for the fingerprint of a state; None: nothing."""
+        """Counts that repeat exactly while nobody writes, for the fingerprint of a state; None: there are none."""
         return None
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
@@ -125,11 +125,11 @@ class FileSystem(facts.FileSystem, ABC):
         raise Failure(f"{self.title} can be read through its mount only: mount it (-o ro) and give that directory")
 
     def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
-        """Where what FIEMAP tells of a mounted one lies on its device: address, place, length. Raises Failure."""
+        """How FIEMAP's addresses map to its device: address, place on the device, length. Raises Failure."""
         raise Failure(f"of {self.title} addresses of FIEMAP are places already")
 
     def keep_in_place(self, image: int) -> bool:
-        """Have it keep the blocks of an empty file, an image to be, where they come to lie; False: it does anyway."""
+        """Have it keep the blocks of an open, empty image where they are; False: it does without a setting."""
         return False
 
     def temporaries(self, path: Path) -> Iterable[str]:
@@ -137,5 +137,5 @@ class FileSystem(facts.FileSystem, ABC):
         return ()
 
     def risk(self, point: str) -> str | None:
-        """What a loss of power can do while its files are defragmented, and shortly after; None: nothing known."""
+        """The risk of a power loss while its files are defragmented, or shortly after; None: none is known."""
         return None

@@ -28,7 +28,7 @@ PACKAGE = "fsage.host.filesystems"
 
 
 def get(name: str | None) -> FileSystem | None:
-    """The file system of this name; None where a target can be none such."""
+    """The file system of this name; None where a target cannot have it."""
     facts = model.get(name)
     return named(facts.name) if facts else None
 
@@ -40,7 +40,7 @@ def named(name: str) -> FileSystem:
 
 
 def like(name: str | None) -> FileSystem | None:
-    """As which file system one of this name, the kernel's, is read; None where none can."""
+    """The file system as which one with this name of the kernel's is read; None where it cannot be."""
     facts = model.like(name)
     return named(facts.name) if facts else None
 
@@ -50,12 +50,12 @@ def is_known_here(name: str) -> bool:
     with open("/proc/filesystems", encoding="ascii") as table:
         if any(line.split()[-1] == name for line in table):
             return True
-    asked = ["modprobe", "--dry-run", "--quiet", name]
-    return bool(shutil.which("modprobe")) and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+    probe = ["modprobe", "--dry-run", "--quiet", name]
+    return bool(shutil.which("modprobe")) and subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
-    """Make a file system with this UUID on a device that the caller has proved to be the target's own."""
+    """Make a file system with this UUID on a device that the caller has verified to be the target's own."""
     command = named(filesystem).make_command(fs_uuid, hash_seed)
     if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
         wipe(device)
@@ -104,7 +104,7 @@ def remount(filesystem: str, device: str, point: Path, more: str = "", watch: Fi
 
 
 def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
-    """`Refusal` unless, as the kernel has it, `device` with `fs_uuid` is mounted at `point`."""
+    """Raise Refusal unless the kernel has `device` with `fs_uuid` mounted at `point`."""
     mount = mounting.mounted_at(point)
     if mount is None:
         raise Refusal(f"{point}: nothing is mounted there; {device} (UUID {fs_uuid}) was expected")

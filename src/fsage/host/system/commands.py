@@ -59,7 +59,7 @@ def run(
     front: Sequence[str] = (),
     **how: object,
 ) -> list[Json]:
-    """Run all commands at once and wait for them; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
+    """Run all commands at once and wait for them; of each: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
 
     `line_s`: when each line of stdout came, in seconds since the first command was started. `check_alive` is called
     often; what it raises ends all commands, and so does `timeout_s`. A command that cannot be started has code 127, and
