@@ -27,7 +27,7 @@ from fsage.study.study import Study, StudyError, load_study, means
 from fsage.text.numbers import duration
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
-STATE_S = 12.0  # two calls of ansible-playbook with their checks, and building it (measured; a large one takes more)
+STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)
 CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more
 CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
 
