@@ -9,6 +9,7 @@ import pandas as pd
 
 from fsage.figures import Figure, slug
 from fsage.model.typed import Json
+from fsage.study.study import means
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Data:
     compared_sizes: list[int]
     frame: pd.DataFrame
     nominal: Mapping[str, Json] = field(default_factory=dict)
+
+    def nominal_of(self, state: str) -> Json:
+        """What the recipe declares of a state, by its whole name or as a headline calls it; {} of one not planned."""
+        return next((values for name, values in self.nominal.items() if means(state, name)), {})
+
+    def axes_of(self, state: str) -> Json:
+        """The state's levels on the axes of its recipe; {} of one not planned."""
+        return self.nominal_of(state).get("axes", {})
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import pandas as pd
 from fsage.analysis.groups import compared, counts, measure_label
 from fsage.figures import Axis, Series, limits, series
 from fsage.report.section import Data
-from fsage.study.study import means
 from fsage.text.sizes import round_size
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
@@ -86,8 +85,7 @@ def axes_of(data: Data, state: str) -> tuple[float, float] | None:
 
     `state`: a state's whole name, or what a study's headline calls it.
     """
-    generations = (nominal.get("generations") for name, nominal in data.nominal.items() if means(state, name))
-    match next(generations, None):
+    match data.nominal_of(state).get("generations"):
         case [{"capacity_percent": capacity, "fragmentation_percent": deleted}]:
             return float(capacity), float(deleted)
     return None

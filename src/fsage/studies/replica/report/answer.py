@@ -9,6 +9,7 @@ from fsage.analysis.headline import Comparison
 from fsage.model import filesystems
 from fsage.report.answer import Answer, Named, by_comparisons
 from fsage.report.section import Data
+from fsage.studies.replica.recipe import EMPTY, JOINED
 from fsage.studies.replica.report.maps import copied, is_copied
 from fsage.study.study import Study
 
@@ -22,7 +23,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
     full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
             for state, notes in copied(data).items()}  # fmt: skip
-    comparison_answer = by_comparisons(data, study, partial(_named, full), CODES, _worst_first)
+    comparison_answer = by_comparisons(data, study, partial(_named, data, full), CODES, partial(_worst_first, data))
     return replace(comparison_answer, sentences=[*comparison_answer.sentences, *_foreign(data)])
 
 
@@ -30,7 +31,7 @@ def _foreign(data: Data) -> list[str]:
     """A sentence where a layout is of another file system than it was laid on."""
     here = filesystems.like(next(iter(data.frame["filesystem"].dropna()), None))
     pairs = dict.fromkeys(
-        (state.partition(".")[0], source.title)
+        (data.axes_of(state)["layout"], source.title)
         for state, notes in copied(data).items()
         if here and (source := filesystems.like(notes.get("filesystem"))) and source.name != here.name
     )
@@ -42,22 +43,27 @@ def _foreign(data: Data) -> list[str]:
     ]
 
 
-def _worst_first(compared: list[Comparison]) -> list[Comparison]:
+def _worst_first(data: Data, compared: list[Comparison]) -> list[Comparison]:
     """The comparisons with the costliest layout first; those of one layout stay together."""
-    costs: dict[str, float] = {}
+
+    def layout_of(comparison: Comparison) -> object:
+        return data.axes_of(comparison.state).get("layout")
+
+    costs: dict[object, float] = {}
     for comparison in compared:
-        if is_copied(comparison.state) and comparison.ratio.value is not None:
-            layout = comparison.state.partition(".")[0]
+        if is_copied(data, comparison.state) and comparison.ratio.value is not None:
+            layout = layout_of(comparison)
             costs[layout] = min(comparison.ratio.value, costs.get(layout, comparison.ratio.value))
-    return sorted(compared, key=lambda comparison: costs.get(comparison.state.partition(".")[0], float("inf")))
+    return sorted(compared, key=lambda comparison: costs.get(layout_of(comparison), float("inf")))
 
 
-def _named(full: dict[str, float], state: str) -> Named:
-    layout, _, holes = state.partition("@")[0].partition("+")[0].partition(".")
-    percent = next((value for name, value in full.items() if name.startswith(state.partition("+")[0])), None)
+def _named(data: Data, full: dict[str, float], state: str) -> Named:
+    axes = data.axes_of(state)
+    layout, holes = axes.get("layout", state), axes.get("holes", EMPTY)
+    percent = next((value for name, value in full.items() if data.axes_of(name) == axes), None)
     fullness = "" if percent is None else f", {percent:.0f}% full"
-    if not holes:
+    if holes == EMPTY:
         return Named("on an empty target", "empty")
-    if holes == "joined":
+    if holes == JOINED:
         return Named("equally full without holes", f"without holes{fullness}")
     return Named(f"with the free space of {layout}{fullness}", f"{layout}{fullness}")

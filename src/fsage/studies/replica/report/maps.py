@@ -30,14 +30,9 @@ def copied(data: Data) -> dict[str, dict[str, Any]]:
     return {state: by_state[state] for state in data.planned if state in by_state}
 
 
-def bare(state: str) -> str:
-    """The name of a state without its sample."""
-    return state.partition("@")[0].partition("+")[0]
-
-
-def is_copied(state: str) -> bool:
+def is_copied(data: Data, state: str) -> bool:
     """Whether it has the free space of a layout as that lies."""
-    return bare(state).endswith(f".{COPIED}")
+    return data.axes_of(state).get("holes") == COPIED
 
 
 def maps(data: Data) -> Section | None:
