@@ -290,7 +290,7 @@ def test_random_transfers_are_of_a_file_that_was_written_whole(tmp_path):
     short["phases"][1]["argv"] = [
         word.replace("io_size=204800", "io_size=208896") for word in short["phases"][1]["argv"]
     ]
-    assert "moved 409600 bytes of 417792 asked for" in random_access.read(short).why
+    assert "moved 409600 bytes of 417792 requested" in random_access.read(short).why
 
 
 def test_more_places_than_a_file_has_are_refused():

@@ -100,9 +100,9 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     done, other = (run.read, run.write) if name == "read" else (run.write, run.read)
     if done is None or other:
         raise BadOutput(f"fio did not {requested['rw']} and nothing else: wrote {run.write}, read {run.read}")
-    asked_bytes = int(requested.get("io_size", requested["size"])) * shared.fio_tasks(phase)
-    if done.moved_bytes != asked_bytes:
-        raise BadOutput(f"moved {done.moved_bytes} bytes of {asked_bytes} asked for")
+    requested_bytes = int(requested.get("io_size", requested["size"])) * shared.fio_tasks(phase)
+    if done.moved_bytes != requested_bytes:
+        raise BadOutput(f"moved {done.moved_bytes} bytes of {requested_bytes} requested")
     if name == PREPARE:
         return {}
     return {
