@@ -1,7 +1,7 @@
-"""Visit after visit to where most is learned, until all is known as well as was asked, or the time is over.
+"""Visit after visit to where most is learned, until all rates are known as precisely as requested, or the time is over.
 
 When the model says so, it is put to the test: states that nobody visited are drawn, and what is measured there must lie
-where it was predicted. Where it does not, the intervals get wider by that, and it goes on.
+where it was predicted. Where it does not, the intervals get wider by that, and measuring continues.
 """
 
 from __future__ import annotations

@@ -82,7 +82,11 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> M
     rows = rows[_meant(rows, at)]
     sets = _preferred({text: _facts(text, None) for text in rows["params"].unique()}, at)
     if len(sets) > 1:
-        differing = {key: sorted({show(one.get(key)) for one in sets.values()}) for one in sets.values() for key in one}
+        differing = {
+            key: sorted({show(param_set.get(key)) for param_set in sets.values()})
+            for param_set in sets.values()
+            for key in param_set
+        }
         differences = "; ".join(
             f"{key}: {', '.join(values)}" for key, values in sorted(differing.items()) if len(values) > 1
         )

@@ -49,7 +49,7 @@ class Weighed:
 def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: float) -> Weighed:
     """The choices that can be compared on at least `least_share` of the bytes; those that cover most come first."""
     told = {
-        choice.name: {size: found for size in files.files if (found := choice.of_size(size))}
+        choice.name: {size: parts_of_size for size in files.files if (parts_of_size := choice.of_size(size))}
         for choice in options.choices
     }
     covered = {name: files.share_of_bytes(sizes) for name, sizes in told.items()}
@@ -78,6 +78,7 @@ def _cost(same: list[Choice], parts: Mapping[str, float], seconds: Seconds) -> C
     times, once_s = same[0].times, same[0].once_s
     together = zip(*(seconds[state].values() for state in parts), strict=False)  # as many as the fewest
     samples = [
-        once_s + times * sum(share * took for share, took in zip(parts.values(), one, strict=True)) for one in together
+        once_s + times * sum(share * took for share, took in zip(parts.values(), seconds_of_parts, strict=True))
+        for seconds_of_parts in together
     ]
     return Cost(tuple(choice.name for choice in same), parts, times, once_s, samples, same[0].says)

@@ -12,7 +12,7 @@ AXES = [
     *("state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes"),
     *("reference", "axes", "params"),
 ]
-"""What was asked: samples of one group are alike in all of these."""
+"""The request: samples of one group are alike in all of these."""
 SETTING = {
     "block": "target",
     "kernel": "kernel",

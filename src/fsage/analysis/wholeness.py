@@ -23,7 +23,7 @@ def fragmented_references(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def warnings(frame: pd.DataFrame) -> list[str]:
-    """Sentences for all such states together."""
+    """Sentences for all these states together."""
     references = fragmented_references(frame)
     if not references:
         return []

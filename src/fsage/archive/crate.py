@@ -95,16 +95,16 @@ def _of_folder(crate: Path) -> Iterator[Entry]:
     while folders:
         folder, prefix = folders.pop()
         with os.scandir(folder) as listing:
-            for one in sorted(listing, key=lambda entry: entry.name):
-                name = f"{prefix}{one.name}"
-                mode = one.stat(follow_symlinks=False).st_mode
+            for listed in sorted(listing, key=lambda entry: entry.name):
+                name = f"{prefix}{listed.name}"
+                mode = listed.stat(follow_symlinks=False).st_mode
                 if stat.S_ISDIR(mode):
-                    folders.append((Path(one.path), f"{name}/"))
+                    folders.append((Path(listed.path), f"{name}/"))
                     continue
                 if not stat.S_ISREG(mode):
                     raise untrusted.NotTaken(f"{name!r} in it is a link or a device; only files and folders are taken")
-                size = one.stat(follow_symlinks=False).st_size
-                yield Entry(name, partial(untrusted.open_file, Path(one.path), follow=False), size)
+                size = listed.stat(follow_symlinks=False).st_size
+                yield Entry(name, partial(untrusted.open_file, Path(listed.path), follow=False), size)
 
 
 def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:

@@ -188,7 +188,7 @@ def _studies(plan: Plan, study_file: Path) -> list[Path]:
 
 
 def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Iterator[object]:
-    """What was asked for: the studies and the declaration of the target. Hosts and how to reach them stay private."""
+    """The request: the studies and the declaration of the target. Hosts and how to reach them stay private."""
     declaration = "group_vars/all/target.yml"
     places = {path: f"config/{path.name}" for path in _studies(plan, study_file)}
     places[inventory / declaration] = f"inventories/{plan.target.name}/{declaration}"

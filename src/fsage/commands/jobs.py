@@ -75,8 +75,8 @@ def hold(
             _lease(where_, name, "present", killed)
             taken.append(name)
     except PlayFailed as why:
-        for one in taken:
-            _lease(where_, one, "absent", killed)
+        for target_name in taken:
+            _lease(where_, target_name, "absent", killed)
         if len(targets) == 1:
             raise
         raise PlayFailed(

@@ -56,7 +56,7 @@ COLUMNS = {
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
     "status": Column("str", "valid, failed, unsupported, skipped (by the stop rule or a budget) or unreadable"),
     "why": Column("str", "the reason, unless valid"),
-    # what was asked
+    # the request
     "recipe": Column("str", "what made the state, e.g. paf"),
     "capacity_percent": Column("float64", "AA: files worth this share of the empty target's capacity were added"),
     "fragmentation_percent": Column("float64", "BB: each of them was then deleted with this probability"),

@@ -177,7 +177,7 @@ def _measured(phases: list[Json]) -> dict[str, object]:
 
 
 def _metadata(phases: list[Json]) -> str | None:
-    """What is known of names and inodes. Those of a phase that is to read from memory are warm because that was asked.
+    """What is known of names and inodes. Those of a phase that is to read from memory are warm as requested.
 
     Where it was not, warm ones fail the cell.
     """

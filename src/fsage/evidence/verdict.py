@@ -63,8 +63,8 @@ class Verdict:
 
     def as_json(self) -> Json:
         """For a script: of `values` those that are known; null: a file of that size does not fit."""
-        known = {name: value for name, value in self.values.items() if value is not None}
-        values = {name: None if value == math.inf else value for name, value in known.items()}
+        known_values = {name: value for name, value in self.values.items() if value is not None}
+        values = {name: None if value == math.inf else value for name, value in known_values.items()}
         return {"sentences": self.sentences, "values": values}
 
 

@@ -48,7 +48,7 @@ class Windows:
         self.by_share = np.zeros((self.count, SHARES + 1), dtype=np.int64)
         np.add.at(self.by_share, (np.arange(len(shares)) // self.of_groups, shares), 1)
         self.free_bytes = self._free_of_groups.reshape(self.count, self.of_groups).sum(axis=1)
-        strata = np.array([bucket(self.bytes, int(one)) for one in self.free_bytes])
+        strata = np.array([bucket(self.bytes, int(size)) for size in self.free_bytes])
         self.members = [np.flatnonzero(strata == stratum) for stratum in range(len(BUCKETS))]
         self._whole_by_size, self._whole_by_share = self.by_size.sum(axis=0), self.by_share.sum(axis=0)
 

@@ -33,33 +33,33 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         keys = _keys(plane)
         figure, axes = canvas(plane.title, stamp, size, HEIGHT_INCHES, head_inches=head_of([*keys], size))
         shown = (*plane.places, *plane.predicted)
-        planned = {(one.x, one.y) for one in shown} | set(plane.missing)
+        planned = {(drawn.x, drawn.y) for drawn in shown} | set(plane.missing)
         xs, ys = sorted({x for x, _ in planned}), sorted({y for _, y in planned})
         crowded = len(xs) > CROWDED
         grid = pd.DataFrame(index=ys[::-1], columns=xs, dtype=float)
-        usual = max((one.n for one in plane.places), default=0)
-        for one in shown:
-            grid.loc[one.y, one.x] = one.value
-        reach = max([LEAST_REACH, *(abs(one.value - 1) for one in shown)])
+        usual = max((drawn.n for drawn in plane.places), default=0)
+        for drawn in shown:
+            grid.loc[drawn.y, drawn.x] = drawn.value
+        reach = max([LEAST_REACH, *(abs(drawn.value - 1) for drawn in shown)])
         colours = (
             {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": SLOW_TO_FAST}
         )
         letters, small = size.points(7 if crowded else 10), size.points(7)
         sns.heatmap(grid, ax=axes, cbar=False, linewidths=1.5, **colours)
         squares = {(x, y): (column, len(ys) - 1 - row) for row, y in enumerate(ys) for column, x in enumerate(xs)}
-        for one in plane.places:
-            if plane.factor and _holds_one(one):
-                axes.add_patch(Rectangle(squares[one.x, one.y], 1, 1, facecolor=NOTHING_SHOWN, edgecolor="white"))
-        for one in plane.predicted:
+        for drawn in plane.places:
+            if plane.factor and _holds_one(drawn):
+                axes.add_patch(Rectangle(squares[drawn.x, drawn.y], 1, 1, facecolor=NOTHING_SHOWN, edgecolor="white"))
+        for drawn in plane.predicted:
             axes.add_patch(
-                Rectangle(squares[one.x, one.y], 1, 1, fill=False, edgecolor="0.75", hatch="//", linewidth=0)
+                Rectangle(squares[drawn.x, drawn.y], 1, 1, fill=False, edgecolor="0.75", hatch="//", linewidth=0)
             )
         mesh: Any = axes.collections[0]
-        for one in shown:
-            column, row = squares[one.x, one.y]
-            grey = plane.factor and one in plane.places and _holds_one(one)
-            below = NOTHING_SHOWN if grey else mesh.cmap(mesh.norm(one.value))
-            text = _text(one, usual, spread=not crowded or size.width >= PAGE.width)
+        for drawn in shown:
+            column, row = squares[drawn.x, drawn.y]
+            grey = plane.factor and drawn in plane.places and _holds_one(drawn)
+            below = NOTHING_SHOWN if grey else mesh.cmap(mesh.norm(drawn.value))
+            text = _text(drawn, usual, spread=not crowded or size.width >= PAGE.width)
             look: dict[str, Any] = {
                 "ha": "center",
                 "va": "center",
@@ -79,7 +79,7 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         axes.tick_params(length=0)
         handles = [Patch(edgecolor="0.5", linewidth=0.6, label=label, **fill) for label, fill in keys.items()]
         legend(axes, size, handles)
-        return finish(figure, axes, plane, [Mark(*squares[one.x, one.y], one.says, 1, 1) for one in shown])
+        return finish(figure, axes, plane, [Mark(*squares[drawn.x, drawn.y], drawn.says, 1, 1) for drawn in shown])
 
 
 def _keys(plane: Plane) -> dict[str, dict[str, Any]]:

@@ -159,7 +159,7 @@ def head_of(labels: Sequence[str], size: Size) -> float:
 
 
 def ink_on(colour: Any) -> str:
-    """Black or white: of the two that which stands out more on a colour, by WCAG 2 at least 4.5:1."""
+    """Black or white, whichever has more contrast on a colour, by WCAG 2 at least 4.5:1."""
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
     luminance = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
     return "black" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "white"
@@ -168,7 +168,7 @@ def ink_on(colour: Any) -> str:
 def legend(axes: Axes, size: Size, made: Sequence[Artist] = ()) -> None:
     """What the lines and marks are, in a few rows between title and axes. `made`: handles that no axes knows of."""
     handles, labels = axes.get_legend_handles_labels()
-    handles, labels = [*handles, *made], [*labels, *(str(one.get_label()) for one in made)]
+    handles, labels = [*handles, *made], [*labels, *(str(handle.get_label()) for handle in made)]
     if labels:
         axes.figure.legend(
             handles,

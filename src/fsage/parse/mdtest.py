@@ -21,7 +21,7 @@ from fsage.parse import BadOutput, check_end
 from fsage.parse.launcher import TAG, check_together, tells_of_trouble, why_it_ended
 
 HEAD = r"^(mdtest-\S+) was launched with (\d+) total task\(s\) on (\d+) node"
-# Of reads only, which are then no more than open and close; 4.x says it whether reads are asked for or not.
+# Of reads only, which are then no more than open and close; 4.x says it whether reads are requested or not.
 HARMLESS = re.compile(r"WARNING: Read bytes is 0")
 
 
@@ -60,7 +60,7 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     if stonewall := re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M):
         files = str(
             _count(tasks) * _count(stonewall[1])
-        )  # then all tasks go on until they have as many as the fastest had
+        )  # then all tasks continue until they have as many as the fastest had
     (iterations,) = _find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)")
     per_s = _rates(text)
     if not per_s:

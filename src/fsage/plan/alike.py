@@ -30,7 +30,7 @@ def unlike(plans: Sequence[Plan]) -> list[str]:
 
 
 def refuse_same(plans: Sequence[Plan]) -> None:
-    """Raise StudyError where two targets are one: what a run brings about on one would be destroyed by the other."""
+    """Raise StudyError where two targets are one: a state that a run builds on one would be destroyed by the other."""
     owners: dict[str, str] = {}
     for plan in plans:
         for identity in set(_identities(plan)):

@@ -15,7 +15,7 @@ Parts = dict[str, tuple[str, ...]]
 def partition_states(plans: Mapping[str, Plan], lost: Collection[str] = ()) -> Parts:
     """Return the part of each target; `plans` are those of the whole study. Raises StudyError.
 
-    What is missing of a `lost` target's share is dealt to the others.
+    What is missing of a `lost` target's share goes to the others.
     """
     study = next(iter(plans.values())).study
     if isinstance(study.targets, Bind):
@@ -68,8 +68,8 @@ def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
     for state in first.states:
         measured = (name for name in count if whole(name, state))
         begun = (name for name in stay if recorded[name].get(state))
-        if state not in common and (found := next(measured, None) or next(begun, None)):
-            owner[state] = found
+        if state not in common and (first_target := next(measured, None) or next(begun, None)):
+            owner[state] = first_target
     work = {
         name: sum(
             plans[name].state_seconds(state) for state in first.states if state in common or owner.get(state) == name

@@ -76,7 +76,7 @@ class Plan:
 
     @cached_property
     def states(self) -> dict[str, recipes.State]:
-        """States by name, in the order in which they are brought about."""
+        """States by name, in the order in which they are built."""
         every = {state.name: state for state in recipes.expand(self.study)}
         if self.part is None:
             return every
@@ -191,7 +191,7 @@ class Plan:
         return sum(self._estimates(state, cell)[1] for state, cells in self.missing.items() for cell in cells)
 
     def _estimates(self, state: str, cell: Cell) -> tuple[float, int]:
-        """Seconds and bytes of a cell; asked of its workload once for all its iterations.
+        """Seconds and bytes of a cell; its workload computes them once for all iterations.
 
         Raises StudyError for what the claim rules out: so it is refused before any state is built.
         """

@@ -50,9 +50,7 @@ class Results:
 
     def record(self, state: str, cell: str) -> Path:
         """One cell's record."""
-        return Path(
-            f"{self.root}/records/{self.target}/{self.study}/{state}/{cell}.json"
-        )  # asked for thousands of times
+        return Path(f"{self.root}/records/{self.target}/{self.study}/{state}/{cell}.json")  # called thousands of times
 
     def raw(self, state: str, cell: str, attempt: int) -> Path:
         """One observation, write-once."""
@@ -66,7 +64,7 @@ class Results:
         return number
 
     def pending(self, state: str, cell: str) -> Path:
-        """Link to an observation that came home but is not yet handed over as a record."""
+        """Link to an observation that was fetched but is not yet published as a record."""
         return self.root / "pending" / self.target / self.study / state / f"{cell}.json"
 
     def bundle(self, state: str) -> Path:
@@ -82,7 +80,7 @@ class Results:
         return self.root / "benchmarks" / self.target / self.study / f"{name}.tsv"
 
     def requested(self, state: str) -> Path:
-        """What the target was asked for in a state, by all runs (fsage.records.requested)."""
+        """The requests to the target in a state, of all runs (fsage.records.requested)."""
         return self.root / "requested" / self.target / self.study / f"{state}.json"
 
     def refused(self, name: str) -> Path:
@@ -130,7 +128,7 @@ def check(root: Path) -> None:
 
 
 def read(path: Path) -> Any:
-    """JSON of `path`, or None where there is no such file. Raises ValueError naming the file when it is broken."""
+    """JSON of `path`, or None where the file does not exist. Raises ValueError naming the file when it is broken."""
     try:
         return untrusted.read_json(path.read_bytes())
     except FileNotFoundError:

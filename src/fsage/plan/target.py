@@ -93,7 +93,7 @@ class Target(Strict):
 
     @property
     def of_kind(self) -> type[kinds.Kind]:
-        """What its kind can be asked."""
+        """What its kind can do."""
         return kinds.named(self.kind)
 
     @property

@@ -2,7 +2,7 @@
 
 It offers
 - `States`: typed model of a study's block `states:`, with `recipe: Literal[<name>]`, `seed` and `reuse`;
-- `expand(states) -> list[State]`: the states in the order in which they are brought about;
+- `expand(states) -> list[State]`: the states in the order in which they are built;
 - `built(steps, capacity_bytes) -> str`: canonical notation of what was really built, seed and capacity in it.
 """
 
@@ -36,7 +36,7 @@ class State(NamedTuple):
 
     @property
     def playbooks(self) -> tuple[str, ...]:
-        """What brings it about, in order: one for each step, its own where people type it."""
+        """The playbooks that build it, in order: one for each step."""
         return "tune_clients.yml", "scrub.yml", *(part.PLAYBOOK for part in self.parts)
 
     @property

@@ -1,4 +1,4 @@
-"""From observations to records: unpack what a play fetched, judge it, hand it over to the DAG."""
+"""From observations to records: unpack what a play fetched, judge it, publish it to the DAG."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
     """Put the observations of a fetched bundle into raw/ (write-once) and the store.
 
     A bundle brings everything that waited on the host, also what a lost run of another study left. An observation that
-    came before (same id) is not taken twice. What nobody asked for, a second one of a requested attempt, or what is not
+    came before (same id) is not taken twice. What was not requested, a second answer to an attempt, or what is not
     as the agent writes it, is kept below refused/ as it came; the rest of the bundle is taken.
     """
     if not bundle.exists():
@@ -215,7 +215,7 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
 def publish(plan: Plan, state: str) -> list[Cell]:
     """Turn the store's observations of a state into records, once all its missing cells are there.
 
-    Returns the cells that are still without: then nothing was handed over, for Snakemake deletes what a
+    Returns the cells that are still without: then nothing was published, because Snakemake deletes what a
     failed job declares; the store keeps what was measured for the next run.
     """
     waiting = plan.missing.get(state, ())

@@ -198,8 +198,8 @@ def draw_for_paper(
     from fsage.figures.style import COLUMNS
 
     _draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
-    said = [f"{figure.name}: {caption(figure, stamp)}\n" for figure in figures]
-    (folder / CAPTIONS).write_text("\n".join(said), encoding="utf-8")
+    sentences = [f"{figure.name}: {caption(figure, stamp)}\n" for figure in figures]
+    (folder / CAPTIONS).write_text("\n".join(sentences), encoding="utf-8")
 
 
 def _draw(

@@ -66,7 +66,7 @@ def facts(
 
 
 def tunables(frame: pd.DataFrame) -> list[dict[str, str]]:
-    """What was set for the measuring: asked, what was there before, and what was read back, by tunable."""
+    """The tunables: value requested, value before, and value read back."""
     taken = frame[frame["status"].isin(["valid", "failed"])]
     rows = []
     for text in sorted(taken["tunables"].dropna().unique()):

@@ -1,4 +1,4 @@
-"""The table of states: what was asked beside what was reached, and how it lies; only columns that say something."""
+"""The table of states: requested and achieved values, and the layout; columns without information are left out."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ OF_LAYOUTS: tuple[tuple[str, str, str, Callable[[object], str]], ...] = (
     ("free extents", "count", "free_extents", _number(0)),
     ("free extents", "largest, MiB", "largest_free_bytes", _number(3, MIB)),
 )
-GROUPS = ("asked", "nominal", "achieved", "filler", "free extents", "measured files", "cells")
+GROUPS = ("requested", "nominal", "achieved", "filler", "free extents", "measured files", "cells")
 
 
 def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> States:
@@ -122,7 +122,9 @@ def _asked(frame: pd.DataFrame, planned: list[str]) -> list[Column]:
         name for levels in axes for name, level in levels.items() if not isinstance(level, dict | list)
     )
     return [
-        Column("asked", axis_label(name), False, [level_text(name, axes.get(state, {}).get(name)) for state in planned])
+        Column(
+            "requested", axis_label(name), False, [level_text(name, axes.get(state, {}).get(name)) for state in planned]
+        )
         for name in names
     ]
 

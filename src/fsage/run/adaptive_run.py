@@ -186,7 +186,7 @@ class AdaptiveRun:
         )
 
     def measure(self, state: str, cells: Iterable[Cell]) -> None:
-        """Bring a state about and measure these cells in it, with what is measured there beside planned ones."""
+        """Build a state and measure these cells in it, with what is measured there beside planned ones."""
         plan, names = self.plan, {cell.name for cell in cells}
         assert self.inventory
         todo = [cell for cell in request.to_measure(plan, state) if cell.kind != "planned" or cell.name in names]
@@ -236,7 +236,7 @@ def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]
 def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> list[list[float]]:
     """Log rates of our groups with those of other targets, each of these moved by its target's level.
 
-    A level is the median difference over the groups that both measured; of a target without such nothing counts yet.
+    A level is the median difference over the groups that both measured; a target without common groups does not count yet.
     """
     merged = [list(group) for group in own]
     for theirs in others:

@@ -19,7 +19,7 @@ SHOWN = 5
 
 
 def visit(plan: Plan, states: list[str], inventory: Path) -> None:
-    """Bring about and measure state after state; a state's records are handed over as soon as it is measured.
+    """Build and measure state after state; a state's records are published as soon as it is measured.
 
     A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
     """
@@ -38,7 +38,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
 def measure(plan: Plan, state: str, inventory: Path) -> None:
     """Measure the cells of `state` that have no record, and hand their records over.
 
-    What a killed run left between host and records is taken up first and not measured again. Raises PlayFailed
+    What a killed run left between host and records is collected first and not measured again. Raises PlayFailed
     when cells are left; what was measured then waits in the store for the next run.
     """
     collect(plan, state)
@@ -71,7 +71,7 @@ def visit_cells(
 ) -> tuple[PlayFailed | None, list[str]]:
     """Measure `cells` of a state into the store; what failed, if anything, and what came home and was not taken.
 
-    A state that has no evidence yet is brought about first, by the same call.
+    A state that has no evidence yet is built first, by the same call.
     """
     bundle, failed, first = plan.results.bundle(state), None, ["tune_clients.yml"]
     bundle.parent.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ class Progress:
         return sum(1 for _ in self.folder.glob("*.json"))
 
     def __call__(self) -> str:
-        """One line while a visit goes on."""
+        """One line while a visit continues."""
         if not self.visible:
             return self._unseen()
         self.seen = max(self.seen, self._waiting() - self.at_start)  # what came home does not wait any more

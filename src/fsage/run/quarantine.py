@@ -1,4 +1,4 @@
-"""Set aside what was measured, so that the next run measures it again. Raw output stays where it is."""
+"""Quarantine records, so that the next run measures their cells again. Raw output stays where it is."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def seed_of(plan: Plan) -> int:
 
 
 def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
-    """The request for a state with `cells` to measure in it (none: only bring the state about).
+    """The request for a state with `cells` to measure in it (none: only build the state).
 
     The request is noted (fsage.records.requested): only its answers are accepted. Raises StudyError when the state is
     not in the study, was first reached by other steps, or a cell cannot be run on this target.

@@ -31,7 +31,7 @@ NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belon
 
 
 class Superseded(Refusal):
-    """The run that asked for this has gone, and another goes on in its place."""
+    """The run that requested this has ended, and another took its place."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -181,8 +181,8 @@ def gone() -> dict[str, Path]:
 def supersede(killed: dict[str, Path], root: Path) -> None:
     """Take the licence from the jobs of killed runs.
 
-    What they handed over since this run noted what is missing goes back into the store: Snakemake deletes what a
-    job declares before it starts it, and the job then hands it over again.
+    What they published since this run noted what is missing goes back into the store: Snakemake deletes what a
+    job declares before it starts it, and the job then publishes it again.
     """
     for path in killed.values():
         path.unlink(missing_ok=True)

@@ -89,7 +89,7 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
 
 
 def observations_of(plan: Plan, state: str, key: str) -> list[Json]:
-    """What was observed of a group: in the store, or behind a record that was handed over before."""
+    """What was observed of a group: in the store, or behind a published record."""
     observations = []
     for cell in groups(plan.cells[state]).get(key, ()):
         stored = results.read(plan.results.pending(state, cell.name))

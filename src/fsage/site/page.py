@@ -58,13 +58,13 @@ def changed(site: Site, plans: list[Plan]) -> list[str]:
 
 def estimates(plans: list[Plan]) -> list[dict[str, str]]:
     """What each study would still do."""
-    found = []
+    lines = []
     for plan in plans:
         try:
             written, time = plan.bytes_written(), duration(plan.seconds())
         except StudyError as why:  # more nodes than there are, say: other studies can be all the same
             written, time = None, f"cannot be: {why}"
-        found.append(
+        lines.append(
             {
                 "study": plan.study.name,
                 "cells": str(sum(map(len, plan.missing.values()))),
@@ -74,7 +74,7 @@ def estimates(plans: list[Plan]) -> list[dict[str, str]]:
                 "written": "not known" if written is None else f"{written / 2**30:.1f} GiB",
             }
         )
-    return found
+    return lines
 
 
 def show(site: Site, target: Target, plans: list[Plan], findings: list[str]) -> None:

@@ -27,7 +27,7 @@ class Headline(Strict):
 
     @property
     def pair(self) -> frozenset[str]:
-        """Both states: asked the other way round, it is the same test."""
+        """Both states in fixed order: the reversed comparison is the same test."""
         return frozenset((self.state, self.against))
 
     def takes(self, params: Mapping[str, object], measure: str) -> bool:

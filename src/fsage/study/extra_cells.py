@@ -126,12 +126,12 @@ def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list
     levels = {}
     for key in planned.keys:
         with noting(problems, key):
-            found = planned.read_levels(key, block[key]) if key in block else planned.levels_of(key)
-            if len(found) > 1:
-                texts = ", ".join(level_text(key, level) for level in found)
+            key_levels = planned.read_levels(key, block[key]) if key in block else planned.levels_of(key)
+            if len(key_levels) > 1:
+                texts = ", ".join(level_text(key, level) for level in key_levels)
                 raise ValueError(f"{what} are all alike: give one level ({texts})")
-            if found:
-                levels[key] = found[0]
+            if key_levels:
+                levels[key] = key_levels[0]
     with noting(problems):
         check_division((*planned.levels_of("transfer_size"), levels.get("transfer_size", 1)))
     if problems:

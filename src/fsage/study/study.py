@@ -45,7 +45,7 @@ MOST_ENTRIES = 100
 
 
 class StudyError(ValueError):
-    """A study, or what is asked of it, is not possible: one sentence a line, no traceback needed."""
+    """A study, or a request for it, is not possible: one sentence a line, no traceback needed."""
 
 
 def _read_states(block: object) -> BaseModel:
@@ -396,9 +396,9 @@ def _find(text: str, names: list[str]) -> str:
 
 
 def _no_study(name: str, directory: Path) -> str:
-    there = sorted(path.stem for path in directory.glob("*.yaml"))
-    listed = ", ".join(there) or "none"
-    return f"there is no study {name!r} in {directory};{nearest(name, there)} there are: {listed}"
+    present = sorted(path.stem for path in directory.glob("*.yaml"))
+    listed = ", ".join(present) or "none"
+    return f"there is no study {name!r} in {directory};{nearest(name, present)} there are: {listed}"
 
 
 def read_yaml(path: Path) -> Any:

@@ -64,7 +64,7 @@ def refuse(problems: Iterable[Problem]) -> NoReturn:
 
 @contextmanager
 def noting(problems: list[Problem], *loc: str | int) -> Iterator[None]:
-    """Add what is raised as ValueError or ValidationError to `problems`, at `loc`, and go on."""
+    """Add what is raised as ValueError or ValidationError to `problems`, at `loc`, and continue."""
     try:
         yield
     except ValidationError as error:

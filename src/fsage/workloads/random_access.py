@@ -46,7 +46,7 @@ class Params(BaseModel):
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
-    """`prepare`, and the phases asked for. Raises ValueError where the file has not so many places."""
+    """`prepare`, and the requested phases. Raises ValueError where the file has not so many places."""
     file_bytes = claim["amount_mib"] * MIB
     if params.transfers * params.transfer_size > file_bytes:
         raise ValueError(

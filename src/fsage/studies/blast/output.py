@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fsage.parse import BadOutput, check_end
 
 FIELDS = "qseqid sseqid length mismatch gapopen qstart qend sstart send evalue bitscore"
-"""What is asked for of each hit, in this order."""
+"""The requested fields of each hit, in this order."""
 
 
 @dataclass(frozen=True)

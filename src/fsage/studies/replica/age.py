@@ -34,7 +34,7 @@ SEED = 67005
 
 
 class WhatIf(NamedTuple):
-    """What else is asked of each layout: `at` so many percent full; so many percent of what is in use `deleted`.
+    """Variants of each layout: `at` so many percent full; so many percent of what is in use `deleted`.
 
     `defragmented`: what that would bring at best, all that is free in one run; measured anyway, so it is only said.
     """
@@ -57,7 +57,7 @@ def prepare(
 ) -> tuple[str, list[str]]:
     """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
 
-    It is named after what was read: the same layouts are the same study, which goes on. Raises ValueError.
+    It is named after what was read: the same layouts are the same study, which is then resumed. Raises ValueError.
     """
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
@@ -136,7 +136,7 @@ def refuse_stale(claim_copy: Path) -> None:
 
 
 def _if(free_space: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
-    """What else is asked of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
+    """Variants of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
     asked: list[tuple[str, str, Callable[[Free, float, int], Free], float]] = [
         *(("at", "--at", free.filled, percent) for percent in what_if.at),
         *(("deleted", "--delete", free.deleted, percent) for percent in what_if.deleted),

@@ -35,7 +35,7 @@ def validity(data: Data) -> Section | None:
 
 
 def _verdict(factor: Ratio) -> str:
-    """Alike is what is asked here: a difference that is sure and lies within the margin is none."""
+    """The question here is whether both are alike: a difference that is sure and lies within the margin is none."""
     return f"agree within {MARGIN:.0%}" if factor.alike else Finding(factor, tested=False).brief()
 
 

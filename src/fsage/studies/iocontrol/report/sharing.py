@@ -82,7 +82,7 @@ NONE = "\u2013"
 def fair(data: Data, workload: str) -> Section | None:
     """The table."""
     everything = shared(data, workload)
-    pairs = [one for one in everything if len(one.shares) == len(GROUPS)]
+    pairs = [case for case in everything if len(case.shares) == len(GROUPS)]
     if not pairs:
         return None
     heads = ["scheduler", "state", "pattern", "MiB/s", "I/Os", "KiB each", "ratio", "CoV of it"]
@@ -95,19 +95,19 @@ def fair(data: Data, workload: str) -> Section | None:
     return Section("Rates and fair rates" + " beside SQLite" * (workload == SQLITE), text, [], table=table)
 
 
-def _row(one: Shared, everything: Sequence[Shared]) -> list[str]:
-    spread = coefficient_of_variation(one.ratios)
-    weights = ":".join(str(reader.weight) for reader in PATTERNS[one.pattern].values())
+def _row(case: Shared, everything: Sequence[Shared]) -> list[str]:
+    spread = coefficient_of_variation(case.ratios)
+    weights = ":".join(str(reader.weight) for reader in PATTERNS[case.pattern].values())
     return [
-        scheduler_label(one.scheduler),
-        one.state,
-        f"{one.pattern} ({weights})",
-        " and ".join(f"{median(one.bw_mib_s[group]):.4g}" for group in GROUPS),
-        " and ".join(f"{median(one.ios[group]):,.0f}" for group in GROUPS),
-        " and ".join(_size(median(one.io_kib[group])) for group in GROUPS),
-        f"{median(one.ratios):.3g}",
+        scheduler_label(case.scheduler),
+        case.state,
+        f"{case.pattern} ({weights})",
+        " and ".join(f"{median(case.bw_mib_s[group]):.4g}" for group in GROUPS),
+        " and ".join(f"{median(case.ios[group]):,.0f}" for group in GROUPS),
+        " and ".join(_size(median(case.io_kib[group])) for group in GROUPS),
+        f"{median(case.ratios):.3g}",
         NONE if spread is None else f"{spread:.1%}",
-        *(interval_text(against_fair(one, group, everything)) for group in GROUPS),
+        *(interval_text(against_fair(case, group, everything)) for group in GROUPS),
     ]
 
 
@@ -121,16 +121,18 @@ AGAINST = {"P4": "P2", "P5": "P3"}
 def steps(data: Data, workload: str) -> Section | None:
     """A table: each group's rate with the file in pieces over its rate with whole files, before and after."""
     everything = shared(data, workload)
-    known = {(one.scheduler, one.piece, one.stage, one.pattern): one for one in everything}
+    by_key = {(case.scheduler, case.piece, case.stage, case.pattern): case for case in everything}
     rows = []
-    for one in everything:
-        if one.pattern not in AGAINST:
+    for case in everything:
+        if case.pattern not in AGAINST:
             continue
-        for stage in (one.stage, BEFORE):  # whole files are the same before and after
-            whole = known.get((one.scheduler, one.piece, stage, AGAINST[one.pattern]))
+        for stage in (case.stage, BEFORE):  # whole files are the same before and after
+            whole = by_key.get((case.scheduler, case.piece, stage, AGAINST[case.pattern]))
             if whole:
-                found = [interval_text(ratio(one.bw_mib_s[name], whole.bw_mib_s[name])) for name in GROUPS]
-                rows.append([scheduler_label(one.scheduler), one.state, f"{one.pattern} / {whole.pattern}", *found])
+                factor_texts = [interval_text(ratio(case.bw_mib_s[name], whole.bw_mib_s[name])) for name in GROUPS]
+                rows.append(
+                    [scheduler_label(case.scheduler), case.state, f"{case.pattern} / {whole.pattern}", *factor_texts]
+                )
                 break
     if not rows:
         return None

@@ -71,7 +71,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
 
 
 def rates(params: Params) -> list[str]:
-    """What each group read, and how many rows a second the database was asked."""
+    """What each group read, and how many rows a second the database answered."""
     names = PATTERNS[params.pattern]
     return [*(f"group{name}_bw_mib_s" for name in names), *(["query_rows_per_s"] if DATABASE in names else [])]
 

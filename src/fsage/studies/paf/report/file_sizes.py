@@ -24,7 +24,7 @@ def file_sizes(data: Data) -> Section | None:
     both = pd.concat([data.table, data.comparison]) if len(data.comparison) else data.table
     pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
     both = both[pairs.isin(axes) & both["measure"].isin(here["measure"])]
-    # Whether a cell goes on to read does not change how it writes.
+    # A later read phase does not change how a cell writes.
     same = both["params"].map(_without_phases).isin(set(here["params"].map(_without_phases)))
     both = both[same & both["transfer_size_bytes"].isin(here["transfer_size_bytes"])]
     sizes = sorted({*both["file_size_bytes"].dropna(), *data.compared_sizes}, reverse=True)

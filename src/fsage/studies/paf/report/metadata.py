@@ -1,4 +1,4 @@
-"""Metadata rates over capacity and over fragmentation, where a study has such cells."""
+"""Metadata rates over capacity and over fragmentation, where a study has metadata cells."""
 
 from __future__ import annotations
 

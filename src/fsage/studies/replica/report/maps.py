@@ -98,7 +98,7 @@ def _distance(distance: dict[str, float]) -> str:
 def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
     by_layout: dict[str, dict[str, dict[str, object]]] = {}
     for state, noted in copied(data).items():
-        by_layout.setdefault(state.split(".")[0], {})[state] = noted
+        by_layout.setdefault(str(data.axes_of(state)["layout"]), {})[state] = noted
     return {layout: dict(sorted(states.items())) for layout, states in by_layout.items()}
 
 

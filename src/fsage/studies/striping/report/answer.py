@@ -67,7 +67,7 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
     Where one layout is the best by far in all ways of sharing the work out, these are a range.
     """
     best: dict[str, list[str]] = {}
-    said = 0
+    sentences = 0
     for measure in sorted(rows["measure"].unique(), key=_order):
         found_of = {
             rest: part.loc[part["to_clean"].map(lambda factor: factor.value).idxmax()]
@@ -76,9 +76,9 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
         factors = sorted(float(row["to_clean"].value) for row in found_of.values())
         states = {str(row["state"]) for row in found_of.values()}
         if len(found_of) > 1 and len(states) == 1 and factors[0] >= TWICE:
-            text = f"{factors[0]:.3g} to {factors[-1]:.3g} times" + f" as fast as {than}" * (not said)
-            best.setdefault(states.pop(), []).append(f"{doing(str(measure))} {'is ' * (not said)}{text}")
-            said += 1
+            text = f"{factors[0]:.3g} to {factors[-1]:.3g} times" + f" as fast as {than}" * (not sentences)
+            best.setdefault(states.pop(), []).append(f"{doing(str(measure))} {'is ' * (not sentences)}{text}")
+            sentences += 1
             continue
         for rest, row in found_of.items():
             finding = Finding(row["to_clean"], tested=False)
@@ -86,7 +86,7 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
             what = f"{doing(str(measure))}{how}"
             text = f"{what} {finding.brief().replace(' as fast', '')}" if said else finding.said(what, than)
             best.setdefault(str(row["state"]), []).append(text)
-            said += 1
+            sentences += 1
     return "; ".join(
         f"{words[state]} ({state})" * (state in words) + state * (state not in words) + f": {', '.join(parts)}"
         for state, parts in best.items()

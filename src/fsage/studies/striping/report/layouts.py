@@ -1,4 +1,4 @@
-"""The table of layouts: what was asked, and what the target has, as its cells verified."""
+"""The table of layouts: the requested layout, and the target's, as its cells verified."""
 
 from __future__ import annotations
 

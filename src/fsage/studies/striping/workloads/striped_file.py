@@ -79,7 +79,7 @@ def bytes_written(params: Params, claim: Claim) -> int:
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration, which with one task is of one store: what the fullest one has to move.
 
-    `ValueError` as `commands`: before the first state is brought about.
+    `ValueError` as `commands`: before the first state is built.
     """
     try:
         commands(params, claim, steps)
