@@ -236,7 +236,7 @@ def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]
 def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> list[list[float]]:
     """Log rates of our groups with those of other targets, each of these moved by its target's level.
 
-    A level is the median difference over the groups that both measured; a target without common groups does not count yet.
+    A level is the median difference over the groups that both measured; a target without common ones does not count.
     """
     merged = [list(group) for group in own]
     for theirs in others:

@@ -84,7 +84,7 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
             finding = Finding(row["to_clean"], tested=False)
             how = f" ({rest.removeprefix('distribution ')})" if rest else ""
             what = f"{doing(str(measure))}{how}"
-            text = f"{what} {finding.brief().replace(' as fast', '')}" if said else finding.said(what, than)
+            text = f"{what} {finding.brief().replace(' as fast', '')}" if sentences else finding.said(what, than)
             best.setdefault(str(row["state"]), []).append(text)
             sentences += 1
     return "; ".join(
