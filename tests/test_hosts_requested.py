@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsage.host.remote import alike, host_agent, remote_hosts
+from fsage.host.remote import host_agent, probe, remote_hosts
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.verbs import claim, create
 from fsage.model.declaration import complete
@@ -108,4 +108,4 @@ def test_networks_are_compared_by_the_speeds_of_devices_that_are_up(tmp_path):
         (tmp_path / name / "speed").write_text(f"{speed}\n")
         if device:
             (tmp_path / name / "device").mkdir()
-    assert alike.network_mbit_s(tmp_path) == [10000, 200000]
+    assert probe.network_mbit_s(tmp_path) == [10000, 200000]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lustre_site import SERVERS, Site, recorded, session
 
-from fsage.host.lustre import connections, mounts, params, servers, space, stripes
+from fsage.host.lustre import mounts, params, servers, space, stripes
 from fsage.model.errors import Failure, Refusal
 
 MIB = 1 << 20
@@ -47,13 +47,13 @@ def test_a_target_of_which_an_ost_is_lost_is_not_opened(site: Site, monkeypatch:
     """To read what lies there would wait for ever; one that only comes back is waited for, one left out is not."""
     lost = recorded("lctl_server_uuid.txt")
     site.answer(SERVERS, lost, lost, lost.replace("DISCONN", "FULL"))
-    connections.await_servers("lustre")
+    mounts.await_servers("lustre")
     assert len(site.commands(SERVERS)) == 3
     site.answer(SERVERS, lost.replace("DISCONN", "DISCONN\tDEACTIVATED"), lost)
-    connections.await_servers("lustre")
-    monkeypatch.setattr(connections, "PATIENCE_S", 0)
+    mounts.await_servers("lustre")
+    monkeypatch.setattr(mounts, "PATIENCE_S", 0)
     with pytest.raises(Failure, match=r"lustre-OST0000 \(DISCONN\): no answer on .* would wait for ever"):
-        connections.await_servers("lustre")
+        mounts.await_servers("lustre")
 
 
 LOOKS = [answer["stdout"] for answer in session("enospc_one_ost.txt")["lfs df /mnt/lustre"]]

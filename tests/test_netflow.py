@@ -27,8 +27,8 @@ from fsage import workloads
 from fsage.host.system.library import PACKAGE
 from fsage.model import striping, typed
 from fsage.studies.netflow import output as netflow
-from fsage.studies.netflow.host import blocks, share
-from fsage.studies.netflow.host.generate import Maker
+from fsage.studies.netflow.host import flows
+from fsage.studies.netflow.host.flows import Maker
 from fsage.studies.netflow.host.striped import StripedFile
 from fsage.studies.netflow.model import Assignment
 
@@ -51,7 +51,7 @@ def test_a_block_holds_the_records_that_its_maker_counted(seed, number, models, 
     maker = Maker(seed, block_bytes, models, models // 2)
     block = maker.block(number)
     assert len(block) == block_bytes and Maker(seed, block_bytes, models, 0).block(number) == block
-    found = [blocks.ENTRY.unpack(entry) for entry in blocks.entries(block, number, seed)]
+    found = [flows.ENTRY.unpack(entry) for entry in flows.entries(block, number, seed)]
     assert all(64 <= length < 64 + 2048 and 0 <= model < models for model, _, length in found)
     assert [one[1] for one in found] == list(
         itertools.accumulate((one[2] for one in found[:-1]), initial=number * block_bytes + 32)
@@ -59,8 +59,8 @@ def test_a_block_holds_the_records_that_its_maker_counted(seed, number, models, 
     assert found[-1][1] + found[-1][2] > (number + 1) * block_bytes - 64 - 2048, "as full as it can be"
     assert maker.entries[0] == len(found) and maker.read[0] == sum(model < models // 2 for model, *_ in found)
     for wrong in ((number + 1, seed), (number, seed ^ 1)):
-        with pytest.raises(blocks.Corrupt, match="it is block"):
-            blocks.verify(block, *wrong)
+        with pytest.raises(flows.Corrupt, match="it is block"):
+            flows.verify(block, *wrong)
 
 
 @given(st.integers(0, BLOCK - 1), st.integers(1, 255))
@@ -68,8 +68,8 @@ def test_a_block_holds_the_records_that_its_maker_counted(seed, number, models, 
 def test_no_byte_of_a_block_can_change_unseen(at, change):
     spoiled = bytearray(Maker(1, BLOCK, 100, 0).block(7))
     spoiled[at] ^= change
-    with pytest.raises(blocks.Corrupt):
-        blocks.verify(bytes(spoiled), 7, 1)
+    with pytest.raises(flows.Corrupt):
+        flows.verify(bytes(spoiled), 7, 1)
 
 
 @given(st.data())
@@ -102,7 +102,7 @@ def test_reading_through_the_map_is_reading_a_flat_file(tmp_path_factory, data):
 def test_shares_are_the_whole_file_once(blocks_there, tasks, transfer_blocks, distribution):
     size, whole = blocks_there * BLOCK, transfer_blocks * BLOCK
     task = asked(Path("/none"), "flat", "generate", distribution, tasks=tasks, segment_bytes=2 * whole)
-    shares = share.spans(size, whole, typed.read(Assignment, json.loads(json.dumps(task))))
+    shares = flows.spans(size, whole, typed.read(Assignment, json.loads(json.dumps(task))))
     assert [begin for begin, _ in shares] == [0, *(end for _, end in shares[:-1])] and shares[-1][1] == size
     lengths = [end - begin for begin, end in shares]
     if distribution == "synchronous":
@@ -264,8 +264,8 @@ def test_lengths_in_a_block_are_never_trusted(field, value, why):
     place = {"used": 8, "count": 12, "length": 32}[field]
     block[place : place + 4] = value.to_bytes(4, "little")
     block[4:8] = zlib.crc32(block[8:]).to_bytes(4, "little")
-    with pytest.raises(blocks.Corrupt, match=why):
-        blocks.entries(bytes(block), 0, 1)
+    with pytest.raises(flows.Corrupt, match=why):
+        flows.entries(bytes(block), 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from local_targets import claimed
 
 from fsage.host.evidence import fiemap
 from fsage.host.settings import trace
-from fsage.host.settings.undo import undo
+from fsage.host.settings.cleanup import undo
 from fsage.host.system import journal, mounting, places
 from fsage.host.targets.opening import open_target
 

@@ -18,10 +18,9 @@ from pydantic import ValidationError
 from fsage.dataset.columns import COLUMNS
 from fsage.dataset.shape import Record
 from fsage.dataset.tables import DatasetError
-from fsage.model.observation import PhaseResult
+from fsage.model.observation import WARM, PhaseResult
 from fsage.model.typed import Json
 from fsage.model.untrusted import read_file
-from fsage.model.words import WARM
 
 MOST_BYTES = 16 << 20
 """Of a record's file; one with a trace of 50,000 requests has a tenth of it."""

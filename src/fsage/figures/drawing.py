@@ -9,14 +9,11 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any
 
-from fsage.figures.bars import draw_bars
+from fsage.figures.charts import draw_bars, draw_run_chart, draw_strips, draw_trace
 from fsage.figures.lines import draw_lines
 from fsage.figures.panel import Panel
 from fsage.figures.plane import draw_plane
-from fsage.figures.run_chart import draw_run_chart
-from fsage.figures.strips import draw_strips
 from fsage.figures.style import PAGE, Size
-from fsage.figures.trace import draw_trace
 from fsage.figures.values import Bars, Figure, Lines, Plane, RunChart, Strips, Trace
 
 DRAWN_BY: dict[type, Callable[[Any, str, Size], Panel]] = {

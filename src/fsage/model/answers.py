@@ -23,7 +23,7 @@ class Left(TypedDict):
 
     cached_pages: Count
     cached_names: Count | None  # None: the kernel cannot be asked
-    metadata: Word  # fsage.model.words: COLD, WARM, KEPT or UNASKED
+    metadata: Word  # fsage.model.observation: COLD, WARM, KEPT or UNASKED
 
 
 class DroppedAll(TypedDict):

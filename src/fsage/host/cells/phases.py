@@ -21,11 +21,10 @@ from fsage.host.system import caches, commands
 from fsage.host.system.library import at_hand
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
-from fsage.model.observation import PhaseResult
+from fsage.model.observation import WARM, PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.token import Token
 from fsage.model.typed import Json
-from fsage.model.words import WARM
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
 """The time limit of a phase: TIMES_ESTIMATE times the estimate of its whole cell, at least LEAST_LIMIT_S."""

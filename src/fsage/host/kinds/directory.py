@@ -10,9 +10,8 @@ from fsage.host.claiming import calibrate, claim
 from fsage.host.device import models
 from fsage.host.system import files, privilege, space
 from fsage.host.targets import directories
-from fsage.host.targets.free import Free
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.host.targets.limits import Limits, Shared
+from fsage.host.targets.limits import Free, Limits, Shared
 from fsage.host.targets.target import Target
 from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim

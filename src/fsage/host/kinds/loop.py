@@ -12,13 +12,12 @@ from pathlib import Path
 from fsage.host.claiming import calibrate, claim, images
 from fsage.host.device import capabilities, loops, models, seek
 from fsage.host.device.model import Model
-from fsage.host.settings.undo import left_over, undo
+from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.stores import filesystems, free_space, metadata_image
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import files, journal, mounting, places, space
-from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.host.targets.limits import Limits
+from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.host.targets.target import Target
 from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, Images
@@ -160,7 +159,7 @@ class Loop(Target, facts.Loop):
     def begun(cls, spec: Spec) -> bool:
         home = declaration.home_of(spec)
         attached = any(loops.devices_of(image) for image in images.all_of(spec, None))
-        return attached or bool(journal.entries(journal.path_of(home))) or left_over()
+        return attached or bool(journal.entries(journal.path_of(home))) or shared_left_over()
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:

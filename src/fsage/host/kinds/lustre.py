@@ -10,9 +10,8 @@ from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import limits, osts, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
 from fsage.host.system import privilege
-from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Lacking
-from fsage.host.targets.limits import Limits
+from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.model import striping
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal

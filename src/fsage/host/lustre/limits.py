@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 from fsage.host.lustre import space, stripes
-from fsage.host.targets.free import Ost
-from fsage.host.targets.limits import Limits
+from fsage.host.targets.limits import Limits, Ost
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
 from fsage.model.filler import SLACK_BYTES

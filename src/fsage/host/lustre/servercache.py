@@ -17,10 +17,10 @@ from fsage.host.system import files
 from fsage.host.system.shell import run
 from fsage.model.declaration import complete, home_of, lustre_of
 from fsage.model.errors import Failure
+from fsage.model.observation import SERVERS_KEPT
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
-from fsage.model.words import SERVERS_KEPT
 
 PROPERTY = "primarycache"
 

@@ -17,7 +17,7 @@ from fsage.host.evidence import ext4
 from fsage.host.lustre import params, space
 from fsage.host.system import privilege
 from fsage.host.system.shell import SSH, run
-from fsage.host.targets.free import Ost
+from fsage.host.targets.limits import Ost
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.store import Store

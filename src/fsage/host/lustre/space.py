@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Optional
 
 from fsage.host.system.shell import Silent, run
-from fsage.host.targets.free import Ost, Wrong, nothing
+from fsage.host.targets.limits import Ost, Wrong, nothing
 from fsage.model.errors import Failure
 
 LINE = re.compile(

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.lustre import connections, mounts, params, servers, space, stripes
+from fsage.host.lustre import mounts, params, servers, space, stripes
 from fsage.host.system import files, places, privilege
 from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
 from fsage.host.targets import directories
-from fsage.host.targets.free import Ost
+from fsage.host.targets.limits import Ost
 from fsage.model import striping
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.declaration import GIB, MIB, lustre_of
@@ -92,7 +92,7 @@ def mount_of(spec: Spec) -> mounts.ClientMount:
     """
     lustre = lustre_of(spec)
     mount = mounts.client_mount(lustre, Path(spec["directory"]))
-    connections.await_servers(lustre["fsname"])
+    mounts.await_servers(lustre["fsname"])
     return mount
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.lustre import cold, prealloc, servercache
-from fsage.host.remote import alike, probe
+from fsage.host.remote import probe
 from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
 from fsage.host.system import caches
@@ -54,7 +54,7 @@ class HostAgent:
         self.spec: Spec | None = None if client else spec
         if self.spec and claim:
             servercache.put_back(spec)  # the settings of a killed agent
-        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else alike.facts(spec)
+        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else probe.facts(spec)
 
     def do(self, do: str, **given: object) -> dict[str, object]:
         """Call the method of this name; its answer."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
-from fsage.host.remote import alike
-from fsage.host.system import files
+from fsage.host.lustre import params
+from fsage.host.system import files, privilege
+from fsage.host.system.libc import memory_bytes
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets import kinds, run_as
 from fsage.model import declaration
 from fsage.model.declaration import GIB
 from fsage.model.errors import Failure
-from fsage.model.hosts import Probe
+from fsage.model.hosts import Facts, Probe
+from fsage.model.target import Spec
 from fsage.model.typed import Json, JsonView
 
 SSH_ANSWER_S = 30
@@ -40,7 +46,7 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
     found_out: Probe = {
         "able": not missing,
         "missing": missing,
-        **alike.facts(spec),
+        **facts(spec),
         "tools": tools,
         "io_controller": {"usable": model is None, "unavailable_because": model},
         "places": [
@@ -72,3 +78,30 @@ def unreached(hosts: dict[str, list[Json]]) -> dict[str, str]:
 
     with ThreadPoolExecutor(max(1, min(len(names), 16))) as pool:
         return {name: why for name, why in zip(names, pool.map(ask, names)) if why}
+
+
+def facts(spec: Spec) -> Facts:
+    """The facts of this host that are cheap to find."""
+    uname = os.uname()
+    return {
+        "root": privilege.unavailable_because() is None,
+        "uid": None if run_as.unavailable_because(spec) else run_as.uid(spec),
+        "host": uname.nodename,
+        "kernel": uname.release,
+        "memory_bytes": memory_bytes(),
+        "network_mbit_s": network_mbit_s(),
+        "time": time.time(),
+        "images": containers.digests(spec["containers"]),
+        "lustre": params.version() if spec["lustre"] and shutil.which("lctl") else None,
+    }
+
+
+def network_mbit_s(interfaces: Path = Path("/sys/class/net")) -> list[int]:
+    """Speeds of the network devices that are up, in Mbit/s (sysfs-class-net: -1, or an error, where unknown)."""
+    speeds = []
+    for speed in interfaces.glob("*/speed"):
+        try:
+            speeds.append(int(speed.read_text()) if (speed.parent / "device").exists() else -1)
+        except OSError:  # the device is down
+            continue
+    return sorted(value for value in speeds if value > 0)

@@ -22,7 +22,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from fsage.host.remote import alike, probe
+from fsage.host.remote import probe
 from fsage.host.remote.host_agent import drop_of
 from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
@@ -218,7 +218,7 @@ class Hosts:
                 "every host"
             ) from why
         here: Mapping[str, object] = (
-            alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
+            probe.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
         )
         self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
         wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]

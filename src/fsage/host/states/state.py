@@ -19,8 +19,8 @@ from fsage.host.stores import filesystems
 from fsage.host.system import caches, places
 from fsage.host.system.files import Stamp, stamp
 from fsage.host.targets import lease
-from fsage.host.targets.free import Wrong, nothing
 from fsage.host.targets.lease import held, lost
+from fsage.host.targets.limits import Wrong, nothing
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
 from fsage.model import structure, typed

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
-from fsage.host.system import holders, places
+from fsage.host.system import places
 from fsage.model.errors import Failure, Refusal
 
 PATIENCE_S = 60.0  # what is done under a lock of ours takes seconds
@@ -90,7 +90,7 @@ def locked(path: Path | str, patience_s: float | None = None) -> Iterator[None]:
         while not lock(descriptor):
             if time.monotonic() > deadline:
                 raise Refusal(
-                    f"{path} has been locked for {patience_s:.0f} s by {holders.describe(descriptor)}; nothing was "
+                    f"{path} has been locked for {patience_s:.0f} s by {describe_holders(descriptor)}; nothing was "
                     "touched. Wait for it or stop it, then give the same command again"
                 )
             time.sleep(0.01)
@@ -127,3 +127,45 @@ def regular_files(directory: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if same(os.path.join(folder, name), stat.S_ISDIR)]
         yield from (Path(folder, name) for name in names if same(os.path.join(folder, name), stat.S_ISREG))
+
+
+SHOWN = 80  # characters of a command line
+
+
+def describe_holders(descriptor: int) -> str:
+    """The processes that hold a lock on an open file, described for a message."""
+    inode, device = os.fstat(descriptor).st_ino, _device_of(descriptor)
+    numbers = []
+    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        words = line.split()  # 1: FLOCK ADVISORY WRITE 4711 fe:00:131090 0 EOF; who waits has -> as the second word
+        if "->" not in words and words[5] == f"{device}:{inode}":
+            numbers.append(int(words[4]))
+    return (
+        ", ".join(map(describe_process, sorted(set(numbers)))) or "a process that has just ended, or is on another host"
+    )
+
+
+def describe_process(pid: int) -> str:
+    """A process, described by number, command line and start time."""
+    if pid <= 0:
+        return "a process of another host or of another namespace of process numbers"
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])  # proc(5), stat, field 22
+    except (OSError, IndexError):
+        return f"process {pid}, which has ended, or a child of it"
+    began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    command = " ".join(word if word.isprintable() else ascii(word) for word in words)
+    shown = command if len(command) <= SHOWN else command[: SHOWN - 3] + "..."
+    return f"process {pid} (`{shown}`, since {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(began))})"
+
+
+def _device_of(descriptor: int) -> str:
+    """The device of an open file's file system, as in /proc/locks; fstat(2) names another one for btrfs."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        number, _, device = line.split(" ")[:3]
+        if number == fields["mnt_id"].strip():
+            major, minor = map(int, device.split(":"))
+            return f"{major:02x}:{minor:02x}"
+    return "unknown"

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.system import holders, places
+from fsage.host.system import files, places
 from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, Holder
@@ -139,7 +139,7 @@ def held(home: Path, request: Asker, shared: bool = False) -> Iterator[Json | No
                 drop(home, request)  # else this run, which ends now, would seem to hold the target
                 raise Refusal(
                     f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s: "
-                    f"{holders.describe(descriptor)} holds {home / 'lock'}; nothing was touched"
+                    f"{files.describe_holders(descriptor)} holds {home / 'lock'}; nothing was touched"
                 )
             time.sleep(0.1)
         yield take(home, request)

@@ -14,9 +14,8 @@ from fsage.host.device.model import Model
 from fsage.host.system import files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets import directories, run_as
-from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Kind
-from fsage.host.targets.limits import Limits
+from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fsage.host.device import loops, seek
 from fsage.host.settings import cleanup, groups
-from fsage.host.settings.undo import left_over, undo
+from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.system import files, journal, mounting
 from fsage.host.targets import claims, lease
 from fsage.model import declaration
@@ -27,7 +27,7 @@ def recover(declared: Mapping[str, object], request: Request, check: bool) -> di
     """
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)
-    changed = bool(journal.entries(journal.path_of(home))) or left_over()
+    changed = bool(journal.entries(journal.path_of(home))) or shared_left_over()
     if check or not changed:
         if home.is_dir():
             lease.refuse_if_held(home, request)

@@ -25,7 +25,7 @@ from fsage.model import typed
 from fsage.model.errors import Failure
 from fsage.model.message import Unacceptable
 from fsage.model.typed import Json
-from fsage.studies.netflow.host import index, share
+from fsage.studies.netflow.host import flows
 from fsage.studies.netflow.host.work import PHASES
 from fsage.studies.netflow.model import CHECKSUMS, Assignment
 
@@ -94,9 +94,9 @@ def run(assignment: Assignment, told: Told) -> dict[str, object]:
 
 def _shares(assignment: Assignment) -> list[list[Any]]:
     if assignment.phase == "models":
-        parts = [index.part(assignment.index, number) for number in range(assignment.tasks)]
-        return share.of_entries(index.front(parts, assignment.models_read), assignment)
-    return share.spans(assignment.segments[-1].end_bytes, assignment.transfer_bytes, assignment)
+        parts = [flows.index_part(assignment.index, number) for number in range(assignment.tasks)]
+        return flows.of_entries(flows.front(parts, assignment.models_read), assignment)
+    return flows.spans(assignment.segments[-1].end_bytes, assignment.transfer_bytes, assignment)
 
 
 def _start(assignment: Assignment, shares: Sequence[list[object]]) -> list[Task]:

@@ -7,9 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fsage.studies.netflow.host import index
-from fsage.studies.netflow.host.blocks import RECORD, Corrupt, entries, verify
-from fsage.studies.netflow.host.generate import Maker
+from fsage.studies.netflow.host import flows
+from fsage.studies.netflow.host.flows import RECORD, Corrupt, Maker, entries, verify
 from fsage.studies.netflow.host.striped import AGAIN, StripedFile
 from fsage.studies.netflow.model import CHECKSUMS, Assignment
 
@@ -82,7 +81,7 @@ class Index(Work):
                 self.entries += read
 
     def end(self, number: int) -> dict[str, object]:
-        index.write(index.part(self.asked.index, number), self.entries)
+        flows.write_index(flows.index_part(self.asked.index, number), self.entries)
         return super().end(number)
 
 
