@@ -114,7 +114,7 @@ def test_the_report_shows_each_target(study, tmp_path):
     more: dict[str, Any] = {"plan_cells": [], "states": {}, "claim": None}
     page = report.contents(study, target, frame, **more)
     section = next(section for section in page.sections if section.title == "Targets")
-    assert "no difference was found" in section.text and "4 states that all measured" in section.text
+    assert "no difference was found" in section.text and "4 states that all targets measured" in section.text
     assert [row[0] for row in section.table] == ["target", *FACTORS]
     assert [figure.name for figure in section.figures] == [
         "each-target-against-all",
