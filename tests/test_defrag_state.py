@@ -76,7 +76,7 @@ def test_a_file_that_holds_something_else_afterwards_fails_the_step(spec, monkey
         return done
 
     monkeypatch.setattr(defragment.defragment, "defragment", wrong)
-    with pytest.raises(Failure, match="holds something else after e4defrag than before"):
+    with pytest.raises(Failure, match="has another content after e4defrag than before"):
         bring(spec, PIECES, OTHERS, VACATE, DEFRAGMENT)
     request = {"state": "wanted", "steps": [PIECES, OTHERS, VACATE, DEFRAGMENT], "study": "test"}
     assert "interrupted" in state.diagnose(spec, request, False)["why"]

@@ -43,8 +43,10 @@ def test_sizes_are_whole_pieces_that_fill_the_target(count, piece, capacity):
     sizes = prealloc.Interleave(1, count, piece).file_sizes(capacity)
     assert len(sizes) == count and max(sizes) - min(sizes) in (0, piece)
     assert all(size % piece == 0 for size in sizes)
-    books = capacity // piece * prealloc.MAP_BYTES + (count + 2) * prealloc.RESERVE_BYTES + prealloc.OWN_BYTES
-    assert capacity - books - piece < sum(sizes) <= capacity - books
+    accounting_bytes = (
+        capacity // piece * prealloc.MAP_BYTES + (count + 2) * prealloc.RESERVE_BYTES + prealloc.OWN_BYTES
+    )
+    assert capacity - accounting_bytes - piece < sum(sizes) <= capacity - accounting_bytes
 
 
 @given(st.integers(0, 2**32), st.integers(1, 60))

@@ -133,8 +133,8 @@ def test_what_cannot_be_copied_is_refused_in_a_sentence_and_the_target_is_made_a
     refused = {
         "has blocks of 65536 bytes, and target .* of 4096": (head._replace(block_bytes=65536), wanted),
         "it is larger than the target": (head._replace(device_bytes=2 * SIZE), wanted),
-        "has nothing free that could be free": (head, [(0, 4096)]),
-        r"[0-9.]+% of the free bytes lie where they should, and less than 90% is no replica": (head, [(0, 24 * MIB)]),
+        "has no free block where target": (head, [(0, 4096)]),
+        r"[0-9.]+% of the free bytes lie where they should, and a replica needs 90%": (head, [(0, 24 * MIB)]),
     }
     for message, (of, places) in refused.items():
         step, inputs = step_of(of, places)
@@ -144,7 +144,7 @@ def test_what_cannot_be_copied_is_refused_in_a_sentence_and_the_target_is_made_a
     (name,) = inputs
     other = base64.b64encode(zlib.compress(b"fsage free extents 1\n")).decode()
     for bad, message in (
-        ({}, "the request is without the layout ost0012.txt.gz"),
+        ({}, "the request lacks the layout ost0012.txt.gz"),
         ({name: "no base64"}, "the request's layout ost0012.txt.gz: "),
         ({name: other}, "it is not the one that was named"),
     ):

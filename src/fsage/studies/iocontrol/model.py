@@ -41,8 +41,8 @@ class ContendedFiles(Step):
 
     def between_bytes(self, size: int) -> int:
         """The length of file 1, whose holes hold file 0 and what the file system notes of both."""
-        books = 2 * MAP_BYTES * (size // self.piece_bytes) + SLACK_BYTES
-        return 2 * (size + -(-books // self.piece_bytes) * self.piece_bytes)
+        accounting_bytes = 2 * MAP_BYTES * (size // self.piece_bytes) + SLACK_BYTES
+        return 2 * (size + -(-accounting_bytes // self.piece_bytes) * self.piece_bytes)
 
     def expect(self, files: Files, capacity_bytes: int) -> None:
         """All four are there."""

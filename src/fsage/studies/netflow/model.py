@@ -1,4 +1,4 @@
-"""What a phase is asked to do: TASK.json."""
+"""The assignment of a phase: TASK.json."""
 
 from __future__ import annotations
 

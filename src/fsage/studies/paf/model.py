@@ -112,7 +112,7 @@ class Fragment(Step):
         return to_delete(self.seed, self.generation, self.percent, count)
 
     def continues(self, last: Step) -> bool:
-        """A larger share of the same generation goes on from a smaller one."""
+        """Whether `last` deleted a smaller share of the same generation."""
         if not isinstance(last, Fragment):
             return False
         return replace(last, percent=self.percent) == self and self.percent > last.percent

@@ -1,4 +1,4 @@
-"""Steps of states of preallocation: files whose pieces lie in turns, of which some are deleted."""
+"""Steps of states of preallocation: files with alternating pieces, of which some are deleted."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Interleave(Step):
         return f"interleave {self.files} files in pieces of {self.granularity_bytes >> 10} KiB"
 
     def server_preallocation_bytes(self) -> int | None:
-        """The pieces, where the servers lay the files together."""
+        """The granularity, where the servers' preallocation lays out the pieces."""
         return self.granularity_bytes if self.method == TOGETHER else None
 
     def file_sizes(self, capacity_bytes: int) -> list[int]:
         """Sizes of the files by index: whole pieces, one more for the first ones where they do not come out even."""
         count, piece_bytes = self.files, self.granularity_bytes
-        books = capacity_bytes // piece_bytes * MAP_BYTES + (count + 2) * RESERVE_BYTES + OWN_BYTES
-        pieces = max(0, capacity_bytes - books) // piece_bytes
+        accounting_bytes = capacity_bytes // piece_bytes * MAP_BYTES + (count + 2) * RESERVE_BYTES + OWN_BYTES
+        pieces = max(0, capacity_bytes - accounting_bytes) // piece_bytes
         return [(pieces // count + (index < pieces % count)) * piece_bytes for index in range(count)]
 
     def expect(self, files: Files, capacity_bytes: int) -> None:
@@ -70,7 +70,7 @@ class DeleteFiles(Step):
         return order(self.seed, self.generation, count)[: self.deleted]
 
     def continues(self, last: Step) -> bool:
-        """More of the same generation go on from fewer."""
+        """Whether `last` deleted fewer files of the same generation."""
         if not isinstance(last, DeleteFiles):
             return False
         return replace(last, deleted=self.deleted) == self and self.deleted > last.deleted

@@ -1,4 +1,4 @@
-"""Steps of states whose free space is copied: laid by a list of free extents, or kept from the state before."""
+"""Steps of states whose free space is copied: laid out by a list of free extents, or kept from the state before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Replica(Step):
         return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
-        """No share of files was asked for; the notes have what is free."""
+        """None: no share of files was requested; the notes have the free space."""
         return
 
 
@@ -55,5 +55,5 @@ class KeepFreeSpace(Step):
         return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
-        """No share of files was asked for; the notes have what is free."""
+        """None: no share of files was requested; the notes have the free space."""
         shares.clear()

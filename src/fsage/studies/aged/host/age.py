@@ -31,7 +31,7 @@ FLUSHES = 256
 
 
 def work(step: Age, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-    """Do what users do."""
+    """Write and delete files as the step's way of use says, until so many bytes were written. Raises Failure."""
     if len(target.mounts) > 1:
         raise Failure(f"target {target.name} has {len(target.mounts)} stores: one is aged; declare stores: 1")
     full_bytes, written_bytes = step._bytes(target.capacity_bytes)

@@ -20,10 +20,10 @@ from fsage.studies.aged.model import Restore
 
 
 def work(step: Restore, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-    """Put it in the place of what is there."""
+    """Replace the target's file system by that of the image. Raises Failure."""
     if not step.input or step.input not in target.inputs:
-        raise Failure(f"the request is without the image {step.image}; `fsage request STUDY STATE` makes a whole one")
+        raise Failure(f"the request lacks the image {step.image}; `fsage request STUDY STATE` makes a complete request")
     if done:
-        raise Failure(f"{step.describe()}: it takes the place of the whole file system, so it is the first step")
+        raise Failure(f"{step.describe()}: it replaces the whole file system, so it must be the first step")
     notes = target.restore(Path(target.inputs[step.input]), step.input, check_lease)
     return Work(1, notes)

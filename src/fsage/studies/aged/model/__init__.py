@@ -56,5 +56,5 @@ class Restore(Step):
         return f"restore {self.image}"
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
-        """No share of files was asked for."""
+        """None: no share of files was requested."""
         return

@@ -1,7 +1,7 @@
 """What users do to a file system, as a seeded sequence of writes and deletions: three ways to age it.
 
 - `churn`: files of 4 KiB to 64 MiB (lognormal, median 256 KiB), each written at once; any of them is deleted.
-- `logs`: so many logs grow at once, a piece each in turns, flushed; a full one is put aside, and the oldest of a log
+- `logs`: so many logs grow at once, a piece each in turns, flushed; a full one is closed, and the oldest of a log
   goes, of some logs later than of others.
 - `packages`: trees of small files (lognormal, median 24 KiB), unpacked as a whole and removed as a whole.
 
@@ -74,21 +74,21 @@ def churn(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[
 
 
 def logs(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[Change]:
-    """Logs grow in turns and are put aside when full; the oldest go, those of some logs later than those of others."""
+    """Logs grow in turns and are closed when full; the oldest go, those of some logs later than those of others."""
     patience = [draw.uniform(0.5, 4) for _ in range(LOGS)]  # a log that is kept four times as long goes as much later
-    aside: list[list[Kept]] = [[] for _ in range(LOGS)]
+    closed: list[list[Kept]] = [[] for _ in range(LOGS)]
     most = max(BLOCK_BYTES, full_bytes // (4 * LOGS))  # those that grow stay, and must not be all
     growing = [_log(draw, log, 0, most) for log in range(LOGS)]
     sizes, in_use, written, count = [0] * LOGS, 0, 0, LOGS
     while written < written_bytes:
         for log in range(LOGS):
             if sizes[log] >= growing[log].size:
-                aside[log].append(growing[log]._replace(size=sizes[log]))
+                closed[log].append(growing[log]._replace(size=sizes[log]))
                 growing[log], sizes[log], count = _log(draw, log, count, most), 0, count + 1
             size = draw.randrange(PIECE_BYTES[0], PIECE_BYTES[1])
-            while any(aside) and in_use + size + LOGS * BLOCK_BYTES > full_bytes:
-                of = max((log for log in range(LOGS) if aside[log]), key=lambda log: len(aside[log]) / patience[log])
-                gone = aside[of].pop(0)
+            while any(closed) and in_use + size + LOGS * BLOCK_BYTES > full_bytes:
+                of = max((log for log in range(LOGS) if closed[log]), key=lambda log: len(closed[log]) / patience[log])
+                gone = closed[of].pop(0)
                 in_use -= held(gone.size)
                 yield Change(gone.folder, gone.name, None)
             before, sizes[log] = sizes[log], sizes[log] + size

@@ -26,9 +26,9 @@ SHOWN = 5
 
 
 def work(step: Defragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-    """Defragment, and notes of it: tool, extents, bytes moved, what is left in pieces, a checksum of the file."""
+    """Defragment; notes: tool, extents, moved bytes, what is still fragmented, and a checksum of the file."""
     if not target.filesystem:
-        raise Failure(f"target {target.name} is a directory: what its file system is, is not known")
+        raise Failure(f"target {target.name} is a directory: its file system is not known, so nothing defragments it")
     path = path_of(target.mounts, step.generation, 0)
     before = checksum(path)
     try:
@@ -39,7 +39,7 @@ def work(step: Defragment, target: Target, done: list[Step], shard: Shard, check
         return Work(0, {"unsupported": str(why)})
     target.remount()  # what is compared comes from the device
     if checksum(path) != before:
-        raise Failure(f"{path} holds something else after {moved['tool']} than before: sha256 was {before}")
+        raise Failure(f"{path} has another content after {moved['tool']} than before: sha256 was {before}")
     changed = len(moved.pop("files", [path]))
     return Work(changed, {**moved, "left": moved["left"][:SHOWN], "sha256": before})
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 from fsage.studies.defrag.model import FragmentedFile
 
 MORE_PERCENT = 5
-"""An allocator may cut a piece, at the end of a block group for one: so many extents more than asked are taken."""
+"""An allocator may cut a piece, such as at the end of a block group: so many percent more extents are allowed."""
 
 
 def work(step: FragmentedFile, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
@@ -60,5 +60,5 @@ def work(step: FragmentedFile, target: Target, done: list[Step], shard: Shard, c
                 os.close(descriptor)
     extents = fragmentation.of_file(fiemap.extents(paths[0])).extents
     if not step.extents <= extents <= step.extents * (100 + MORE_PERCENT) // 100:
-        raise Failure(f"{paths[0]} lies in {extents} extents, asked were {step.extents} of {piece} bytes")
+        raise Failure(f"{paths[0]} has {extents} extents, requested were {step.extents} of {piece} bytes")
     return Work(FILES, {"extents": extents, "piece_bytes": piece})

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 from fsage.studies.iocontrol.model import ContendedFiles
 
 LEAST_PERCENT = 80
-"""Of the extents asked. A file system keeps room for its own books (ext4: 16 MiB), where the file's first MiB lie."""
+"""Of the requested extents. A file system reserves space for its accounting (ext4: 16 MiB), where the file begins."""
 MOST_EXTENTS = 64
 """Of a whole file: an allocator that goes round metadata leaves a few, which is far from pieces of 64 KiB."""
 
@@ -66,8 +66,8 @@ def work(step: ContendedFiles, target: Target, done: list[Step], shard: Shard, c
     least, most = wanted * LEAST_PERCENT // 100, wanted * (100 + MORE_PERCENT) // 100
     if not least <= extents[0] <= most or max(extents[1:]) > MOST_EXTENTS:
         raise Failure(
-            f"{paths[0]} lies in {extents[0]} extents, asked were {wanted} of {step.piece_bytes} bytes; the whole "
-            f"files lie in {extents[1]} and {extents[2]}"
+            f"{paths[0]} has {extents[0]} extents, requested were {wanted} of {step.piece_bytes} bytes; the "
+            f"contiguous files have {extents[1]} and {extents[2]}"
         )
     return Work(FILES, {"extents": extents[0], "whole_extents": extents[1:], "piece_bytes": step.piece_bytes})
 

@@ -71,7 +71,7 @@ def work(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lea
         raise Failure(f"making the database {path} of {size} bytes: {error}") from error
     extents = fragmentation.of_file(fiemap.extents(path)).extents
     if end > size or extents > MOST_EXTENTS:
-        raise Failure(f"{path} has {end} bytes, of {size} that were kept for it, and lies in {extents} extents")
+        raise Failure(f"{path} has {end} bytes in {extents} extents; {size} contiguous bytes were reserved for it")
     noted: Made = {
         "bytes": end,
         "extents": extents,

@@ -39,7 +39,7 @@ Told = Optional[io.FileIO]
 
 
 class Gone(Exception):
-    """Nobody waits for the result."""
+    """The process that waits for the result has ended."""
 
 
 class Task(NamedTuple):
@@ -49,7 +49,7 @@ class Task(NamedTuple):
     process: ForkProcess
 
     def hear(self) -> object:
-        """What it says. Raises Failure: its own, or that it has ended."""
+        """Its next message. Raises the task's Failure, or one where its process has ended."""
         try:
             message = self.there.recv()
         except (EOFError, ConnectionError) as error:
@@ -59,8 +59,8 @@ class Task(NamedTuple):
         return message
 
     def give(self, number: int) -> None:
-        """Give it the share of that number; there is none when it is too high."""
-        with contextlib.suppress(ConnectionError):  # that it has ended is heard
+        """Give it the share of this number; it has no work when the number is too high."""
+        with contextlib.suppress(ConnectionError):  # `hear` reports that its process has ended
             self.there.send(number)
 
 
@@ -189,9 +189,9 @@ def _attending(connection: Connection) -> Callable[[], None]:
 def main(path: str) -> int:
     """Exit code 0 and the result as JSON, or 1 and why not."""
     try:
-        asked = typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8")))
-        told = io.FileIO(sys.stdin.fileno(), closefd=False) if asked.tasks_here < asked.tasks else None
-        print(json.dumps(run(asked, told)))
+        assignment = typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8")))
+        told = io.FileIO(sys.stdin.fileno(), closefd=False) if assignment.tasks_here < assignment.tasks else None
+        print(json.dumps(run(assignment, told)))
     except Unacceptable as why:
         print(f"{path}: {why}", file=sys.stderr)
         return 1

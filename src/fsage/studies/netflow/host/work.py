@@ -16,10 +16,10 @@ from fsage.studies.netflow.model import CHECKSUMS, Assignment
 class Work(ABC):
     """A phase's work on the file. `check_alive` is called between I/Os, and raises when nobody waits for the result."""
 
-    def __init__(self, asked: Assignment, check_alive: Callable[[], None]) -> None:
-        self.asked, self.check_alive = asked, check_alive
-        self.seed, self.block_bytes = asked.seed, asked.block_bytes
-        self.file = StripedFile(asked.segments, asked.paths, asked.transfer_bytes, asked.direct)
+    def __init__(self, assignment: Assignment, check_alive: Callable[[], None]) -> None:
+        self.assignment, self.check_alive = assignment, check_alive
+        self.seed, self.block_bytes = assignment.seed, assignment.block_bytes
+        self.file = StripedFile(assignment.segments, assignment.paths, assignment.transfer_bytes, assignment.direct)
         self.moved_bytes = self.records = self.checksum = 0
 
     @abstractmethod
@@ -32,21 +32,21 @@ class Work(ABC):
 
     def transfers(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Offset and length of each transfer of a share of the file."""
-        for offset in range(begin, end, self.asked.transfer_bytes):
+        for offset in range(begin, end, self.assignment.transfer_bytes):
             self.check_alive()
-            yield offset, min(self.asked.transfer_bytes, end - offset)
+            yield offset, min(self.assignment.transfer_bytes, end - offset)
 
     def corrupt(self, why: Corrupt, block: int) -> Corrupt:
-        """The same, with the place and what to do."""
+        """A Failure that adds the place in the file, and what to do."""
         return Corrupt(f"{self.file.place(block * self.block_bytes)}: block {block} is corrupt, {why}; {AGAIN}")
 
 
 class Generate(Work):
     """Writes the file; its share is a span of it. Its result has what reading must give."""
 
-    def __init__(self, asked: Assignment, check_alive: Callable[[], None]) -> None:
-        super().__init__(asked, check_alive)
-        self.maker = Maker(self.seed, self.block_bytes, asked.models, asked.models_read)
+    def __init__(self, assignment: Assignment, check_alive: Callable[[], None]) -> None:
+        super().__init__(assignment, check_alive)
+        self.maker = Maker(self.seed, self.block_bytes, assignment.models, assignment.models_read)
 
     def do(self, share: list[Any]) -> None:
         for offset, length in self.transfers(*share):
@@ -62,8 +62,8 @@ class Generate(Work):
 class Index(Work):
     """Scans its spans of the file, and writes its part of the index when all is read."""
 
-    def __init__(self, asked: Assignment, check_alive: Callable[[], None]) -> None:
-        super().__init__(asked, check_alive)
+    def __init__(self, assignment: Assignment, check_alive: Callable[[], None]) -> None:
+        super().__init__(assignment, check_alive)
         self.entries: list[bytes] = []
 
     def do(self, share: list[Any]) -> None:
@@ -81,7 +81,7 @@ class Index(Work):
                 self.entries += read
 
     def end(self, number: int) -> dict[str, object]:
-        flows.write_index(flows.index_part(self.asked.index, number), self.entries)
+        flows.write_index(flows.index_part(self.assignment.index, number), self.entries)
         return super().end(number)
 
 

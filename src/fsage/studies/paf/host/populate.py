@@ -36,7 +36,7 @@ def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_l
     def some(thread: int) -> None:
         for batch in batches(indices[thread :: shard.threads], len(mounts), step.files_at_once):
             paths = {index: path_of(mounts, step.generation, index) for index in batch}
-            # what was made before another host was lost stays
+            # files that were made before another host was lost stay
             missing = [index for index in batch if existing.get(paths[index]) != sizes[index]]
             try:
                 quota.in_turns(
@@ -50,7 +50,7 @@ def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_l
                 index = int(Path(error.filename).name)
                 raise Failure(
                     f"populating stopped at file {index + 1} of {len(sizes)} ({error.filename}, {sizes[index]} "
-                    f"bytes): {error.strerror}; asked were {step.percent}% of {target.capacity_bytes} bytes"
+                    f"bytes): {error.strerror}; requested were {step.percent}% of {target.capacity_bytes} bytes"
                 ) from error
 
     if shard.threads == 1:

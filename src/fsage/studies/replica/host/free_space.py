@@ -1,4 +1,4 @@
-"""What is free where a layout is laid out: on the one store of a target that it can be laid on."""
+"""The free space of the one store of a target on which a layout is laid out."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def check(target: Target) -> None:
 
 
 def read(target: Target) -> tuple[Head, Extents]:
-    """What is free there, once all that was written and deleted has reached the device. Raises Failure."""
+    """The device and its free extents, after a flush. Raises Failure."""
     check(target)
     flush(target)
     free: Extents = []
     store = target.laid_space(Counting(keep=lambda *ends: free.extend(zip(*ends))))
     if why := store.absent.get("free_extents"):
-        raise Failure(f"target {target.name}: where it is free is not known: {why}")
+        raise Failure(f"target {target.name}: its free extents cannot be read: {why}")
     sizes = store.found["device_bytes"], store.found["block_bytes"]
     return Head(*sizes, 0, store.filesystem, f"target {target.name} itself"), free
 
 
 def flush(target: Target) -> None:
-    """Have what was written and deleted reach the device. Raises OSError, Failure."""
+    """Flush all writes and deletions to the device. Raises OSError, Failure."""
     for mount in target.mounts:
         caches.flush(mount)
     target.settle()

@@ -1,4 +1,4 @@
-"""Laying out free space block by block, as it lies elsewhere, and seeing how much of it lies where it should."""
+"""The free-space layout: free space is laid out block by block like another file system's, and then compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fsage.studies.replica.host.punched import Punched
 from fsage.studies.replica.host.whole_extents import WholeExtents
 
 LEAST = 0.9
-"""Less of the free bytes in their places is no replica."""
+"""A replica has at least this share of the free bytes in their places."""
 SHOWN = 20
 BITMAP = 256
 
@@ -28,7 +28,7 @@ def lay(
     joined: bool,
     check_lease: Callable[[], None],
 ) -> Notes:
-    """Lay an empty target's free space as in `layout`, or as much in one run (`joined`); what it noted of that.
+    """Lay out an empty target's free space as in `layout`, or as much in one run (`joined`); notes of that.
 
     Notes: `files` made, `original` and `found` in short, and their `agreement`. Raises Failure.
     """
@@ -36,7 +36,7 @@ def lay(
     usable, device_bytes = _fitting(target, head, name)
     copied = extents.common(original, usable)
     if not copied:
-        raise Failure(f"layout {name} has nothing free that could be free on target {target.name}")
+        raise Failure(f"layout {name} has no free block where target {target.name} can have one")
     files.make_room(target.mounts, generation)
     try:
         way = Punched if target.frees_parts else WholeExtents
@@ -57,15 +57,15 @@ def lay(
     }
     if notes["agree_share"] < LEAST:
         raise Failure(
-            f"layout {name} on target {target.name}: {100 * notes['agree_share']:.1f}% of the free bytes "
-            f"lie where they should, and less than {100 * LEAST:.0f}% is no replica; a target with the original's "
-            f"file system, {head.filesystem or 'which its text does not name'}, and mkfs options would have more"
+            f"layout {name} on target {target.name}: {100 * notes['agree_share']:.1f}% of the free bytes lie where "
+            f"they should, and a replica needs {100 * LEAST:.0f}%. Use a target with the original's file system "
+            f"({head.filesystem or 'which its text does not name'}) and mkfs options"
         )
     return notes
 
 
 def agreement(wanted: Extents, free: Extents, usable: Extents) -> dict[str, object]:
-    """How much of what is free is where it should be.
+    """How far the free space agrees with the wanted one.
 
     `agree_share`: bytes free in both over bytes free in either. `metadata_bytes` should be free and hold the target's
     own metadata, `taken_bytes` something else (maps of extents), `left_bytes` are free and should not be. `differ`:
@@ -97,14 +97,14 @@ def _summary(free: Extents, device_bytes: int) -> dict[str, object]:
 
 
 def now(target: Target) -> tuple[Head, Extents]:
-    """What is free on a target as it is mounted for each cell, with a head for it. Raises Failure."""
+    """The device and free extents of a target, mounted anew as for each cell. Raises Failure."""
     free_space.check(target)
     target.remount()
     return free_space.read(target)
 
 
 def _fitting(target: Target, head: Head, layout: str) -> tuple[Extents, int]:
-    """What is free on the target now, and the size of its device. Raises Failure where the layout does not fit it."""
+    """The target's free extents and the size of its device. Raises Failure where the layout does not fit it."""
     head_now, free = free_space.read(target)
     if head.block_bytes != head_now.block_bytes:
         raise Failure(

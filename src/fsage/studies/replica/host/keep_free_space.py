@@ -19,7 +19,7 @@ from fsage.studies.replica.model import KeepFreeSpace
 
 
 def work(step: KeepFreeSpace, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-    """Read what is free, delete all files, and lay it out again."""
+    """Read the free space, delete all files, and lay out the same free space again."""
     layout = free_space_layout.now(target)
     for mount in target.mounts:
         files.remove_folders(mount)

@@ -1,9 +1,9 @@
-"""Laying out free space where a hole in a file frees its blocks: what is to be free is punched out of full files.
+"""A free-space layout where a punched hole frees its blocks: files fill the target, then free space is punched out.
 
-What a file system holds back for itself (ext4: its reserved clusters; XFS: what each allocation group needs for its
-trees) nobody is given, so it would stay free wherever the allocator left it. Hence rounds: some of what is to be free
-is given back and all is filled once more, until what is held back lies where it is to be free. Punched in ascending
-order, a file's map of extents fills its blocks: about 340 extents each on ext4.
+A file system reserves some blocks for itself (ext4: its reserved clusters; XFS: space for the trees of each allocation
+group). No file gets them, so they would stay free wherever the allocator left them. Several rounds solve that: some of
+the wanted space is freed, and all is filled again, until the reserved blocks lie where free space is wanted. Holes are
+punched in ascending order: then a file's map of extents fills its blocks, about 340 extents each on ext4.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from fsage.studies.replica.host import free_space
 
 PARTS = 16
 ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
-"""For a round free extents of so many bytes and more are given back, so many times what is free in the wrong place."""
+"""Of each round: the smallest extent that is freed, and how many times the wrongly free bytes are freed."""
 ENOUGH = 0.0002
-"""No further round where less than this share of the free bytes is free in the wrong place."""
+"""The rounds end where less than this share of the free bytes is in the wrong place."""
 CHECK_EVERY = 256
 
 
 class Punched:
-    """The files of one replica, and what of them is punched out."""
+    """The files of one replica, and the holes that are punched into them."""
 
     def __init__(
         self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
     ) -> None:
-        """`copied` is to be free, or, of the bytes in `joined`, as many in one run."""
+        """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents."""
         self.target, self.generation, self.check_lease = target, generation, check_lease
         self.total = None if joined is None else extents.size(copied)
         self.centre = extents.centre(copied)
@@ -45,8 +45,8 @@ class Punched:
         self.made = 0
 
     def lay(self) -> int:
-        """Do it; how many files there are then. Raises OSError, Failure."""
-        self.target.remount()  # ext4 sets blocks aside for small files, which nobody else is given until then
+        """Lay it out; the number of files. Raises OSError, Failure."""
+        self.target.remount()  # ext4 reserves blocks for small files, and only a remount releases them
         with filesystems.one_cpu():
             self._fill()
             if self.total is not None:
@@ -63,20 +63,20 @@ class Punched:
         return self.made
 
     def _join(self, total: int) -> None:
-        """Want `total` bytes in one run, but for what is held back: that stays where it was left."""
+        """Want `total` bytes in one run, less the reserved blocks, which stay where they are."""
         left = free_space.read(self.target)[1]
         room = extents.without(self.wanted, left)
         run = extents.joined(room, max(0, total - extents.size(left)), self.centre)
         self.wanted = sorted([*left, *run])
 
     def _fill(self) -> None:
-        """Give all that is free to one file more."""
+        """Give all free space to one more file."""
         self.check_lease()
         self.quota.rest(path_of(self.target.mounts, self.generation, self.made))
         self.made += 1
 
     def _punch(self, free: Extents) -> None:
-        """Make these bytes of the device free that files hold, in ascending order in each file."""
+        """Free these bytes of the device, in ascending order within each file."""
         for index in range(self.made):
             path = path_of(self.target.mounts, self.generation, index)
             pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
@@ -93,7 +93,7 @@ class Punched:
 
 
 def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
-    """Offset and length in a file of what of its pieces, by their places on the device, is to be free."""
+    """Offset and length, within a file, of those parts of its extents that lie in `free` on the device."""
     ranges, at = [], 0
     for piece in pieces:
         begin, stop = piece.physical, piece.physical + piece.length
@@ -108,9 +108,10 @@ def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
 
 
 def _smallest(free: Extents, least: int, times: int, left: Extents, wrong: Extents) -> Extents:
-    """The smallest of at least `least` bytes in each of PARTS parts of the device: `times` what is left there.
+    """The smallest wanted extents of at least `least` bytes, in each of PARTS parts of the device.
 
-    An allocator that is given all looks for large extents first: what it leaves is then among these.
+    Their bytes are `times` those that are left free in the part. An allocator prefers large extents, so what it leaves
+    free in the next round is among these.
     """
     span = free[-1][1] // PARTS + 1
     parts: list[Extents] = [[] for _ in range(PARTS)]

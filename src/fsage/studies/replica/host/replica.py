@@ -40,14 +40,14 @@ def _given(step: Replica, target: Target) -> tuple[Head, Extents]:
         return head, list(free)
     except KeyError:
         raise Failure(
-            f"the request is without the layout {step.layout}; `fsage request STUDY STATE` makes a whole one"
+            f"the request lacks the layout {step.layout}; `fsage request STUDY STATE` makes a complete request"
         ) from None
     except (NotThisText, binascii.Error, zlib.error) as error:
         raise Failure(f"the request's layout {step.layout}: {error}") from error
 
 
 def work(step: Replica, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-    """Fill, and punch out what is to be free; note how much agrees."""
+    """Lay out the free space of the request's layout; notes of how far it agrees."""
     free_space.check(target)
     head, original = _given(step, target)
     notes = free_space_layout.lay(target, step.generation, step.layout, (head, original), step.joined, check_lease)

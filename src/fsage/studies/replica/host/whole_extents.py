@@ -1,10 +1,9 @@
-"""Laying out free space where an extent is freed as a whole (btrfs): each is made just as long as it is to be.
+"""A free-space layout where only whole extents are freed (btrfs): each extent gets exactly its wanted length.
 
-Two files take all that is free, in the order in which the allocator goes: one what is to be in use, one what is to be
-free, and that one is deleted in the end. Inside a chunk the allocator begins with the largest free extent, of equal
-ones with that which it used longest ago (fs/btrfs/free-space-cache.c); after each piece it is looked where it lies.
-Pieces are of at most 128 KiB: longer ones would lie in chunks of their own (size classes, since Linux 6.2;
-fs/btrfs/block-group.c).
+Two files take all free space in the allocator's order. One gets what is to be in use. The other gets what is to be
+free, and is deleted at the end. Within a chunk the allocator takes the largest free extent; of equal ones it takes the
+least recently used (fs/btrfs/free-space-cache.c). The place of each piece is read back. Pieces have at most 128 KiB,
+because longer ones get chunks of their own (size classes, since Linux 6.2; fs/btrfs/block-group.c).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from fsage.studies.replica.host import free_space
 PIECE_BYTES = 128 << 10
 CHECK_EVERY = 4096
 LOOKS_AGAIN = 64
-"""So often at most all of the free space is looked at anew."""
+"""How often at most all free space is read anew."""
 KEPT, FREED = 0, 1
 """Which file."""
 
@@ -42,7 +41,7 @@ class WholeExtents:
     def __init__(
         self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
     ) -> None:
-        """`copied` is to be free, or, of the bytes in `joined`, as many in one run."""
+        """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents."""
         self.target, self.generation, self.check_lease = target, generation, check_lease
         self.wanted = copied
         if joined is not None:
@@ -56,7 +55,7 @@ class WholeExtents:
         self.looks_again = LOOKS_AGAIN
 
     def lay(self) -> int:
-        """Do it; how many files there are then. Raises OSError, Failure."""
+        """Lay it out; the number of files. Raises OSError, Failure."""
         with filesystems.one_cpu(), contextlib.ExitStack() as opened:
             self.descriptors = [opened.enter_context(_made(self._path(file))) for file in (KEPT, FREED)]
             for number in itertools.count():
@@ -97,7 +96,7 @@ class WholeExtents:
             return KEPT, BLOCK_BYTES  # it shows where the allocator goes on
         start, end = max(self.left, key=lambda extent: extent[1] - extent[0])
         stop, free = next(in_turns(start, end, self.wanted))
-        # A run of which the length alone was asked may begin amid a block.
+        # A run that was requested by its length alone may begin within a block.
         size = -(-(stop - start) // BLOCK_BYTES) * BLOCK_BYTES
         return FREED if free else KEPT, min(size, PIECE_BYTES)
 

@@ -23,15 +23,15 @@ OPTIONS = ("-dbtype", "nucl", "-blastdb_version", "4")
 def made(
     target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]
 ) -> dict[str, object]:
-    """Have so many volumes of `each` sequences in the target's home, made now or before.
+    """Make `volumes` volumes of `each` sequences in the target's home, unless they are there already.
 
-    Returns what was asked, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called
+    Returns the parameters, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called
     before each volume. Raises Failure.
     """
     place, version = target.home / claims.KEPT, target.claim["tools"].get("makeblastdb")
-    asked = {"seed": seed, "sequences": each, "count": volumes, "makeblastdb": version}
+    parameters = {"seed": seed, "sequences": each, "count": volumes, "makeblastdb": version}
     noted = read_json(place / "made.json")
-    if noted and noted.items() >= asked.items():
+    if noted and noted.items() >= parameters.items():
         return dict(noted)
     places.remove(place)
     places.make(place)
@@ -52,7 +52,7 @@ def made(
         with open(place / f"{sequences.name_of(number)}.nsq", "rb") as packed:
             while block := packed.read(1 << 20):
                 digest.update(block)
-    noted = {**asked, "bytes": size, "digest": digest.hexdigest()}
+    noted = {**parameters, "bytes": size, "digest": digest.hexdigest()}
     write_json(place / "made.json", noted)
     return noted
 
@@ -62,7 +62,7 @@ def _at_once() -> int:
 
 
 def _make(target: Target, seed: int | None, number: int, count: int) -> None:
-    """One volume, by makeblastdb, and that it came out as asked."""
+    """Make one volume by makeblastdb, and verify its size. Raises Failure."""
     place = target.home / claims.KEPT
     base = place / sequences.name_of(number)
     text = base.with_suffix(".fa")

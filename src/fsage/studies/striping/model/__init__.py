@@ -27,7 +27,7 @@ class Stripe(striping.Layout):
         return f"lay out a file as {self.pattern} ({self.realisation})"
 
     def expect(self, files: Files, capacity_bytes: int) -> None:
-        """The cache-eviction file, if asked for; of a size that only the target knows."""
+        """The cache-eviction file, if requested; its size depends on the target."""
         if self.eviction_file is not None:
             files.update({(self.generation, index): None for index in range(striping.EVICTION_FILES)})
 
