@@ -102,7 +102,7 @@ def test_files_that_do_not_fit_end_the_step_at_one_that_is_named(spec):
     begun = state.begin("populate", spec, request, False)
     target = open_target(spec)
     files.fallocate(target.mounts[0] / "somebody_elses", target.capacity_bytes // 2)
-    with pytest.raises(Failure, match=r"populating stopped at file \d+ of \d+ \(.*: No space left.*requested were 90% of"):
+    with pytest.raises(Failure, match=r"populating stopped at file \d+ of \d+ \(.*: No space left.*were 90% of"):
         state.work(spec, request, structure.read(begun["step"]))
 
 

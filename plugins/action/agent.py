@@ -27,7 +27,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-if str(SOURCE) not in sys.path:  # a collection that was installed brings the package along
+if str(SOURCE) not in sys.path:  # an installed collection contains the package
     sys.path.insert(0, str(SOURCE))
 
 from fsage import seam  # noqa: E402
@@ -43,13 +43,13 @@ with open(sys.argv[1], "rb") as file:
     file.seek(int(sys.argv[2]))
     sys.stdout.write(base64.b64encode(file.read(int(sys.argv[3]))).decode())
 """
-ISOLATED = ("-I", "-S", "-c")  # modules from nowhere but Python and the agent: not from the current directory
+ISOLATED = ("-I", "-S", "-c")  # modules from Python and the agent only, never from the current directory
 PR_SET_PDEATHSIG = 1  # prctl(2)
 REQUEST_BYTES = 64 * MIB
 ANSWER_BYTES = 256 * MIB  # the evidence of a target with many files
 BUNDLE_BYTES = 2048 * MIB
 PART_BYTES = 64 * MIB  # of a file that is fetched
-HEARD_BYTES = 6 * ANSWER_BYTES  # of memory, while a host answers: Ansible has it several times over
+HEARD_BYTES = 6 * ANSWER_BYTES  # of memory, while a host answers: Ansible copies the answer several times
 WITHOUT = {
     *("probe", "create", "remove", "claim", "release", "recover", "untune", "server_cache_back"),
     *("prealloc", "prealloc_osts", "format_osts", "leave", "restore_tunables"),
@@ -60,13 +60,13 @@ GIVEN = (
     *("measured", "remaining", "lost", "stopped", "kinds", "undone", "bundle", "count"),
     *("claim", "evidence", "probe", "osts", "tunables", "device_model"),
 )
-"""What of an answer becomes the task's result: Ansible obeys some keys (ansible_facts, add_host)."""
-HELD_BY = "held_by"  # of a refusal: who holds the target; looked at here, and no part of the result
+"""The keys of an answer that become the task's result. Others are dropped: Ansible obeys some (ansible_facts)."""
+HELD_BY = "held_by"  # of a refusal: the holder of the target, which is read here and dropped
 HOW = "write one with `fsage request STUDY STATE > request.json`, then add `-e fsage_request=request.json`"
 
 
 class ActionModule(ActionBase):
-    """What the task asks for is in plugins/modules/agent.py."""
+    """The action of the task fsage.fsage.agent; its options are in plugins/modules/agent.py."""
 
     TRANSFERS_FILES = False
     _requires_connection = True
@@ -109,7 +109,7 @@ class ActionModule(ActionBase):
         return {**result, **answer}
 
     def _keep(self, given, answer, question, task_vars):
-        """Save what is to be saved of an answer, where the request or a variable says and as what was asked for."""
+        """Save parts of an answer in the files that the request or a variable names, each checked by its type."""
         host = task_vars["inventory_hostname"]
 
         def place_of(name):
@@ -141,7 +141,7 @@ class ActionModule(ActionBase):
         return self._templar.template(task_vars.get(name, {}))
 
     def _hosts(self, task_vars):
-        """Clients, the launcher first, and servers, each with its name, its Python, and whether it is this machine."""
+        """Clients, the launcher first, and servers: name, Python, and whether the host is this machine."""
         groups, variables = task_vars["groups"], task_vars["hostvars"]
         launcher, clients = groups.get("launcher", []), groups.get("clients", [])
         if launcher and (len(launcher) > 1 or launcher[0] not in clients):
@@ -239,20 +239,20 @@ def request_of(verb, given):
 
 
 def accepted(key, answer, question):
-    """What an answer holds under `key`, in bytes of JSON, as far as it is what was asked for."""
-    from fsage.records import messages  # late: of the other tasks none waits for pydantic
+    """The value under `key` of an answer, checked by its type, as bytes of JSON."""
+    from fsage.records import messages  # imported late: other tasks need no pydantic
 
     return messages.saved(key, answer.get(key), question["target"], question["request"])
 
 
 def dead_holder(holder):
-    """The run that holds the target, where its process was one of this machine's and is gone; else None."""
+    """The run that holds the target, where its process ran on this machine and has ended; else None."""
     whole = isinstance(holder, dict) and message.is_name(holder.get("run"))
     return holder["run"] if whole and seam.here().dead(holder) else None
 
 
 def answer_of(verb, ran):
-    """What the agent said; a sentence of our own when it said nothing that can be read."""
+    """The agent's answer as a result; where it printed none, a result that says so."""
     try:
         answer = message.read(ran["stdout"].strip().rpartition("\n")[2], ANSWER_BYTES)
         well = isinstance(answer, dict) and isinstance(answer.get("msg"), str)
@@ -276,7 +276,7 @@ def answer_of(verb, ran):
 
 
 def usual_copy(target):
-    """Where plans and requests look for the copy of a target's claim (fsage.plan.results)."""
+    """The file in which plans and requests expect the copy of a target's claim (fsage.plan.results)."""
     if not message.is_name(target):
         raise message.Unacceptable(f"would be saved in a file named after target {message.shown(target)}")
     return Path(os.environ.get("FSAGE_RESULTS") or "results") / "targets" / f"{target}.json"
@@ -308,7 +308,7 @@ def keep(path, parts):
 
 @contextlib.contextmanager
 def bounded(most_bytes):
-    """Let this worker, which serves one task of one host, and what it starts have only so much more memory meanwhile.
+    """Limit the memory of this worker, which serves one task of one host, and of what it starts.
 
     Ansible keeps whatever ssh gives it. Raises MemoryError.
     """

@@ -1,4 +1,4 @@
-"""A play for clients of which there are none is an error: Ansible would pass over it and call that a success."""
+"""A play for clients is an error where the inventory has none: Ansible would skip it and report success."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class CallbackModule(CallbackBase):
         self.groups = ""
 
     def v2_playbook_on_play_start(self, play):
-        """Note for whom the play is."""
+        """Note the hosts of the play."""
         self.groups = play.hosts if isinstance(play.hosts, str) else ":".join(play.hosts)
 
     def v2_playbook_on_no_hosts_matched(self):
-        """Stop. No ordinary exception would: Ansible makes a warning of what a callback raises."""
+        """End Ansible at once: an exception in a callback would only become a warning."""
         if "clients" in self.groups.split(":"):
             raise SystemExit(
                 "ERROR! group clients has no host: name at least one in the inventory's hosts.yml; nothing was touched"

@@ -34,7 +34,7 @@ class DroppedAll(TypedDict):
 
 
 class Dropped(Left, DroppedAll, total=False):
-    """The same of a client, whose files are looked for afterwards."""
+    """The caches of a client after a drop, with what of the measured files is still in memory."""
 
     locks: Count  # of Lustre: how many were given back
 

@@ -1,4 +1,4 @@
-"""The files of a state: where each lies, and the number that decides over it."""
+"""The files of a state: the path of each, and the random number that decides whether it is deleted."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def draw(seed: int | None, generation: int, index: int) -> float:
 
 
 def path_of(mounts: list[Path], generation: int, index: int) -> Path:
-    """Where file `index` lies: round robin over the stores."""
+    """The path of file `index`: files are spread over the stores in turn."""
     return Path(place_of(mounts, generation, index))
 
 
 def place_of(mounts: list[Path], generation: int, index: int) -> str:
-    """The same as text, of which a million take a tenth of the memory."""
+    """The path of a file as text: a million texts take a tenth of the memory of paths."""
     return f"{mounts[index % len(mounts)]}/filler/{folder_of(generation, index)}/{index:07d}"
 
 

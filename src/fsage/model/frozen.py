@@ -49,7 +49,7 @@ DECIDED = {
 
 
 def decided(key: str) -> str:
-    """The same for one key; refused, until somebody decides, what nobody has decided on."""
+    """How a change of one key is treated; an unknown key is refused."""
     return DECIDED.get(key, CLAIMED)
 
 

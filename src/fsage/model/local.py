@@ -58,7 +58,7 @@ class Local(Protocol):
         """Regular files below a directory, on its own file system only; links are not followed."""
 
     def source_of(self, path: Path) -> str:
-        """What is mounted where a path lies. Raises Failure."""
+        """The source of the mount on which a path lies. Raises Failure."""
 
     def capabilities(self) -> list[Able]:
         """All that fsage may need of a machine, each tried once a process."""
@@ -94,7 +94,7 @@ class Local(Protocol):
         """A descriptor of a directory in which nobody else has a hand (fsage.host.system.places). Raises Refusal."""
 
     def check_place(self, place: Path) -> None:
-        """Raise Refusal for a path that others than we and root could have prepared."""
+        """Raise Refusal for a path that others than this user and root could have prepared."""
 
     def packed(self) -> bytes:
         """What hosts run, as one zip."""

@@ -95,7 +95,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def lines(text: str) -> str:
-    """The same for a text of several lines."""
+    """A text of several lines, printable (`printable`)."""
     return printable(text, keep="\n")
 
 

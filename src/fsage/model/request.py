@@ -14,7 +14,7 @@ from fsage.model.typed import Attempt, Json, Name, Printable
 
 
 class Query(TypedDict):
-    """A query that is asked until it has taken `seconds` (fsage.host.cells.query)."""
+    """A query that is repeated until it has taken `seconds` (fsage.host.cells.query)."""
 
     path: str
     seconds: float
@@ -101,7 +101,7 @@ class _Cell(TypedDict):
 
 
 class Cell(_Cell, total=False):
-    """One measurement that is asked for. `params` are its workload's, and none of the agent's business.
+    """One requested measurement. `params` are the workload's; the agent only copies them.
 
     `makes_bytes`: what its files hold. `unsupported`: why this target can never run it.
     """
@@ -113,7 +113,7 @@ class Cell(_Cell, total=False):
 
 
 class Request(Asker, total=False):
-    """What is asked for. `first_instance`: the layout instance in which the state was first reached.
+    """The request. `first_instance`: the layout instance in which the state was first reached.
 
     `until`: begin no cell that would end later, seconds since 1970. `bundle`, `evidence`, `claim_copy`: files on the
     machine that runs the playbook. `osts`: what the servers saw of them. `amount_mib`, `amount_source`: what each task

@@ -110,7 +110,7 @@ class Step(ABC):
         return None
 
     def continues(self, last: Step) -> bool:
-        """Whether it goes on from where `last`, a smaller step of its kind, left."""
+        """Whether it continues `last`, a smaller step of its kind."""
         return False
 
     def writes_bytes(self, capacity_bytes: int) -> int:

@@ -78,7 +78,7 @@ def start(claim: Claim, tool: str, *folders: str) -> list[str]:
 
 
 def version_in(tool: str, output: str) -> str | None:
-    """The version in what a tool says of itself; None if it is not there.
+    """The version in a tool's output; None if it has none.
 
     >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
     '4.1.0+dev'

@@ -27,7 +27,7 @@ WORD = 1000  # characters
 
 
 class Check(NamedTuple):
-    """What a value must be beside its type, and how that is said: "{wanted} is wanted"."""
+    """What a value must be beside its type, and the words for that: "{wanted} is wanted"."""
 
     good: Callable[[Any], bool]
     wanted: str
@@ -49,7 +49,7 @@ Attempt = Annotated[int, between(1, 10**6, "a whole number")]
 Json = dict[str, Any]
 """A JSON object of which nothing more is declared."""
 JsonView = Mapping[str, Any]
-"""The same, for who only looks; what is declared (a TypedDict) is one too."""
+"""A block of JSON that is only read; a declared one (a TypedDict) is one too."""
 
 
 def read(kind: type[T], value: object, where: str = "") -> T:
@@ -169,7 +169,7 @@ def _read_list(origin: Any, kinds: tuple[object, ...], value: Any, where: str) -
 
 
 def read_block(kind: Any, value: Any, where: str) -> Any:
-    """The same for the block of a dataclass or TypedDict itself, whatever it does to be read."""
+    """Read the block of a dataclass or TypedDict itself, without its own `read`."""
     _must(isinstance(value, dict), where, value, "a block of keys")
     types = hints(kind)
     if dataclasses.is_dataclass(kind):

@@ -69,8 +69,8 @@ class Seek(Model, facts.Seek):
         for device, costs in read_back.items():
             if costs != claimed:
                 raise Failure(
-                    f"{device} is on a disk with costs {costs}, and the claim has {claimed}; give the command again, "
-                    "which starts the disk anew when it has ended"
+                    f"{device} is on a disk with costs {costs}, and the claim has {claimed}; give the same "
+                    "command again, which starts the disk anew when it has ended"
                 )
         return {**self.claimed, "read_back": read_back}
 

@@ -1,4 +1,4 @@
-"""How what lies on a device is counted, whoever reads it."""
+"""How extents on a device are counted, whatever their source."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def common(some: Extents, others: Extents) -> Extents:
 
 
 def without(some: Extents, others: Extents) -> Extents:
-    """What is in `some` and not in `others`."""
+    """The ranges of `some` that are not in `others`."""
     rest, at = [], 0
     for start, end in some:
         while at < len(others) and others[at][1] <= start:

@@ -70,7 +70,7 @@ def _of(extents: Extents, size_bytes: int) -> float:
 
 
 class ByRequest(Placement):
-    """It looks for `request_bytes` at a time, in any extent that holds them, and goes on behind them while it can.
+    """It looks for `request_bytes` at a time, in any extent that holds them, and continues behind them while it can.
 
     Where no extent does it tries halves of that, to `least_bytes`, and then takes the best of some that it looks at:
     those that it meets may be as good as all halves, or no better than any. That is ext4, of which writes ask for

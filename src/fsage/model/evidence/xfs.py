@@ -16,7 +16,7 @@ NEEDED = (b"blocksize", b"dblocks", b"agblocks")
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
-    """The store that xfs_db tells of, asked as fsage.host.evidence.xfs asks. Raises NotThisText."""
+    """The store in the output of xfs_db (fsage.host.evidence.xfs). Raises NotThisText."""
     superblock: dict[bytes, int] = {}
     free: list[tuple[int, int, int]] = []  # group, start in it, blocks
     listed = 0

@@ -30,7 +30,7 @@ class Kind(ABC):
     meaningless: ClassVar[tuple[str, ...]] = ()
     """Keys of a declaration that mean nothing for it, and which a claim does not keep."""
     how_shared: ClassVar[str] = ""
-    """What is said to a host that does not know of the claim, beside how to claim it."""
+    """What a message adds to the command `claim`, on a host that does not know of the claim."""
 
     @classmethod
     def complete(cls, spec: dict[str, object]) -> None:
