@@ -31,7 +31,7 @@ class Corrupt(Failure):
 
 
 def verify(block: Data, number: int, seed: int) -> tuple[int, int]:
-    """Bytes used and number of records of a block that is whole, and the one asked for. Raises Corrupt."""
+    """Bytes used and number of records of a block, verified to be the requested one. Raises Corrupt."""
     magic, crc, used, count, found_number, found_seed = HEADER.unpack_from(block)
     if magic != MAGIC:
         raise Corrupt(f"the magic is {magic!r}, not {MAGIC!r}")
@@ -147,20 +147,20 @@ class Maker:
         sums[1] += crc
 
 
-def spans(size_bytes: int, whole_bytes: int, asked: Assignment) -> list[list[int]]:
+def spans(size_bytes: int, whole_bytes: int, assignment: Assignment) -> list[list[int]]:
     """Begin and end of each share of the file, of whole `whole_bytes`."""
-    if asked.distribution == "asynchronous":
-        step = asked.segment_bytes
+    if assignment.distribution == "asynchronous":
+        step = assignment.segment_bytes
         return [[begin, min(begin + step, size_bytes)] for begin in range(0, size_bytes, step)]
-    shares = equal(-(-size_bytes // whole_bytes), asked.tasks)
+    shares = equal(-(-size_bytes // whole_bytes), assignment.tasks)
     return [[begin * whole_bytes, min(end * whole_bytes, size_bytes)] for begin, end in shares]
 
 
-def of_entries(entries: Sequence[Entry], asked: Assignment) -> list[list[Entry]]:
+def of_entries(entries: Sequence[Entry], assignment: Assignment) -> list[list[Entry]]:
     """Index entries, in order of their model, in equal shares or model by model."""
-    if asked.distribution == "asynchronous":
+    if assignment.distribution == "asynchronous":
         return [list(share) for _, share in itertools.groupby(entries, key=lambda entry: entry[0])]
-    return [list(entries[begin:end]) for begin, end in equal(len(entries), asked.tasks)]
+    return [list(entries[begin:end]) for begin, end in equal(len(entries), assignment.tasks)]
 
 
 def equal(whole: int, parts: int) -> list[tuple[int, int]]:
