@@ -57,15 +57,18 @@ REQUESTED = {}  # study -> its plans, filled when Snakemake asks for a study's r
 def records_of(pool):
     """All records of a study; the first time, say the plan in one line, in a dry run its states too."""
 
+    paths = []
+
     def records(wildcards):
-        if pool.study.name not in REQUESTED:
+        if not paths:
             REQUESTED[pool.study.name] = pool
             if workflow.is_main_process:
                 limits = workflow.resource_settings
                 jobs, option = (limits.nodes, "--jobs") if limits.nodes else (limits.cores, "--cores")
                 lines = CALL.lines(pool, workflow.output_settings.dryrun, jobs, option)
                 print(*lines, sep="\n", flush=True)
-        return list(map(str, pool.records()))
+            paths.extend(map(str, pool.records()))
+        return paths
 
     return records
 

@@ -37,6 +37,7 @@ report: "../report/workflow.rst"
 
 
 for pool in CALL.pools.values():
+    records = records_of(pool)
 
     # lint: log: what it says is a line or two, for who waits for it
     # lint: container: where the targets declare no images, the environment is ./run's, made from the lock
@@ -44,7 +45,7 @@ for pool in CALL.pools.values():
         name:
             f"report_{pool.study.name}"
         input:
-            records=records_of(pool),
+            records=records,
             compared=pool.compared_records,
             code=code_of_reports,
             study=str(CALL.studies / f"{pool.study.name}.yaml"),
@@ -88,7 +89,7 @@ for pool in CALL.pools.values():
         name:
             pool.study.name
         input:
-            records=records_of(pool),
+            records=records,
             page=str(pool.results.report / "index.html"),
         localrule: True
         container:
