@@ -9,7 +9,7 @@ from itertools import groupby
 
 import pandas as pd
 
-from fsage.analysis import wholeness
+from fsage.analysis import references
 from fsage.analysis.groups import samples
 from fsage.figures import Axis, Bars, Figure, Lines, Point, Series, Strips
 from fsage.model.evidence.layout import StoreLayout as Store
@@ -38,7 +38,7 @@ def section(evidence: Evidence, planned: list[str], headline: Iterable[str], fra
         *_extents(chosen),
         *_scores(layouts, frame),
     ]
-    warnings = [*wholeness.warnings(frame), *evidence.refused, *_without(planned, evidence), *_absent(layouts)]
+    warnings = [*references.warnings(frame), *evidence.refused, *_without(planned, evidence), *_absent(layouts)]
     text = "No state has evidence of its layout."
     if layouts:
         compared = ", ".join(map(short, chosen))

@@ -1,4 +1,4 @@
-"""Whether files that were to lie whole do: an unfragmented state that is fragmented is no reference for another."""
+"""Whether reference states are contiguous: a fragmented reference makes the loss of another state look smaller."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import pandas as pd
 from fsage.analysis.groups import samples
 
 TIMES = 2.0
-"""So many times the least number of extents, one a file, are no sign yet: a file system's own blocks may part one."""
+"""Up to this multiple of one extent a file is no sign of fragmentation: the file system's own blocks split files."""
 
 
 def fragmented_references(frame: pd.DataFrame) -> dict[str, str]:
-    """State of which no file was deleted -> how its measured files lie, if not contiguous: '16 pieces instead of 1'."""
+    """State without deleted files -> its extents, where these are too many: '16 pieces instead of 1'."""
     valid_rows = samples(frame)
     valid_rows = valid_rows[valid_rows["fragmentation_percent"] == 0]
-    references = {}
+    too_many = {}
     for state, part in valid_rows.dropna(subset=["measured_extents", "measured_files"]).groupby("state"):
         extents, least = part["measured_extents"].median(), part["measured_files"].median()
         if extents > TIMES * least:
-            references[str(state)] = f"{extents:.0f} pieces instead of {least:.0f}"
-    return references
+            too_many[str(state)] = f"{extents:.0f} pieces instead of {least:.0f}"
+    return too_many
 
 
 def warnings(frame: pd.DataFrame) -> list[str]:
