@@ -1,7 +1,7 @@
 """Takes the claim; gives all missing records of a study in one job: measured, or skipped with what they must be.
 
 In place of states.smk where a run has a budget (`budget`, `precision`): what is measured next depends on what was
-measured before, so the order is not the DAG's. A job that was stopped goes on where it was.
+measured before, so the order is not the DAG's. A stopped job resumes where it was.
 """
 
 for number, plan in enumerate(CALL.plans):

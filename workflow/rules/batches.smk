@@ -1,7 +1,7 @@
 """Takes the claim; gives, in one job for several states, each state's evidence and its missing records.
 
 In place of states.smk where a job costs much to start (`batch_states`): one process visits state after state in
-planned order. A record is handed over when its state is measured, so a batch that was stopped goes on where it was.
+planned order. A record is published when its state is measured, so a stopped batch resumes where it was.
 """
 
 for number, plan in enumerate(CALL.plans):

@@ -74,7 +74,7 @@ def records_of(pool):
 
 
 def code_of_reports(wildcards):
-    """What a report may depend on: all of the package, looked for only where a report is asked for."""
+    """What a report may depend on: all of the package, looked for only when a report is requested."""
     return sorted(str(path) for path in Path("src/fsage").rglob("*") if path.suffix in (".py", ".j2", ".css", ".js"))
 
 

@@ -30,7 +30,7 @@ for number, plan in enumerate(CALL.plans):
                 study=plan.study.name,
                 state=name,
             message:
-                # what was lost since is brought about again, by the same roles
+                # the same roles rebuild a state that was lost since
                 f"{'Bring the target into' if name in plan.unreached else 'Go back to'} state {name}, "
                 f"and measure {len(plan.missing[name])} cells"
             shell:
