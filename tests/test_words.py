@@ -1,0 +1,36 @@
+"""`.ci/lint-words` reads what a person reads of a module: messages and help, not docstrings and data."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+LINT = Path(__file__).parents[1] / ".ci" / "lint-words"
+MODULE = '''
+"""A docstring of a module that goes on and on."""
+NAMES = """
+several names that stand for data only
+"""
+
+@app.command(name="x")
+def command():
+    """Measure the cells of a study."""
+    raise ValueError(f"target {name} is in use by run {run}: " "wait for its end. It goes on.")
+'''
+
+
+def test_messages_and_help_are_read_and_nothing_else() -> None:
+    lint = SimpleNamespace(**runpy.run_path(str(LINT)))
+    found = [(sentence.line, sentence.text.replace(lint.CODE, "X")) for sentence in lint.messages(MODULE)]
+    assert sorted(found) == [
+        (8, "Measure the cells of a study."),
+        (10, "It goes on."),
+        (10, "target X is in use by run X: wait for its end."),
+    ]
+    assert [problem.text for problem in lint.problems(list(lint.messages(MODULE)))] == [
+        "'goes on': resume, continue: It goes on."
+    ]
+    assert [sentence.text for sentence in lint.template("<p>{{ n }} samples were measured on this target.</p>")] == [
+        f"{lint.CODE} samples were measured on this target."
+    ]
