@@ -1,8 +1,8 @@
 """The helper that root installs, for users who measure without being root: `sudo -n HELPER VERB`.
 
-It drops caches and does what Lustre wants of root. There is no verb that runs a command, or that takes a path or a
-device: what a user says is a list of names, or a number, and each is checked. sudo(8) hands on what a program has from
-who started it: limits, timers, signals that are ignored. The helper sets its own before it reads a word.
+It drops caches and does what needs root on Lustre. No verb runs a command, or takes a path or a device. A user gives a
+list of names, or a number, and each is checked. sudo(8) passes on the caller's limits, timers and ignored signals; the
+helper sets its own before it reads anything.
 """
 
 from __future__ import annotations

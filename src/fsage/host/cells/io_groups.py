@@ -90,9 +90,9 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
         while not spans or (charged is not None and charged < LEAST_CHARGED):
             if spans == SPANS:
                 raise Failure(
-                    f"no weight had an effect: in each of {SPANS} spans the groups used less of the device than its "
-                    f"cost model gives ({charged:.0%} in the last, at least {LEAST_CHARGED:.0%} is wanted). Something "
-                    "else uses the disk below: end that, or give a cost model of lower rates (cost_*)"
+                    f"no weight had an effect: in {SPANS} spans the groups used less of the device than its cost model "
+                    f"gives ({charged:.0%} in the last, {LEAST_CHARGED:.0%} is needed). Something else uses the disk "
+                    "below: end that, or give a cost model of lower rates (cost_*)"
                 )
             spans += 1
             first, start = _counted(target, folders), time.monotonic()

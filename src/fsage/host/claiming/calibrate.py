@@ -79,7 +79,7 @@ def amount(target: Target, first_guess_mib_s: float) -> Json:
     if declared is not None:
         pair = _pair(target, declared, 1)
         return {"amount_mib": declared, "passes": 1, "amount_source": "declared", "calibration": pair}
-    known = target.claim["device_model"].get("bytes_per_s") is not None
+    known_speed = target.claim["device_model"].get("bytes_per_s") is not None
     wanted_mib, fastest_mib_s = _whole(first_guess_mib_s / tasks * SAMPLE_S), 0.0
     for attempt in range(8):
         passes = math.ceil(wanted_mib / room_mib)
@@ -87,7 +87,7 @@ def amount(target: Target, first_guess_mib_s: float) -> Json:
         pair = _pair(target, each_mib, passes)
         shortest_s = min(pair["write_s"], pair["read_s"])
         fastest_mib_s = max(fastest_mib_s, each_mib * passes / shortest_s)
-        if shortest_s >= SAMPLE_S and (attempt or (known and shortest_s < GUESSED_WELL * SAMPLE_S)):
+        if shortest_s >= SAMPLE_S and (attempt or (known_speed and shortest_s < GUESSED_WELL * SAMPLE_S)):
             return {
                 "amount_mib": each_mib,
                 "passes": passes,

@@ -1,9 +1,9 @@
 """The device model `seek`: each store's image is a file of a disk that charges for seeks (fsage.host.device.seekdisk).
 
 The disk is a process of its own with a mount of its own, beside the store's; the loop device is attached to the file
-there. It lives from the claim to the release, over all commands between. Who serves what is asked from the kernel each
-time, from the loop device down: the mount that its file is on, whose source names the process; that process's command
-line; and the lock that it holds on the image (fcntl(2), F_GETLK), which is gone as soon as the process is.
+there. It runs from the claim to the release, over all commands between. Each time the kernel shows which process serves
+which image: the loop device's file is on a mount, and the source of that mount names the process. Its command line and
+its lock on the image are checked too (fcntl(2), F_GETLK); the lock ends with the process.
 """
 
 from __future__ import annotations

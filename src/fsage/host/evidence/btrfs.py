@@ -1,10 +1,9 @@
 """The layout of a mounted btrfs on one device, from its trees (BTRFS_IOC_TREE_SEARCH_V2, linux/btrfs.h, btrfs_tree.h).
 
-The extent tree lists what is taken in btrfs' own addresses, the chunk tree where on the device those lie: once, or
-twice with the profile DUP. Free is what files can be given: the rest of every chunk of data and what no chunk has, less
-what btrfs never gives away: the first MiB and the copies of the superblock. Chunks of metadata are in use. The trees
-are those of the last commit and what has been changed since, so a mount that must be told exactly is synchronised
-first.
+The extent tree lists what is in use, in btrfs' own addresses. The chunk tree maps these to the device: once, or twice
+with the profile DUP. Free is what files can get: the rest of every data chunk, and what no chunk has. The first MiB and
+the copies of the superblock are never free. Chunks of metadata count as in use. The trees are those of the last commit
+with later changes, so synchronise a mount first where the exact state matters.
 """
 
 from __future__ import annotations

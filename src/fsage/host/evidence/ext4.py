@@ -1,11 +1,10 @@
 """The layout of ext4 (and ldiskfs, ext3, ext2), from dumpe2fs; where a mounted one changes under it, from GETFSMAP.
 
-dumpe2fs reads the bitmaps through the block device's page cache, where the kernel of a mounted ext4 changes them: what
-it lists is what statfs(2) counts, once the file system is synchronised. While files come and go a bitmap may not fit
-the checksum that was read for it, and dumpe2fs gives up. FS_IOC_GETFSMAP is the allocator's own list: it leaves out
-what is set aside for small files, up to 2 MiB a CPU, which comes back at the next mount, and what was deleted since
-the last commit of the journal; hence it comes second. `mb_groups` is not read: in several ldiskfs series that ends in
-a read-only target.
+dumpe2fs reads the bitmaps through the block device's page cache, where the kernel of a mounted ext4 changes them. After
+a sync it lists what statfs(2) counts. While files are made or deleted, a bitmap may not fit its checksum, and dumpe2fs
+fails. Then FS_IOC_GETFSMAP is read, the allocator's own list. It comes second because it leaves out two things: space
+that is reserved for small files, up to 2 MiB a CPU, until the next mount, and what was deleted since the last commit of
+the journal. `mb_groups` is never read: in several ldiskfs series that makes the target read-only.
 """
 
 from __future__ import annotations

@@ -183,8 +183,8 @@ def meet(spec: Spec, request: Request) -> None:
     if spec["launcher"] == "srun" and kinds.named(spec["kind"]).of_one_host:
         raise Refusal(
             f"fsage_target.launcher is srun and kind is {spec['kind']}. slurmd starts the tasks of srun outside of "
-            f"fsage's mount namespace, where target {spec['name']} is not mounted: declare launcher openmpi or mpich. "
-            "Nothing was touched"
+            f"fsage's mount namespace, where target {spec['name']} is not mounted. Nothing was touched; declare "
+            "launcher openmpi or mpich"
         )
     if not kinds.named(spec["kind"]).of_one_host:
         Hosts(spec, None, inventory_of(request)).close()

@@ -174,7 +174,7 @@ def requests_in(lines: Iterable[str]) -> Iterator[Moved]:
 
 
 def requests_of_blkparse(lines: Iterable[str]) -> Iterator[Moved]:
-    """The same of blkparse's output in the format BLKPARSE."""
+    """The requests in blkparse's output in the format BLKPARSE, as `requests_in` gives them."""
     for line in lines:
         words = line.split()
         if len(words) == 4 and words[3].isdigit():

@@ -122,11 +122,10 @@ def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
 
 @contextlib.contextmanager
 def one_cpu() -> Iterator[None]:
-    """Keep the calling thread on one CPU, so that where ext4 puts small files repeats.
+    """Keep the calling thread on one CPU, so that ext4 puts small files into the same places each time.
 
-    It serves files of up to 64 KiB from a preallocation of the CPU that asks (locality groups, fs/ext4/mballoc.c): were
-    the thread moved between two of them, the second would open another preallocation, 2 MiB further on, and all that
-    is laid out later would lie elsewhere.
+    ext4 serves files of up to 64 KiB from a preallocation of the present CPU (locality groups, fs/ext4/mballoc.c). On
+    another CPU the thread would open another preallocation, 2 MiB further on, and all later files would lie elsewhere.
     """
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})

@@ -1,8 +1,8 @@
 """Metadata images of other file systems (e2image -Q, xfs_metadump, btrfs-image): all but the contents of their files.
 
-Such an image is a stranger's. Its tool restores it into a sparse file as nobody, who owns nothing else; one that names
-another device or mount options in its superblock is refused; the file system's own fsck looks at it; it gets a UUID of
-ours. Only then is it written onto a device of fsage's own.
+An image is untrusted input. Its tool restores it into a sparse file as user nobody, who owns nothing else. A superblock
+that names another device, or mount options, is refused. The file system's own fsck checks it, and it gets a new UUID.
+Only then is it written onto a device of fsage's own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What fsage changes outside a target: noted before it is done, so that whoever comes next can undo it.
+"""The journal of changed host settings: each is noted before it is changed, so that the next command can undo it.
 
-What belongs to one target (its control group, its device's cost model) stands in
-`<home>/<target>/journal.json`. What all targets of this machine share (a controller moved from cgroup v1,
-`io` handed to the groups) stands in `/run/fsage/shared.json` and is undone with the last group of any target.
-A reboot voids both.
+Settings of one target (its control group, its device's cost model) are in `<home>/<target>/journal.json`. Settings that
+all targets of a machine share are in `/run/fsage/shared.json`: a controller that was moved from cgroup v1, and `io`
+that groups may use. They are undone with the last group of any target. A reboot voids both files.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Directories and files that nobody else could have prepared, or can change while they are used.
 
-A path is walked from `/`, one directory at a time, each opened by the one above it and without following a link
-(openat(2), O_NOFOLLOW). As ssh and sudo ask, each must belong to root or to who runs, and nobody else may write to it:
-whoever can, puts a link, or a file of his own, where one of ours is expected. Two things that every system has are
-allowed on the way:
+A path is walked from `/`, one directory at a time. Each is opened from the one above it, without following a link
+(openat(2), O_NOFOLLOW). As for ssh and sudo, each must belong to root or to the present user, and nobody else may write
+to it. Whoever may write there could put a link, or another file, in the place of an expected one. Two things that every
+system has are allowed on the way:
 
-- a link that belongs to root or to who runs, in a directory where nobody else can make one (/var/run -> /run, a home on
-  another disk). It says what the administrator wants, and where it leads is walked by the same rules;
-- a directory with the sticky bit that all may write to (/tmp): there nobody can rename or remove what is another's, so
-  that what is next on the way is judged by its own owner. It is never itself the place that is asked for.
+- a link of root or of the present user, in a directory where nobody else can make one (/var/run -> /run, a home on
+  another disk). The administrator made it, and the path that it names is walked by the same rules;
+- a directory with the sticky bit that all may write to (/tmp). There nobody can rename or remove another user's entry,
+  so the next directory is judged by its own owner. A sticky directory is never itself the place that is opened.
 
-What is made here is for its owner alone (0700, 0600), whatever the umask says; only RUN, which all users of a machine
-share, and the mount points in it can be passed through by others (0711), as by one who measures without being root. An
-access list (acl(5)) that lets others write shows in the group's bits of the mode, and is refused like them.
+All that is made here is for its owner alone (0700, 0600), whatever the umask. Only RUN, which all users of a machine
+share, and the mount points in it let others pass (0711), such as a user who measures without root. An access list
+(acl(5)) that lets others write shows in the group's bits of the mode, and is refused like them.
 """
 
 from __future__ import annotations

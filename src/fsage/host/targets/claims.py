@@ -1,9 +1,9 @@
 """Reading the claim and the images of a target from its home, and trusting them only on the host that wrote them.
 
 One host has a loop target, so its notes name that host. Otherwise, where a home is copied or shared, another host's
-devices and images would be taken for this one's. The clients of a directory or a Lustre target may share its home. What
-their claim says is verified each time on the target: by the directory's identity and the mark in it, on Lustre also by
-the mark in the root of the file system.
+devices and images would be taken for this one's. The clients of a directory or a Lustre target may share its home.
+Their claim is verified on the target each time: by the directory's identity and the mark in it. On Lustre the mark in
+the root of the file system is checked too.
 """
 
 from __future__ import annotations

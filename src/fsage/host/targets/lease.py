@@ -69,8 +69,8 @@ def describe(holder: JsonView) -> str:
 def _changing(home: Path) -> Iterator[Path]:
     """The lease's file, locked, so that one process at a time reads and writes it.
 
-    Without the lock, the command of a killed run could write what it had read over the lease of the next run: a command
-    that only waits for the target changes the lease too.
+    A command that only waits for the target changes the lease too. Without the lock, the command of a killed run could
+    write an old lease over that of the next run.
     """
     with locked(home / "lease.lock"):
         yield home / NOTE
@@ -155,7 +155,7 @@ class Watch:
     """Tells whether the run for which a command works is still there.
 
     Ansible runs its commands in sessions of their own, so a signal to the run's process group does not reach them. A
-    long command therefore looks at three things: the run that holds the lease, its own parent, and the lease. Another
+    long command therefore checks three things: the run that holds the lease, its own parent, and the lease. Another
     process may take the lease meanwhile, and then waits until this command stops. It may be a run in the place of a
     killed one, or the next job of the same run after one that was cancelled.
     """

@@ -1,8 +1,7 @@
 """Claim a target and give it back.
 
-The claim is written to `<home>/<target>/claim.json` with the identity of the images and the UUIDs to come
-*before* the first mkfs, so that a kill at any moment leaves something that the next `claim` finishes or
-`remove` clears.
+The claim is written to `<home>/<target>/claim.json` *before* the first mkfs, with the identity of the images and the
+UUIDs to come. After a kill at any moment the next `claim` completes it, or `remove` clears it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a file system chooses blocks for a new file, and in about how many pieces that lies in a store's free space.
 
-What is known of the free space are its extents by size (FreeSpace.summary, `free_extents`), not which of them are near
-each other: the numbers are estimates. docs/howto/full.md has how well they agree with files that were written.
+Only the sizes of the free extents are known (FreeSpace.summary, `free_extents`), not which of them are near each other,
+so the numbers are estimates. docs/howto/full.md shows how well they agree with files that were written.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Step `interleave`: files that were written at the same time fill the target, their pieces in turns.
 
-With `fallocate` one process gives the files their pieces in turns, as a server does whose preallocation is of that
-size; with `together` all files are written at once and the server itself decides (its preallocation is tuned before:
-tune_prealloc.yml). What is left over is given to one file more, for slack would hide what the pieces cost; only
-room.SLACK_BYTES stay free, for the target's own token.
+With `fallocate` one process gives the files their pieces in turns, like a server with a preallocation of that size.
+With `together` all files are written at once, and the server lays them out (tune_prealloc.yml tunes it before). One
+more file gets what is left over, because slack would hide the cost of the pieces. Only SLACK_BYTES (fsage.model.filler)
+stay free, for the target's own token.
 """
 
 from __future__ import annotations
