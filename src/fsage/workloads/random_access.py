@@ -6,8 +6,8 @@ the places, each at most once, the same in every cell. What one costs is its lat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -15,6 +15,7 @@ from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
+from fsage.model.typed import JsonView
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, shared
 
@@ -89,7 +90,7 @@ def rates(params: Params) -> list[str]:
     return [f"{phase}_bw_mib_s" for phase in params.phases]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds`, `<phase>_bytes` and percentiles of latency; or why not."""
     return shared.judge(observation, Params, lambda params: [PREPARE, *params.phases], _judge)
 
