@@ -150,7 +150,7 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
     of_part = inspect(str(mount / "filler"), 5)["stores"][0]
     assert sectors_written(device) == before
     check_sums(of_mount)
-    assert of_device["absent"]["files"].startswith("of a device or an image no files are asked")
+    assert of_device["absent"]["files"].startswith("files of a device or an image are not read")
     space = ("device_bytes", "free_bytes", "free_extents", "bitmap", "aligned_free_share", "groups")
     assert all(of_device[key] == of_mount[key] == of_part[key] for key in space)
     below = [path for path in mount.rglob("*") if path.is_file()]

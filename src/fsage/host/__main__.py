@@ -63,7 +63,7 @@ def of_step(verb: str, given: Json, request: Request, check: bool) -> Json:
         return state.begin(kind, spec, request, check)
     step = next((candidate for candidate in request["steps"] if candidate.to_json() == given.get("step")), None)
     if step is None:
-        raise Refusal(f"{verb} is asked for with the step {shown(given.get('step'))}, which is none of the request's")
+        raise Refusal(f"{verb} got the step {shown(given.get('step'))}, which is not in the request")
     if check:
         return {"changed": True, "msg": f"would {step.kind}"}
     if verb == "end_step":

@@ -25,7 +25,7 @@ from fsage.model.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, wi
 from fsage.model.message import printable
 from fsage.model.untrusted import NotTaken, open_file
 
-NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
+NO_FILES = "files of a device or an image are not read: give the directory where it is mounted"
 METADATA_IMAGES = (b"QFI\xfb", b"XFSM", b"XMD2", b"\x8bf\x95r\xe2%\\\xbd")
 """How what `e2image -Q`, `xfs_metadump` and `btrfs-image` write begins."""
 LUSTRE_CLIENT = (

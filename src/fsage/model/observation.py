@@ -196,7 +196,12 @@ class StateEvidence(_StateEvidence, total=False):
     osts: Json
 
 
-COLD, WARM, KEPT, UNASKED = "cold", "warm", "kept: without root they cannot be dropped", "not asked: Linux before 5.12"
+COLD, WARM, KEPT, UNASKED = (
+    "cold",
+    "warm",
+    "kept: without root they cannot be dropped",
+    "not checked: Linux before 5.12",
+)
 """How names of files were before a phase."""
 SERVERS_KEPT = "kept"
 """Caches of servers are as they are."""

@@ -203,7 +203,7 @@ CAPABILITIES = {
     for capability in (
         Capability(
             LOOP_DEVICE,
-            "file systems of fsage's own, in image files",
+            "file systems that fsage makes, in image files",
             _attach_loop_device,
             f"{ROOT}, with {LOOP_CONTROL} and /dev/loop*; {CONTAINER}",
         ),

@@ -249,8 +249,8 @@ def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
         if mode & stat.S_ISVTX:
             remedy = "declare a directory of its own below it"
         raise Refusal(
-            f"{place} {' and '.join(wrong)} (mode {mode:04o}), who could put a link or a file of theirs in the place "
-            f"of ours; nothing was touched. {me} uses only directories that root or itself owns and nobody else can "
+            f"{place} {' and '.join(wrong)} (mode {mode:04o}), who could put their own link or file in its place; "
+            f"nothing was touched. {me} uses only directories that root or itself owns and nobody else can "
             f"write to: {remedy}"
         )
 

@@ -179,7 +179,7 @@ class Target(Kind):
     def layout_unavailable_because(self) -> str | None:
         """Why free space cannot be laid out on the target block by block; None: it can."""
         return (
-            f"target {self.name} is of kind {self.kind}. A layout is copied onto one file system of fsage's own (kind "
+            f"target {self.name} is of kind {self.kind}. A layout is copied onto one file system that fsage made (kind "
             "loop, stores: 1) or onto one OST (kind lustre); see docs/background/replica.md"
         )
 

@@ -16,7 +16,7 @@ def leave(declared: Mapping[str, object], request: Request, check: bool) -> dict
     """Close the kept connections to this target's servers, and remove the home if it is empty."""
     spec = complete(declared)
     if not (lustre := spec["lustre"]):
-        return {"changed": False, "msg": "no connection is kept for such a target", "proof": []}
+        return {"changed": False, "msg": "no connection is kept for a target of this kind", "proof": []}
     named = {host["name"] for host in servers_of(request)}
     if check:
         return {"changed": False, "msg": f"would close the connections kept to {', '.join(sorted(named))}", "proof": []}

@@ -137,7 +137,7 @@ class _Groups:
         if numbers != list(range(first, first + len(numbers))):
             number = next(number for number, actual in enumerate(numbers, first) if number != actual)
             raise NotThisText(
-                f"dumpe2fs' text goes on with group {numbers[number - first]} where group {number} should begin"
+                f"dumpe2fs' text continues with group {numbers[number - first]} where group {number} should begin"
             )
         if first + len(numbers) > self.expected:
             raise NotThisText(f"dumpe2fs' text has more than the {self.expected} groups that its header has room for")
@@ -160,4 +160,4 @@ class _Groups:
         begins = BEGINS.match(text)
         if begins and number_of(begins[1]) == number:
             raise NotThisText(f"dumpe2fs lists no free blocks for group {number}: the text was cut short")
-        raise NotThisText(f"dumpe2fs' text goes on with {text[:60]!r} where group {number} should begin")
+        raise NotThisText(f"dumpe2fs' text continues with {text[:60]!r} where group {number} should begin")

@@ -95,7 +95,7 @@ def _extents(head: Head, lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
         raise NotThisText(f"its list ends with free extent {count} and without its end: it was cut short")
     end = END.fullmatch(line)
     if not end:
-        raise NotThisText(f"it goes on with {line[:60]!r} where a free extent or the end should be")
+        raise NotThisText(f"it continues with {line[:60]!r} where a free extent or the end should be")
     if (number_of(end[1]), number_of(end[2])) != (count, free):
         raise NotThisText(
             f"its end counts {int(end[1])} free extents of {int(end[2])} blocks; there are {count} of {free}"

@@ -60,7 +60,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
                 layouts.add_number(number_of(end[2]))
             name, pieces = None, []
         elif line.startswith(b" ") and not line.startswith(TITLE):
-            raise NotThisText(f"filefrag's text goes on with {_shown(line[:60])!r}, which is no extent")
+            raise NotThisText(f"filefrag's text continues with {_shown(line[:60])!r}, which is no extent")
     if name is not None or not line.endswith(b"\n"):
         raise NotThisText(
             f"filefrag's text ends within {_shown(name or line)}: it was cut short, or this file cannot be mapped (on "

@@ -42,7 +42,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
         elif line.startswith(LEGEND):
             legend = True
         elif not (legend or line.startswith(HEAD)):
-            raise NotThisText(f"xfs_bmap's text goes on with {line[:60]!r}, which is no extent: cut short or foreign")
+            raise NotThisText(f"xfs_bmap's text continues with {line[:60]!r}, which is no extent: cut short or foreign")
     if expected is None or not line.endswith(b"\n"):
         raise NotThisText("xfs_bmap's text ends in the middle of a line: it was cut short")
     layouts.add(pieces)

@@ -31,7 +31,7 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         if not row and line.startswith(HEAD):
             continue
         if not row:
-            raise NotThisText(f"fsmap's text goes on with {line[:60]!r}, which is no extent: cut short or foreign")
+            raise NotThisText(f"fsmap's text continues with {line[:60]!r}, which is no extent: cut short or foreign")
         main = main or row[1]
         if row[1] != main:  # a log or a real-time device
             continue
