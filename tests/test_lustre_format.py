@@ -82,7 +82,7 @@ def test_a_journal_elsewhere_is_not_lost_in_passing(spec: dict, site: Site, tmp_
 @pytest.mark.parametrize(
     ("destroy", "holds", "says"),
     [
-        ("", ("", ""), "needs the name of the file system: -e format_osts_destroy=lustre; it was ''"),
+        ("", ("", ""), "needs the file system's name: -e format_osts_destroy=lustre; it was ''"),
         ("yes", ("", ""), "it was 'yes'"),
         ("lustre", ("lustre-OST0000", "lustre-MDT0000"), "/dev/vdc holds lustre-MDT0000 of lustre, no OST of lustre"),
         ("lustre", ("lustre", "scratch"), "/dev/vdc holds scratch-OST0000 of scratch, no OST of lustre"),
@@ -121,7 +121,7 @@ def test_the_playbook_refuses_unless_the_file_system_is_named(spec: dict, site: 
     (inventory / "group_vars" / "all").mkdir(parents=True)
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": {"oss": {"hosts": hosts}}}}))
     (inventory / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
-    for more, says in (({}, "needs the name of the file system"), ({"format_osts_destroy": "lustre"}, "/dev/vdx")):
+    for more, says in (({}, "needs the file system's name"), ({"format_osts_destroy": "lustre"}, "/dev/vdx")):
         ran = preloaded.call("ansible-playbook", "playbooks/format_osts.yml", "-i", inventory, "-e", json.dumps(more))
         assert ran.returncode != 0
         assert says in " ".join(ran.stdout.split())

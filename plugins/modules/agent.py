@@ -19,12 +19,12 @@ description:
     verbs need none. The file is read and never templated, for a study's text, or what a host once answered, may stand
     in it.
   - An answer is no template either. Ansible sees of it only the keys that roles use. What is saved has its type
-    (C(src/fsage/records/messages.py)) and is of the study, state, steps and claim that were asked for.
+    (C(src/fsage/records/messages.py)) and belongs to the requested study, state, steps and claim.
   - When C(ansible-playbook) is killed, its worker dies too, and the agent notices that its parent is gone.
   - "It refuses: a host without C(fsage_target); a request that is given as data (C(-e @request.json)), is no regular
-    file, or is not as C(fsage request) writes it; an answer whose claim, evidence or probe is not what was asked for.
+    file, or is not as C(fsage request) writes it; an answer whose claim, evidence or probe is not the requested one.
     Of such an answer nothing is kept."
-  - An agent that ends without an answer fails the task, with its exit code and the last line that it said.
+  - An agent that ends without an answer fails the task, with its exit code and its last line of output.
 options:
   verb:
     description: What the agent shall do, a verb of C(src/fsage/host/verbs).
@@ -83,7 +83,7 @@ rc:
   type: int
   returned: always
 proof:
-  description: What was looked up to be sure of it, a line each.
+  description: What was verified, a line each.
   type: list
   elements: str
   returned: where the verb has proof

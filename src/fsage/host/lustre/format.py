@@ -91,7 +91,7 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
     wanted: list[Any] = request.get("osts", [])
     if not lustre or request.get("destroy") != lustre["fsname"]:
         raise Refusal(
-            f"formatting OSTs destroys all data on them, and needs the name of the file system: "
+            f"formatting OSTs destroys all data on them, and needs the file system's name: "
             f"-e format_osts_destroy={lustre['fsname'] if lustre else 'FSNAME'}; it was {request.get('destroy')!r}"
         )
     if not wanted:
