@@ -98,7 +98,9 @@ def _distance(distance: dict[str, float]) -> str:
 def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
     by_layout: dict[str, dict[str, dict[str, object]]] = {}
     for state, noted in copied(data).items():
-        by_layout.setdefault(str(data.axes_of(state)["layout"]), {})[state] = noted
+        axes = data.axes_of(state)
+        original = axes["layout"] if "layout" in axes else axes["way"]  # of recipe replica, or of recipe aged
+        by_layout.setdefault(str(original), {})[state] = noted
     return {layout: dict(sorted(states.items())) for layout, states in by_layout.items()}
 
 
