@@ -325,9 +325,8 @@ def bounded(most_bytes):
 def die_with_parent():
     """End this worker when ansible-playbook is killed.
 
-    Workers are sessions of their own, so a SIGKILL to the process group of ansible-playbook does not reach
-    them, and a worker that lives on keeps its agent measuring for nobody. The agent watches its parent, which
-    is this worker.
+    Workers have sessions of their own, so a SIGKILL to the process group of ansible-playbook does not reach them. A
+    worker that lives on would keep its agent measuring. The agent watches its parent, which is this worker.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == 1:

@@ -1,10 +1,10 @@
 """The map of a striped file: file offset -> OST, object, offset in it. All who lay out or use such a file share it.
 
-A file is cut into segments at watermarks; a segment goes round its own objects, a stripe to each in turn. Objects are
-numbered through the whole file, and object k lies on OST k mod their number, so that a segment begins on the OST after
-the last of the one before. OSTs are a local target's stores; on Lustre its servers choose them.
+A file is divided into segments at watermarks. A segment has its own objects, which get its stripes in turn. Objects are
+numbered through the whole file. Object k lies on OST k mod the number of OSTs, so a segment begins on the OST after the
+last one of the segment before. OSTs are a local target's stores; on Lustre its servers choose them.
 
-What programs map as real files cannot be cut into objects: such data are volumes, each a whole file on one OST.
+Data that programs map as files cannot be divided into objects. They are volumes, each a whole file on one OST.
 """
 
 from __future__ import annotations

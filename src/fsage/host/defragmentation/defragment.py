@@ -103,11 +103,13 @@ def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: floa
 
 
 def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes: int | None) -> Json:
-    """Defragment one file, within a time limit; say what was done, and what not.
+    """Defragment one file within a time limit. Raises Failure where the file has vanished.
 
-    Returns path, bytes (that have a place), extents_before, ideal_extents, extents_after, moved_bytes, command, status
-    (negative: killed by that signal; None: not called, there was no time), seconds, said (the tool's words) and `left`
-    (why the file is in more extents than it has to be; None when it is not). Raises Failure (the file is gone).
+    Returns path, bytes (that have a place), extents_before, ideal_extents, extents_after, moved_bytes, command,
+    seconds, `said` (the tool's output), and:
+
+    - `status`: the tool's exit status; negative: the signal that killed it; None: there was no time to call it;
+    - `left`: why the file still has more extents than it needs; None when it has not.
     """
     command = [*tool_of(filesystem).command, os.path.abspath(path)]  # or a name with a dash would be an option
     try:

@@ -1,8 +1,8 @@
 """Ranges of a file made contiguous by the file system's own call, each atomically.
 
-What is in one piece already stays where it is. Each call moves or exchanges extents under the file system's journal, or
-writes them anew where data is never overwritten (btrfs): killed at any moment, the file holds what it held. The donor
-of new blocks is a file without a name, which goes with whoever made it. The calls are those of fsage.host.filesystems.
+A contiguous range stays where it is. Each call moves or exchanges extents under the file system's journal; btrfs writes
+them anew, and never overwrites data. So a kill at any moment leaves the content as it was. The donor of new blocks is a
+file without a name, which ends with its process. The calls are those of fsage.host.filesystems.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What this machine allows this process, found by trying: loop devices, mounts, dropped caches and more.
 
-User number 0 proves nothing: in a container root has fewer rights, and its /dev, /sys and /proc are other ones. So each
-right that fsage needs is tried once, so that nothing stays: a loop device on a file in memory, a mount of what can
-never be mounted. Whoever needs a right asks here: the default target, refusals, `fsage site`, `fsage doctor`, tests.
+User number 0 proves nothing: in a container root has fewer rights, and its /dev, /sys and /proc differ. So fsage tries
+each right that it needs once, and leaves nothing behind: a loop device on a file in memory, a mount that can never
+succeed. The default target, refusals, `fsage site`, `fsage doctor` and tests use the results.
 """
 
 from __future__ import annotations

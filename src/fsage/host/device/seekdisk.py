@@ -5,10 +5,10 @@
 serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted, in a process of its own: the command itself ends as
 soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and the mount's source names it.
 
-There is one arm: requests are served one after the other; each takes its bytes at the rate, and a seek before them when
-it does not begin where the last one ended (reads and writes alike). The time is kept by deadlines that follow from each
-other, so that what the server itself costs is hidden behind them as long as it is less. BACKING is read and written
-with O_DIRECT. COSTS (JSON, `Costs`) may plant more: outer tracks that are faster than inner ones, noise, drift.
+The disk has one arm, so requests are served one after the other. A request takes its bytes at the rate. Before them it
+takes a seek, unless it begins where the last request ended, whether a read or a write. Each deadline follows from the
+one before, so the server's own time is hidden as long as it is shorter. BACKING is read and written with O_DIRECT.
+COSTS (JSON, `Costs`) may add faster outer tracks, noise and drift.
 
 Speaks the kernel's protocol on /dev/fuse itself (include/uapi/linux/fuse.h, version 7.31): a file, a directory and
 ten kinds of request need no library.
@@ -69,13 +69,15 @@ STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree b
 
 @dataclass(frozen=True)
 class Costs:
-    """What a disk charges.
+    """The costs of a disk's requests.
 
-    bytes_per_s: rate at the first block. seek_s: before a request that does not begin where the last one ended.
-    outer_to_inner: rate at the first block over that at the last; between them it falls linearly.
-    noise_cov: coefficient of variation of a factor on all times, lognormal with median 1, drawn anew for each burst of
-    requests, after PAUSE_S without any. drift_percent_per_hour: by how much all gets faster (negative: slower) in an
-    hour since `since_s`, a time of the epoch.
+    - bytes_per_s: rate at the first block;
+    - seek_s: time of a request that does not begin where the last one ended, beside its bytes;
+    - outer_to_inner: rate at the first block over that at the last; between them it falls linearly;
+    - noise_cov: coefficient of variation of a factor on all times, lognormal with median 1. It is drawn anew for each
+      burst of requests, after PAUSE_S without any;
+    - drift_percent_per_hour: how much faster (negative: slower) all gets in an hour since `since_s`, a time of the
+      epoch.
     """
 
     bytes_per_s: float
@@ -246,8 +248,9 @@ def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None]) -
 def leave_namespace() -> None:
     """Go to the mount namespace of the machine's first process, if that is allowed.
 
-    A file system on this disk is mounted in fsage's namespace. Were we the last one there, the kernel would unmount it
-    as we end, when we answer no more and before it closes what we have open (do_exit): it would wait for ever.
+    A file system on this disk is mounted in fsage's namespace. When the last process of a namespace ends, the kernel
+    unmounts it, before it closes that process's files (do_exit). If that process were this one, which then answers no
+    more, the kernel would wait for ever.
     """
     with contextlib.suppress(OSError):
         first = os.open("/proc/1/ns/mnt", os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""What a local file system is to fsage: made, mounted, settled, read, defragmented; the base of those in `filesystems`.
+"""The interface of a local file system: made, mounted, settled, read, defragmented (fsage.host.filesystems).
 
-Root's helper (fsage.host.helper) is made of this module and of some of those, and of nothing that they would import
-to read a layout: they import that where it is used.
+Root's helper (fsage.host.helper) contains this module and some of those. They import what reads a layout only inside
+functions, so that the helper does not need it.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ def _copy(image: Path, digest: str, to: Path) -> None:
 def write(raw: Path, device: str) -> int:
     """Write a sparse file onto a device, its beginning last; the bytes that it holds.
 
-    Its holes are written as zeros: what was on the device before, such as the log of another file system in the same
-    place, must not be taken for a part of this one.
+    Holes are written as zeros. Otherwise old content of the device, such as the log of another file system in the same
+    place, could be taken for a part of this one.
     """
     source, to = os.open(raw, os.O_RDONLY | os.O_NOFOLLOW), os.open(device, os.O_WRONLY | os.O_EXCL)
     try:

@@ -45,9 +45,9 @@ def path_of(number: int) -> str:
 
 @contextlib.contextmanager
 def at_hand(argv: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[list[str], list[int]]]:
-    """A command whose files lie in memory, and the descriptors that it has to inherit to read them.
+    """A command whose files are in memory, and the descriptors that it must inherit to read them.
 
-    `{files}/NAME` in it is one of `files`; `{agent}` is all of the agent, and `{python}` the Python that we run with: a
+    In the command `{files}/NAME` is one of `files`, `{agent}` the whole agent, and `{python}` the present Python. So a
     program of the agent's own is `env PYTHONPATH={agent} {python} -m ...`.
     """
     texts = {f"{{files}}/{name}": text.encode() for name, text in files.items()}

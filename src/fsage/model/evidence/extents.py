@@ -1,7 +1,8 @@
 """Free extents of a device as a text of their own, and as sets of bytes.
 
-The text is small and holds nothing of anybody's files: a mark, a line of JSON on the device, a line `GAP LENGTH` in
-blocks for each free extent (the gap: since the end of the one before), and a line `end` that counts them.
+The text is small, and has nothing of anybody's files. It begins with a mark and a line of JSON on the device. Each free
+extent has a line `GAP LENGTH`, in blocks; the gap is the distance from the end of the extent before. A line `end`
+counts them.
 """
 
 from __future__ import annotations

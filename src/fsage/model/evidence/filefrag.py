@@ -27,8 +27,8 @@ TITLE = b" ext:"
 def of_text(lines: Iterable[bytes]) -> Store:
     """How the listed files lie. Raises NotThisText.
 
-    A file that filefrag could not map (on Lustre: one of several stripes) has a head only; where others follow it is
-    counted in `source`, where the text ends with it the text may as well have been cut.
+    A file that filefrag could not map (on Lustre: one of several stripes) has a head only. `source` counts these files.
+    A text that ends with one is refused, because it may have been cut.
     """
     layouts: FileLayouts | None = None
     name, pieces, block_bytes, unmapped, line = None, list[Extent](), 0, 0, b""

@@ -11,14 +11,15 @@ MOST_NUMBERS = 100_000
 
 
 class FileLayouts:
-    """Layouts of the files given to `add`, counted as they come.
+    """The layouts of a set of files, counted one by one (`add`).
 
-    The layout score is that of K. A. Smith and M. I. Seltzer, "File system aging: increasing the relevance of file
-    system benchmarks", SIGMETRICS 1997: the share of a file's blocks that lie directly behind the block before them in
-    the file. The first block of a file has none before it and is not counted; a file of one block has no score. Of a
-    set of files it is the share among all blocks that count: 1 when every file is in one piece, 0 when no two blocks of
-    a file are neighbours. Agrawal et al. (Impressions, FAST 2009) set the age of the images that they generate by it.
-    With B blocks in E extents it is (B - E) / (B - 1).
+    The layout score is the share of a file's blocks that lie directly behind the preceding block of the file. The first
+    block does not count, so a file of one block has no score. The score of a set is the share among all its blocks that
+    count. It is 1 when every file is contiguous, and 0 when no two blocks of a file are neighbours. With B blocks in E
+    extents it is (B - E) / (B - 1).
+
+    Source: K. A. Smith and M. I. Seltzer, "File system aging", SIGMETRICS 1997. Agrawal et al. (Impressions, FAST 2009)
+    generate images of a given layout score.
     """
 
     def __init__(self, block_bytes: int | None) -> None:
@@ -65,10 +66,11 @@ class FileLayouts:
     def summary(self) -> dict[str, object]:
         """One entry of the key `files` of a store's summary.
 
-        bytes: those that have a place on the device, None where they were not told. extents_per_file: number of extents
-        (as text) -> files. extents_of_size: from so many bytes to below twice that (as text) -> extents.
-        mean_extent_bytes: None also where there is no extent. layout_score: None also where no file has two blocks, or
-        the size of a block is not known.
+        - bytes: those that have a place on the device; None where only numbers of extents are known;
+        - extents_per_file: number of extents (as text) -> files;
+        - extents_of_size: smallest size (a power of two, as text) -> extents of this size to below twice that;
+        - mean_extent_bytes: None also where there is no extent;
+        - layout_score: None also where no file has two blocks, or the size of a block is not known.
         """
         extents = sum(number * files for number, files in self._extents_per_file.items())
         has_places = not self._numbers_only

@@ -80,10 +80,12 @@ class FreeSpace:
     def summary(self) -> dict[str, object]:
         """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
 
-        free_extents: by power of two, `from_bytes` included, twice that excluded. bitmap: share of each bin's bytes
-        that is free, from the device's beginning, the last bin cut off at its end. aligned_free_share: by chunk size in
-        bytes, share of the free bytes that lie in wholly free chunks that begin at a multiple of that size. Raises
-        ValueError, as `add`.
+        - free_extents: by power of two, from `from_bytes` to below twice that;
+        - bitmap: the free share of each bin, from the device's beginning; the last bin ends with the device;
+        - aligned_free_share: by chunk size in bytes, the share of the free bytes in chunks that are wholly free and
+          begin at a multiple of that size.
+
+        Raises ValueError, as `add`.
         """
         self._look()
         self._count([self._last[0]], [self._last[1]])

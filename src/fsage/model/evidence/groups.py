@@ -44,9 +44,10 @@ class Groups:
     def summary(self) -> dict[str, object]:
         """The key `groups` of a store's summary.
 
-        group_bytes: the size of the largest. buckets: by the share of a group's bytes that is free, from_share
-        included, to_share excluded but in the first and the last. inode_buckets: the same of its inodes, None where
-        groups hold no fixed number of them.
+        - group_bytes: the size of the largest group;
+        - buckets: number of groups by their free share, from_share included, to_share excluded except in the first and
+          the last;
+        - inode_buckets: number of groups by their share of free inodes; None where groups have no fixed number of them.
         """
         return {
             "kind": self.kind,

@@ -41,10 +41,10 @@ class Placement(ABC):
 
 
 class LargestFirst(Placement):
-    """It takes the largest extents: what the fewest pieces are, and about what XFS and btrfs do.
+    """It takes the largest extents, which gives the fewest pieces; XFS and btrfs do about that.
 
-    XFS looks for the length that it wants, and where no group has it for the longest that there is
-    (xfs_bmap_btalloc_select_lengths, fs/xfs/libxfs/xfs_bmap.c); btrfs keeps the free space of a block group by size,
+    XFS looks for the length that it wants. Where no group has that, it takes the longest
+    (xfs_bmap_btalloc_select_lengths, fs/xfs/libxfs/xfs_bmap.c). btrfs keeps the free space of a block group by size,
     largest first (fs/btrfs/free-space-cache.c).
     """
 
@@ -72,9 +72,9 @@ def _of(extents: Extents, size_bytes: int) -> float:
 class ByRequest(Placement):
     """It looks for `request_bytes` at a time, in any extent that holds them, and continues behind them while it can.
 
-    Where no extent does it tries halves of that, to `least_bytes`, and then takes the best of some that it looks at:
-    those that it meets may be as good as all halves, or no better than any. That is ext4, of which writes ask for
-    8 MiB, aligned (CR_POWER2_ALIGNED to CR_ANY_FREE, fs/ext4/mballoc.c).
+    Where no extent holds them it tries halves, down to `least_bytes`. Then it takes the best of some extents that it
+    examines, which gives a range of results. ext4 does that; its writes request 8 MiB, aligned (CR_POWER2_ALIGNED to
+    CR_ANY_FREE, fs/ext4/mballoc.c).
     """
 
     def __init__(self, request_bytes: int, least_bytes: int) -> None:

@@ -70,8 +70,8 @@ HOT = "hot"
 class Defragment(Step):
     """Defragment the first file of the generation (scope `file`), all files (`filesystem`), or ranges of it (`hot`).
 
-    Of scope `hot` they are the first `hot_bytes` of each `every_bytes`, where they lie in pieces, by the file system's
-    own call; where there is none, it is noted why, and the cells of the state are unsupported.
+    The ranges of scope `hot` are the first `hot_bytes` of each `every_bytes`. The file system's own call defragments
+    those that are fragmented. Where it has no such call, a note says so, and the cells of the state are unsupported.
     """
 
     PLAYBOOK: ClassVar[str] = "defragment.yml"

@@ -1,8 +1,8 @@
 """What users do to a file system, as a seeded sequence of writes and deletions: three ways to age it.
 
 - `churn`: files of 4 KiB to 64 MiB (lognormal, median 256 KiB), each written at once; any of them is deleted.
-- `logs`: so many logs grow at once, a piece each in turns, flushed; a full one is closed, and the oldest of a log
-  goes, of some logs later than of others.
+- `logs`: several logs grow at the same time, a flushed piece each in turn. A full file of a log is closed. The oldest
+  files are deleted, those of some logs later than those of others.
 - `packages`: trees of small files (lognormal, median 24 KiB), unpacked as a whole and removed as a whole.
 
 Sizes of files are lognormal in their body (Agrawal et al., A Five-Year Study of File-System Metadata, 2007).
