@@ -55,7 +55,7 @@ def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
 
 
 def of_step(verb: str, given: Json, request: Request, check: bool) -> Json:
-    """A verb on the next step (of one kind, if asked so), or on the one that `begin_step` announced."""
+    """A verb on the next step (of one kind, if that is given), or on the one that `begin_step` announced."""
     spec = given["target"]
     if verb == "begin_step":
         if (kind := given.get("kind") or None) not in (None, *structure.kinds()):

@@ -112,7 +112,7 @@ def _be_independent() -> None:
 def _undisturbed() -> Iterator[None]:
     """Hold all signals, ours and those of programs that are started, until the block has ended.
 
-    A user may signal what runs from his terminal (Ctrl-C), and would leave half of what he asked for.
+    A user may signal what runs from his terminal (Ctrl-C), and would leave the request half done.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:

@@ -22,7 +22,7 @@ class Left(TypedDict):
     """What of files is in memory."""
 
     cached_pages: Count
-    cached_names: Count | None  # None: the kernel cannot be asked
+    cached_names: Count | None  # None: the kernel lacks the call
     metadata: Word  # fsage.model.observation: COLD, WARM, KEPT or UNASKED
 
 

@@ -51,7 +51,7 @@ def complete(spec: Mapping[str, object]) -> Spec:
     if not isinstance(full["name"], str) or not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", full["name"]):
         raise Refusal(
             f"fsage_target.name is {full['name']!r}: at most 32 of a-z, 0-9, '_' and '-' are allowed, a "
-            "letter first, because directories and a control group are named after it"
+            "letter first. Directories and a control group get this name"
         )
     if full["run_as"] is not None and not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", str(full["run_as"])):
         raise Refusal(f"fsage_target.run_as is {full['run_as']!r}: the name of a user is wanted")

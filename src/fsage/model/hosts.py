@@ -97,14 +97,14 @@ class Probe(_Probe, total=False):
     unreached: dict[Printable, str]
 
 
-def clients_of(asked: Asker) -> list[Host]:
+def clients_of(request: Asker) -> list[Host]:
     """The inventory's clients, the launcher first; none where it names none."""
-    return (asked.get("hosts") or Inventory()).get("clients", [])
+    return (request.get("hosts") or Inventory()).get("clients", [])
 
 
-def servers_of(asked: Asker) -> list[Host]:
+def servers_of(request: Asker) -> list[Host]:
     """The inventory's servers."""
-    return (asked.get("hosts") or Inventory()).get("servers", [])
+    return (request.get("hosts") or Inventory()).get("servers", [])
 
 
 SKEW_S = 2.0

@@ -35,15 +35,15 @@ def v1_unavailable_because() -> str | None:
     return None
 
 
-def make(target: Target, asked: IoGroups, reader: Group) -> Path:
+def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
     """A reader's control group with its weight, made if it is not there; the cost model in place, or off.
 
-    `asked`: the phase's `io_groups`; `reader`: an entry of its `groups`. Raises Refusal, Failure.
+    `io_groups`: the phase's `io_groups`; `reader`: an entry of its `groups`. Raises Refusal, Failure.
     """
-    name, version = f"{target.name}.{reader['name']}", asked["cgroup"]
+    name, version = f"{target.name}.{reader['name']}", io_groups["cgroup"]
     folder = cgroups.path_of(name, version)
     if version == "v2":
-        cost = asked["cost"]
+        cost = io_groups["cost"]
         iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
     else:
         journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(folder)})

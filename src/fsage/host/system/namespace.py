@@ -107,7 +107,7 @@ def _file_system(place: str) -> int:
 def _make(places: Collection[str]) -> None:
     PLACE.mkdir(parents=True, exist_ok=True)
     # What is there is left over, or a copy of another mount namespace's, whose note is not to be touched. The table of
-    # mounts names hidden ones too (below another /run), so it is not asked.
+    # mounts names hidden ones too (below another /run), so it is not read.
     if os.path.ismount(PLACE):
         mounting.unmount(PLACE)
     mounting.mount_call("fsage", str(PLACE), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")

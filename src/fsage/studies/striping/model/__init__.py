@@ -55,8 +55,7 @@ class Database(striping.Layout):
         if not 0 < count * sequences.PACKED_BYTES < sequences.MOST_BYTES:
             raise Refusal(
                 f"a database of {whole} bytes in {self.volumes} volumes: each must be of {sequences.PACKED_BYTES} to "
-                f"{sequences.MOST_BYTES} bytes; declare another amount_mib for the target, or another number of "
-                "volumes for the study"
+                f"{sequences.MOST_BYTES} bytes; declare another amount_mib, or another number of volumes"
             )
         return count
 
