@@ -1,4 +1,4 @@
-"""What the launcher calls on the host side of its own machine (fsage.model.local); each part is imported when called."""
+"""What the launcher calls on the host side of its own machine (fsage.model.local); each is imported when called."""
 
 from __future__ import annotations
 
