@@ -64,6 +64,6 @@ def test_one_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(leftover, "PATIENCE_S", 0.3)
     start(tmp_path / "f", 3600)
     (pid,) = having_open(tmp_path / "f")
-    with pytest.raises(Failure, match=f"processes {pid} of a command do not end"):
+    with pytest.raises(Failure, match=f"processes {pid} of a command were killed and have not ended"):
         leftover.end([tmp_path])
     os.kill(pid, 9)

@@ -104,7 +104,7 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
     shares = [Shard(index, 2) for index in (0, 1)]
     for where, share in ((spec, shares[0]), (there, shares[1])):
         assert state.work(where, request, structure.read(begun["step"]), share)["files"]
-    with pytest.raises(Refusal, match="here its files are only populated"):
+    with pytest.raises(Refusal, match="may only populate and fragment"):
         state.scrub(there, request, False)  # the lease that guards the target is on the other host
     state.end(spec, request, structure.read(begun["step"]))
 

@@ -18,7 +18,8 @@ from pydantic import ValidationError
 from fsage.dataset.columns import COLUMNS
 from fsage.dataset.shape import Record
 from fsage.dataset.tables import DatasetError
-from fsage.model.observation import WARM, PhaseResult
+from fsage.model.caches import WARM
+from fsage.model.observation import PhaseResult
 from fsage.model.typed import Json
 from fsage.model.untrusted import read_file
 

@@ -194,14 +194,3 @@ class StateEvidence(_StateEvidence, total=False):
     """The evidence of a state: its layout, stores and token, and of Lustre how full each OST is."""
 
     osts: Json
-
-
-COLD, WARM, KEPT, UNASKED = (
-    "cold",
-    "warm",
-    "kept: without root they cannot be dropped",
-    "not checked: Linux before 5.12",
-)
-"""How names of files were before a phase."""
-SERVERS_KEPT = "kept"
-"""Caches of servers are as they are."""

@@ -20,8 +20,9 @@ from fsage.host.states.fingerprint import layout_of
 from fsage.host.system import caches, commands
 from fsage.host.system.library import at_hand
 from fsage.host.targets.target import Target
+from fsage.model.caches import WARM
 from fsage.model.errors import Failure, Refusal
-from fsage.model.observation import WARM, PhaseResult
+from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.token import Token
 from fsage.model.typed import Json

@@ -15,9 +15,9 @@ from typing import Protocol
 from fsage.host.lustre import params
 from fsage.host.system import files
 from fsage.host.system.shell import run
+from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import complete, home_of, lustre_of
 from fsage.model.errors import Failure
-from fsage.model.observation import SERVERS_KEPT
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json

@@ -23,7 +23,7 @@ from fsage.model.errors import Failure, Refusal
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
 CODE = (
-    *(f"model/{name}" for name in ("__init__", "errors", "message", "tuning", "words")),
+    *(f"model/{name}" for name in ("__init__", "errors", "message", "tuning", "caches")),
     *("host/helper", "host/lustre/granted", "host/lustre/params"),
     *(f"host/system/{name}" for name in ("caches", "libc", "privilege", "shell")),
 )
