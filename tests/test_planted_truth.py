@@ -150,7 +150,7 @@ def test_drift_while_states_follow_each_other_is_no_cost_of_theirs() -> None:
 
 
 def test_an_unfragmented_state_that_is_fragmented_charges_its_seeks() -> None:
-    """The third trap: no file was deleted, and the measured file lies in many pieces. Evidence counts, not names."""
+    """The third trap: no file was deleted, and the measured file is fragmented. Evidence counts, not names."""
     states = [
         (0.1, 0.15, 0.03, 16),
         (0.4, 0.45, 0.03, 16),

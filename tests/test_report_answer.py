@@ -38,28 +38,28 @@ def at(records, write, read, extents=7):
         (
             *(0.79, 0.9, 28),
             "At 80% full, writing 64 MiB at a time is 21% slower than at 10% full (21 to 21%) and reading is 10% "
-            "slower (9.7 to 10%), because the measured file lies in 28 pieces instead of 7.",
+            "slower (9.7 to 10%), because the measured file has 28 extents instead of 7.",
         ),
         (
             *(0.79, 1.0, 7),
             "At 80% full, writing 64 MiB at a time is 21% slower than at 10% full (21 to 21%) and reading shows no "
-            "difference (within 3%); the layout does not say why: the measured file lies in 7 pieces in both.",
+            "difference (within 3%); the layout does not say why: the measured file has 7 extents in both.",
         ),
         (
             *(0.79, 1.0, 28),
             "At 80% full, writing 64 MiB at a time is 21% slower than at 10% full (21 to 21%) and reading shows no "
-            "difference (within 3%); the measured file lies in 28 pieces instead of 7.",
+            "difference (within 3%); the measured file has 28 extents instead of 7.",
         ),
         (
             *(1.2, 2.5, 28),
             "At 80% full, writing 64 MiB at a time is 20% faster than at 10% full (20 to 20%) and reading is 2.5 times "
-            "as fast (2.49 to 2.51), against what its layout lets expect: the measured file lies in 28 pieces instead "
+            "as fast (2.49 to 2.51), against what its layout lets expect: the measured file has 28 extents instead "
             "of 7.",
         ),
         (
             *(1.0, 1.0, 28),
             "At 80% full, writing 64 MiB at a time shows no difference from the rate at 10% full (within 3%) and "
-            "reading shows no difference (within 3%), although the measured file lies in 28 pieces instead of 7.",
+            "reading shows no difference (within 3%), although the measured file has 28 extents instead of 7.",
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_the_layout_is_no_reason_for_what_is_not_sure(quickstart, tmp_path, midd
         record["metrics"] |= {"write_bw_mib_s": rate, "read_bw_mib_s": rate}
     sentence = answered(quickstart, records, tmp_path).sentences[0]
     assert said in sentence and "although" not in sentence and "because" not in sentence
-    assert sentence.endswith("; the measured file lies in 28 pieces instead of 7.")
+    assert sentence.endswith("; the measured file has 28 extents instead of 7.")
 
 
 def test_why_samples_are_missing_stands_on_the_first_screen(quickstart, tmp_path):

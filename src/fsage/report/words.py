@@ -28,9 +28,9 @@ def doing(measure: str) -> str:
     return DOING.get(name, name)
 
 
-def pieces(count: float) -> str:
-    """'1 piece', '28 pieces', '1,233 pieces'."""
-    return f"{count:,.4g} piece{'' if count == 1 else 's'}" if count < 1000 else f"{count:,.0f} pieces"
+def extents(count: float) -> str:
+    """'1 extent', '28 extents', '1,233 extents'."""
+    return f"{count:,.4g} extent{'' if count == 1 else 's'}" if count < 1000 else f"{count:,.0f} extents"
 
 
 def joined(parts: Sequence[str], last: str = "and") -> str:

@@ -11,7 +11,8 @@ from fsage.analysis.groups import plural
 from fsage.analysis.headline import Comparison, at_largest_transfer, of_state
 from fsage.report.answer import finding_of
 from fsage.report.section import Data
-from fsage.report.words import Finding, joined, pieces
+from fsage.report.words import Finding, joined
+from fsage.report.words import extents as in_extents
 from fsage.studies.paf.report.rows import axes_of
 
 LOW, HIGH = 2, 35
@@ -94,7 +95,7 @@ def _reasons(data: Data, compared: Sequence[Comparison]) -> list[str]:
     device = " ".join(taken["device_model"].dropna().unique())
     reasons = []
     if "IOCost" in device:
-        reasons.append("the modelled device charges jumps of more than 16 MiB only, so that near pieces cost nothing")
+        reasons.append("the modelled device charges jumps of more than 16 MiB only; nearer extents cost nothing")
     elif "seeks" in device:
         reasons.append("the modelled device charges each request that does not begin where the last one ended")
     else:
@@ -105,8 +106,8 @@ def _reasons(data: Data, compared: Sequence[Comparison]) -> list[str]:
     ):
         extents = values(of_state(rows, state), "measured_extents")
         if extents and pd.Series(extents).median() <= FEW_PIECES:
-            extents_words = pieces(pd.Series(extents).median())
-            reasons.append(f"the allocator found whole runs at {state}: the measured file lies in {extents_words}")
+            has = in_extents(pd.Series(extents).median())
+            reasons.append(f"the allocator found contiguous space at {state}: the measured file has {has}")
     return reasons
 
 
