@@ -339,7 +339,7 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
     [
         (
             "defrag",
-            r"Once defragmented: read cold, the file is 6\.\d+ times as fast as before .*, because it lies in 1 p",
+            r"Once defragmented: read cold, the file is 6\.\d+ times as fast as before .*, because it has 1 e",
         ),
         (
             "prealloc_quick",

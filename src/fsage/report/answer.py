@@ -13,7 +13,7 @@ from fsage.analysis.conditions import values
 from fsage.analysis.headline import Comparison, at_largest_transfer, comparisons, of_state
 from fsage.figures import Axis, Figure, Lines, Point, Series, limits
 from fsage.report.section import Data
-from fsage.report.words import Finding, doing, joined
+from fsage.report.words import Finding, doing, extents_words, joined
 from fsage.statistics import summarise
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
@@ -121,9 +121,9 @@ def because(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Fin
         return ""
     count, count_against = map(median, extents)
     slower, faster = (any(finding.sure and finding.direction == way for finding in findings) for way in (-1, 1))
-    layout = f"the measured file has {extents(count)} instead of {count_against:,.4g}"
+    layout = f"the measured file has {extents_words(count)} instead of {count_against:,.4g}"
     if count == count_against:
-        why = f"; the layout does not say why: the measured file has {extents(count)} in both"
+        why = f"; the layout does not say why: the measured file has {extents_words(count)} in both"
         return why if slower or faster else ""
     more = count > count_against
     if slower != faster and slower == more:

@@ -28,7 +28,7 @@ def doing(measure: str) -> str:
     return DOING.get(name, name)
 
 
-def extents(count: float) -> str:
+def extents_words(count: float) -> str:
     """'1 extent', '28 extents', '1,233 extents'."""
     return f"{count:,.4g} extent{'' if count == 1 else 's'}" if count < 1000 else f"{count:,.0f} extents"
 

@@ -10,8 +10,7 @@ from fsage.analysis.headline import comparisons
 from fsage.figures import Axis, Lines, limits, series
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data
-from fsage.report.words import Finding
-from fsage.report.words import extents as in_extents
+from fsage.report.words import Finding, extents_words
 from fsage.studies.defrag.report.rates import extents_of, with_cache
 from fsage.study.study import Study
 
@@ -43,7 +42,7 @@ def answer(data: Data, study: Study) -> Answer | None:
         extents = extents_of(data, state), extents_of(data, reference)
         why = ""
         if extents[0] and extents[1] and extents[0] < extents[1]:
-            why = f", because it has {in_extents(extents[0])} instead of {extents[1]:,}"
+            why = f", because it has {extents_words(extents[0])} instead of {extents[1]:,}"
         sentences.append(f"Once {_scope(data, state)}: {parts[0]}{why}{''.join(f'; {part}' for part in parts[1:])}.")
     if not sentences:
         return None
@@ -59,7 +58,7 @@ def _figure(data: Data, rows: pd.DataFrame) -> Lines:
     states = [name for name in data.planned if name in set(rows["state"])]
     placed = rows.assign(x=rows["state"].map({state: float(place) for place, state in enumerate(states)}))
     ticks = {
-        float(place): f"{_scope(data, state)}\n{in_extents(extents_of(data, state) or 0)}"
+        float(place): f"{_scope(data, state)}\n{extents_words(extents_of(data, state) or 0)}"
         for place, state in enumerate(states)
     }
     return Lines(

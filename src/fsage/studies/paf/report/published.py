@@ -11,8 +11,7 @@ from fsage.analysis.groups import plural
 from fsage.analysis.headline import Comparison, at_largest_transfer, of_state
 from fsage.report.answer import finding_of
 from fsage.report.section import Data
-from fsage.report.words import Finding, joined
-from fsage.report.words import extents as in_extents
+from fsage.report.words import Finding, extents_words, joined
 from fsage.studies.paf.report.rows import axes_of
 
 LOW, HIGH = 2, 35
@@ -106,7 +105,7 @@ def _reasons(data: Data, compared: Sequence[Comparison]) -> list[str]:
     ):
         extents = values(of_state(rows, state), "measured_extents")
         if extents and pd.Series(extents).median() <= FEW_PIECES:
-            has = in_extents(pd.Series(extents).median())
+            has = extents_words(pd.Series(extents).median())
             reasons.append(f"the allocator found contiguous space at {state}: the measured file has {has}")
     return reasons
 
