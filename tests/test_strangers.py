@@ -79,9 +79,15 @@ def test_a_file_where_a_folder_is_expected_is_refused(fsage, tmp_path) -> None:
 
 
 def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tmp_path) -> None:
-    refused(fsage("visit", "quickstart", "nostate"), "has no state 'nostate'; it has 10.00@264M")
-    refused(fsage("remeasure", "quickstart", "--state", "99.99"), "has no state '99.99'; it has 10.00@264M")
-    refused(fsage("remeasure", "quickstart", "--cell", "transfer_size-64M_i9"), "did you mean 'transfer_size-64M_i")
+    refused(fsage("--target", "local", "visit", "quickstart", "nostate"), "has no state 'nostate'; it has 10.00@264M")
+    refused(
+        fsage("--target", "local", "remeasure", "quickstart", "--state", "99.99"),
+        "has no state '99.99'; it has 10.00@264M",
+    )
+    refused(
+        fsage("--target", "local", "remeasure", "quickstart", "--cell", "transfer_size-64M_i9"),
+        "did you mean 'transfer_size-64M_i",
+    )
     assert not (tmp_path / "results").exists()
 
 
@@ -99,12 +105,12 @@ def test_a_full_disk_is_named_by_its_place(fsage, tmp_path) -> None:
 
 
 def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsage, capfd) -> None:
-    plan = ("plan", "quickstart", "--budget")
+    plan = ("--target", "local", "plan", "quickstart", "--budget")
     refused(fsage(*plan, "45"), "budget: '45' is no length of time; write 45m")
     refused(fsage(*plan, "20s"), "its primary comparisons alone take")
     refused(fsage(*plan, "8h", "--precision", "0%"), "precision: '0%' is not between")
     refused(fsage("plan", "iocontrol", "--budget", "8h"), "a budget needs states that differ in capacity")
-    cli.app(["plan", "quickstart", "--budget", "8h"], standalone_mode=False)
+    cli.app([*plan, "8h"], standalone_mode=False)
     assert re.search(r"^budget quickstart: about \d+ cells in \d+ of 4 states, ", capfd.readouterr().out, re.MULTILINE)
 
 

@@ -261,7 +261,9 @@ class Study(Strict):
     def cells_of(self, state: State) -> list[Cell]:
         """Return the cells of a state in the order of measuring, diagnostic cells among them."""
         diagnostic_cells = DiagnosticCells(self.sentinels, self.reference_reads, self.traces)
-        traced = bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
+        # One structure of a state shows where its requests go.
+        first = state.nominal.get("structure", 1) == 1
+        traced = first and bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
         return diagnostic_cells.among(self.combinations(state), self.order_seed, state.name, traced)
 
 
@@ -282,8 +284,10 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
         )
     study = _validated(path, block)
     if turns and (in_turns := _in_turns(block, study)):
-        study = _validated(path, in_turns)
-        study._turns = True
+        repeated = _validated(path, in_turns)
+        if all("structure" in state.nominal for state in recipes.expand(repeated)):  # a state of its own is built once
+            repeated._turns = True
+            return repeated
     return study
 
 
