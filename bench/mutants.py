@@ -54,7 +54,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("src/fsage/host/states", "src/fsage/recipes", "src/fsage/statistics", "src/fsage/records")
+RECIPES = tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("src/fsage/studies/*/recipe.py")))
+PACKAGES = ("src/fsage/host/states", "src/fsage/recipes", *RECIPES, "src/fsage/statistics", "src/fsage/records")
+"""Folders, and the modules of recipes."""
 REQUIREMENTS = ("cosmic-ray ~= 8.7", "coverage ~= 7.17")  # for this alone; they never enter the environment
 TEST = "FSAGE_MUTANTS_TEST"  # the environment variable with the test that runs
 REMEMBERING = ("cache", "cached_property", "lru_cache")
@@ -102,7 +104,7 @@ def sample(root: Path, seed: int, count: int) -> list[Mutant]:
     places = sorted(
         place
         for package in PACKAGES
-        for path in sorted((root / package).rglob("*.py"))
+        for path in ([root / package] if package.endswith(".py") else sorted((root / package).rglob("*.py")))
         for place in places_of(root, path, package, seed)
     )
     print(f"{len(places)} places in {', '.join(PACKAGES)}", file=sys.stderr)
@@ -309,7 +311,8 @@ def look(work: Path, tests: list[str]) -> dict[str, Any]:
     number = len(seen["files"])
     rc, data = work / "coverage.ini", work / f"coverage-{number}" / "data"
     data.parent.mkdir(exist_ok=True)
-    sources = "\n    ".join(str(work / "copy" / package) for package in PACKAGES)
+    folders = {Path(package).parent if package.endswith(".py") else Path(package) for package in PACKAGES}
+    sources = "\n    ".join(sorted(str(work / "copy" / folder) for folder in folders))
     rc.write_text(
         f"[run]\nsource =\n    {sources}\nparallel = true\ndata_file = {data}\ncontext = ${{{TEST}-}}\n"
         "patch = subprocess, fork\ndisable_warnings = no-data-collected, module-not-imported, module-not-measured\n"

@@ -221,7 +221,7 @@ def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
     request = {"state": "1M.clean", "steps": [step], "study": "test"}
     state.scrub(spec, request, False)
     with pytest.raises(
-        Refusal, match=r"in pieces of 1MiB, and tune_prealloc.yml set nothing: run it with tune_prealloc_size=1"
+        Refusal, match=r"in extents of 1MiB, and tune_prealloc.yml set nothing: run it with tune_prealloc_size=1"
     ):
         state.begin("interleave", spec, request, False)
     now = {f"lustre-OST000{number}": {"prealloc_table": "32 64 128"} for number in (0, 1)}

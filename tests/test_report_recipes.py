@@ -345,7 +345,7 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
             "prealloc_quick",
             r"On a target that is full but for 1 of 20 files, writes keep 4\d% of the clean rate \(38 to ",
         ),
-        ("prealloc_quick", r"The larger keeps more because what is written there lies in extents of 8 MiB on average"),
+        ("prealloc_quick", r"The larger keeps more because files written there have extents of 8 MiB on average"),
         (
             "striping",
             r"Fastest here, 16 stripes of 1 MiB \(IOR\.3\): writing is 3\.99 times as fast as in the default la",

@@ -182,7 +182,7 @@ def test_fragments_begins_with_the_files_and_each_file_system(tmp_path):
     words = ["fragments", str(tmp_path), str(tmp_path / "file"), "--seek-ms", "9", "--rate-mb-s", "200"]
     done = CliRunner().invoke(app, [*words, "--fail-on", "full=0"], env={"COLUMNS": "4000"})
     first, second = done.stdout.splitlines()[:2]
-    assert first.startswith("0 of 1 files (0.0%) lie in more pieces than need be")
+    assert first.startswith("0 of 1 files (0.0%) have more extents than they need")
     assert re.match(rf"{tmp_path}: \d+\.\d% full: .* in use, the file system's own blocks among them", second)
     assert done.exit_code == 3 and done.stderr.count("fsage: full is ") == 1, "one file system"
     none = {"all": {"files": 0}, "files_in_pieces": 0}

@@ -47,7 +47,7 @@ def test_the_servers_preallocation_decides_the_extents(project: LustreProject) -
     for size in ("1M", "8M"):
         project.write_study(headline=[], states={**states, "preallocation_size": [size]}, cells=CELLS)
         said = project.fails("snakemake", *real.ALL)
-        assert "tune_prealloc_size" in said and f"in pieces of {size}iB" in said
+        assert "tune_prealloc_size" in said and f"in extents of {size}iB" in said
         project.done(*project.playing("tune_prealloc.yml", "-e", f"tune_prealloc_size={size}iB"))
         project.done("snakemake", *real.ALL)
         assert not any(project.why().values()), project.why()

@@ -78,7 +78,7 @@ def fragments(
         typer.Option(help="exit 3 from these numbers on: in_pieces=5 (percent of the files), full=90, pieces_64M=12"),
     ] = "",
 ) -> None:
-    """Show which files lie in most pieces, what defragmenting them would gain at most, and the command that does it.
+    """Show the most fragmented files, what defragmenting them would gain at most, and the command that does it.
 
     Read-only, and no target is needed. The gain is a bound, not a forecast: each extent counted as a whole seek.
     """

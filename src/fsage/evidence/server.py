@@ -1,7 +1,7 @@
 """What an administrator needs on a server: Python 3.9, and one file or `pip install fsage`.
 
   python3 fsage.pyz evidence /mnt/ost0        how free space and files lie; also of a device, an image, a saved text
-  python3 fsage.pyz fragments /mnt/ost0/dir   which files lie in most pieces, and the command that defragments them
+  python3 fsage.pyz fragments /mnt/ost0/dir   the most fragmented files, and the command that defragments them
   python3 fsage.pyz evidence --openmetrics --to FILE.prom --nice 19 SOURCE ...     the same for Prometheus
 
 Nothing is changed. `fsage.evidence.program` makes the file.
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
     evidence.add_argument("--fail-on", default="", metavar="LIMITS", help="exit 3 from these on: full=90,pieces_64M=12")
 
-    fragments = commands.add_parser("fragments", help="show which files lie in most pieces, and what defragments them")
+    fragments = commands.add_parser("fragments", help="show the most fragmented files, and what defragments them")
     fragments.set_defaults(do=_fragments)
     fragments.add_argument("paths", nargs="+", type=Path, help="files, folders or mounts, of any file system")
     fragments.add_argument("--worst", type=_whole, default=20, metavar="N", help="list so many files")

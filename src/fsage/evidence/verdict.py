@@ -254,7 +254,7 @@ def of_fragments(fragments: Json) -> Verdict:
         return Verdict(["No file was found."], {IN_PIECES: 0.0})
     percent = 100 * broken / every["files"]
     sentence = (
-        f"{broken:,} of {every['files']:,} files ({percent:.1f}%) lie in more pieces than need be: all in "
+        f"{broken:,} of {every['files']:,} files ({percent:.1f}%) have more extents than they need: all in "
         f"{every['extents']:,} pieces, where {every['ideal_extents']:,} would do."
     )
     if fragments["device"] and every["read_s_at_most"]:

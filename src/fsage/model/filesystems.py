@@ -26,9 +26,9 @@ class FileSystem:
     """A local file system that a target can be."""
 
     name: str
-    """As the kernel, blkid and a declaration name it."""
+    """Its name for the kernel, blkid and declarations."""
     title: str
-    """As sentences name it."""
+    """Its name in sentences."""
     like: tuple[str, ...] = ()
     """Other names of the kernel's under which the same layout is read, such as ext3."""
     defragmenter: Defragmenter | None = None
@@ -88,7 +88,7 @@ def named(name: str) -> FileSystem:
 
 
 def like(name: str | None) -> FileSystem | None:
-    """As which file system one of this name, the kernel's, is read; None where none can."""
+    """The file system as which one of this kernel's name is read; None where none can."""
     return get(name) or next((system for system in map(named, names()) if name in system.like), None)
 
 

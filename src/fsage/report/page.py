@@ -193,7 +193,7 @@ def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel
 def draw_for_paper(
     figures: Sequence[Figure], stamp: str, folder: Path, columns: int, plain: bool, progress: Callable[[int], None]
 ) -> None:
-    """The same as wide as so many columns of a paper, with captions as text; `plain`: without title and stamp."""
+    """Figures as wide as so many columns of a paper, with captions as text; `plain`: without title and stamp."""
     from fsage.figures.drawing import caption
     from fsage.figures.style import COLUMNS
 

@@ -24,7 +24,7 @@ def verify_step(target: Target, request: Request, step: Step) -> None:
     size = read(noted["asked"]).size_bytes if noted else None
     if not noted or (size != wanted and "table" not in noted["asked"]):
         raise Refusal(
-            f"target {target.name}: the servers lay out the state's files in pieces of {size_words(wanted)}, and "
+            f"target {target.name}: the servers lay out the state's files in extents of {size_words(wanted)}, and "
             f"tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
             f"tune_prealloc_size={size_words(wanted)} first"
         )

@@ -83,7 +83,7 @@ def look_in() -> None:
 
 @contextlib.contextmanager
 def entered(places: Collection[str] = ()) -> Iterator[None]:
-    """As `enter` while the block runs; in the end the namespace goes if it is not needed any more. Raises Failure."""
+    """Be in the namespace while the block runs; it goes in the end if nothing needs it any more. Raises Failure."""
     if inside():
         yield
         return

@@ -59,7 +59,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
         ],
         absent=dict.fromkeys(untimed if request.cold_reads is not None else (), UNTIMED),
         assumes=(
-            f"files lie as the measured one of {round_size(measured.moved_bytes)} did, in pieces of "
+            f"files lie as the measured one of {round_size(measured.moved_bytes)} did, in extents of "
             f"{round_size(piece_bytes)}, and are read cold from beginning to end"
         ),
         not_covered=f"they fit into one piece of {round_size(piece_bytes)}: there is nothing to gain",

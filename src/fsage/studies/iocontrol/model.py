@@ -29,7 +29,7 @@ class ContendedFiles(Step):
 
     def describe(self) -> str:
         """The step in words."""
-        return f"make a file in pieces of {self.piece_bytes} bytes and two whole ones, of {self.percent}% each"
+        return f"make a file in extents of {self.piece_bytes} bytes and two contiguous ones, of {self.percent}% each"
 
     def file_bytes(self, capacity_bytes: int) -> int:
         """The size of each."""

@@ -94,11 +94,11 @@ def _state(states: States, piece_bytes: int, stage: str) -> State:
 
 
 def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` made of a target, e.g. files of 5%, one in pieces of 4K, file defragmented."""
+    """Return what `steps` made of a target, e.g. files of 5%, one in extents of 4K, file defragmented."""
     text = []
     for step in steps:
         if isinstance(step, ContendedFiles):
-            text.append(f"files of {step.percent}%, one in pieces of {format_size(step.piece_bytes)}")
+            text.append(f"files of {step.percent}%, one in extents of {format_size(step.piece_bytes)}")
         elif isinstance(step, Sqlite):
             text.append(f"an SQLite database of {step.percent}% ({step.seed})")
         elif isinstance(step, Defragment):

@@ -45,7 +45,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
         assumes=(
             f"one file of {round_size(measured.moved_bytes)} was measured: others count at the same time for a byte"
         ),
-        not_covered=f"they are smaller than a preallocation of {format_size(largest)}, and lie in one piece anyhow",
+        not_covered=f"they are smaller than a preallocation of {format_size(largest)}, and are contiguous anyhow",
         notes=notes,
     )
 

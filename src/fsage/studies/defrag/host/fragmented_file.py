@@ -54,7 +54,7 @@ def work(step: FragmentedFile, target: Target, done: list[Step], shard: Shard, c
             files.fill(descriptors[0], size)
             os.fsync(descriptors[0])
         except OSError as error:
-            raise Failure(f"making {paths[0]} of {size} bytes in pieces of {piece}: {error.strerror}") from error
+            raise Failure(f"making {paths[0]} of {size} bytes in extents of {piece}: {error.strerror}") from error
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)

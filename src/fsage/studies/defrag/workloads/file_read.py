@@ -92,7 +92,7 @@ def read(observation: JsonView) -> Outcome:
     steps = structure.read_all(layout["steps"])
     step = next((step for step in steps if isinstance(step, FragmentedFile)), None)
     if step is None:
-        return Outcome("failed", "the state has no file in pieces to read: its steps have no `fragmented_file`")
+        return Outcome("failed", "the state has no fragmented file to read: its steps have no `fragmented_file`")
     whole = step.file_bytes(layout["capacity_bytes"])
     outcome = shared.judge(observation, Params, _all_steps, partial(_judge, whole))
     if outcome.status != "valid":

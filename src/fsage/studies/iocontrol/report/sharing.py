@@ -59,7 +59,7 @@ def sharing(data: Data, workload: str) -> Section | None:
     files = "what it asks lies whole" if workload == SQLITE else "both read whole files"
     text = (
         f"{ALONE['2']}: {two['2']} alone; P2: both, {files}, weights 100 and 100; P3: 200 and 100; P4 and P5: as "
-        f"these, but the file of {two['1']} is in pieces; {ALONE['1']}: {two['1']} alone, its file in pieces. "
+        f"these, but the file of {two['1']} is fragmented; {ALONE['1']}: {two['1']} alone, its file fragmented. "
         "All groups are counted by the kernel over the same span of time, in which all of them run."
     )
     return Section("What each group reads" + " beside SQLite" * (workload == SQLITE), text, figures)
@@ -137,7 +137,7 @@ def steps(data: Data, workload: str) -> Section | None:
     if not rows:
         return None
     text = (
-        f"P4 differs from P2, and P5 from P3, in that {CALLED[workload]['1']} reads the file in pieces. A ratio is "
+        f"P4 differs from P2, and P5 from P3, in that {CALLED[workload]['1']} reads the fragmented file. A ratio is "
         "the median of all pairwise ones with the interval that inverts the exact rank-sum test."
     )
     heads = ["scheduler", "state", "patterns", *CALLED[workload].values()]

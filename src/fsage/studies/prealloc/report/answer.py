@@ -61,8 +61,8 @@ def _because(data: Data, rows: pd.DataFrame, ends: list[str]) -> str:
     shares = [rows.loc[rows["size"] == size, "to_clean"].map(lambda factor: factor.value).mean() for size in ends]
     lengths = f"{mean[ends[-1]]:.3g} MiB on average instead of {mean[ends[0]]:.3g} MiB"
     if (shares[1] > shares[0]) == (mean[ends[-1]] > mean[ends[0]]):
-        return f"The larger keeps more because what is written there lies in extents of {lengths}."
-    return f"That is against what the layout lets expect: what is written lies in extents of {lengths}."
+        return f"The larger keeps more because files written there have extents of {lengths}."
+    return f"That is against what the layout lets expect: the written files have extents of {lengths}."
 
 
 def _figure(rows: pd.DataFrame) -> Lines:
