@@ -130,7 +130,7 @@ def test_the_terminal_has_the_same_answer_in_three_lines(quickstart, tmp_path):
     said, warned, taken = lines[:-2], lines[-2], lines[-1]
     assert said == sentences and taken == f"Taken on: {MODEL['label']} \u00b7 ext4." and len(lines) == 4
     assert warned.startswith(
-        "Warning: the reference itself is fragmented (10.00@264M: 7 pieces instead of 1; 40.00@264M: 10 pieces"
+        "Warning: the reference itself is fragmented (10.00@264M: 7 extents instead of 1; 40.00@264M: 10 extents"
     )
     assert "so the loss may be underestimated." in warned
     for record in records:
