@@ -137,6 +137,7 @@ class Step(ABC):
 @cache
 def _kinds() -> dict[str, type[Step]]:
     """The kinds of step there are, by their names."""
+    # mypy wants a class that can be made; `declared` only asks what is derived from it.
     return {cls.kind: cls for cls in plugins.declared(Step)}  # type: ignore[type-abstract]
 
 

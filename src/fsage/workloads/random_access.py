@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
@@ -33,17 +33,10 @@ class Params(BaseModel):
     transfer_size: int = Field(gt=0, description="bytes of one write or read; the places are multiples of it")
     transfers: int = Field(default=256, ge=1, description="how many each task does in a phase, at different places")
     iteration: int = Field(ge=1)
-    phases: tuple[Literal["write", "read"], ...] = Field(
+    phases: shared.ReadWrite = Field(
         default=("write", "read"), description="[write], [read] or [write, read]; the file is always prepared first"
     )
     direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
-
-    @field_validator("phases")
-    @classmethod
-    def _in_order(cls, phases: tuple[str, ...]) -> tuple[str, ...]:
-        if phases not in (("write",), ("read",), ("write", "read")):
-            raise ValueError(f"phases {list(phases)}: allowed are [write], [read] and [write, read]")
-        return phases
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.model import tools
 from fsage.model.claim import Claim
@@ -33,7 +33,7 @@ class Params(BaseModel):
     )
     transfer_size: int = Field(gt=0, description="bytes of one write or read")
     iteration: int = Field(ge=1)
-    phases: tuple[Literal["write", "read"], ...] = Field(
+    phases: shared.ReadWrite = Field(
         default=("write", "read"),
         description="[write], [read] or [write, read]; a cell that only reads prepares its files first",
     )
@@ -52,13 +52,6 @@ class Params(BaseModel):
         description="what all tasks together move, in percent of the target's capacity; "
         "null: the claim's amount_mib a task",
     )
-
-    @field_validator("phases")
-    @classmethod
-    def _in_order(cls, phases: tuple[str, ...]) -> tuple[str, ...]:
-        if phases not in (("write",), ("read",), ("write", "read")):
-            raise ValueError(f"phases {list(phases)}: allowed are [write], [read] and [write, read]")
-        return phases
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:

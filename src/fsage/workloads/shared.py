@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
 
 from fsage.model import tools
 from fsage.model.claim import Claim
@@ -19,6 +19,16 @@ from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
+
+
+def _in_order(phases: tuple[str, ...]) -> tuple[str, ...]:
+    if phases not in (("write",), ("read",), ("write", "read")):
+        raise ValueError(f"phases {list(phases)}: allowed are [write], [read] and [write, read]")
+    return phases
+
+
+ReadWrite = Annotated[tuple[Literal["write", "read"], ...], AfterValidator(_in_order)]
+"""The phases of a cell that writes, reads, or both."""
 Run = TypeVar("Run")
 
 
