@@ -36,6 +36,7 @@ EDITS: dict[str, Any] = {
     "filesystem": "xfs",
     "stores": 2,
     "size_gib": 17,
+    "sparse": True,
     "minimum_gib": 5,
     "image_dir": "/srv",
     "mount_dir": "/mnt",

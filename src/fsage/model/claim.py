@@ -47,16 +47,21 @@ class Made(TypedDict, total=False):
     dev: int
     ino: int
     nocow: bool  # its file system was told to leave it where it is
+    uuid: str  # of the file system in it, where sparse images lie there
 
 
-class Images(Here):
-    """images.json: the images that were made for a target, and as what it was declared."""
-
+class _Images(Here):
     schema: int
     target: str
-    declared: dict[str, int]
+    declared: dict[str, float]
     made_directory: bool  # whether the directory of the images was made for them
     images: list[Made]
+
+
+class Images(_Images, total=False):
+    """images.json: the images that were made for a target, and as what it was declared."""
+
+    below: Made  # what sparse images lie in
 
 
 class _Mounted(TypedDict):

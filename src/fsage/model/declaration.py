@@ -26,6 +26,7 @@ DEFAULTS: Json = {
     "filesystem": "ext4",
     "stores": 1,
     "size_gib": 16,
+    "sparse": False,
     "minimum_gib": 2,
     "image_dir": None,
     "mount_dir": "/run/fsage/mnt",
@@ -66,6 +67,8 @@ def complete(spec: Mapping[str, object]) -> Spec:
     for key in ("stores", "size_gib", "minimum_gib", "budget_gib", "amount_mib"):
         if full[key] is not None:
             positive(f"fsage_target.{key}", full[key], whole=key in ("stores", "amount_mib"))
+    if not isinstance(full["sparse"], bool):
+        raise Refusal(f"fsage_target.sparse is {full['sparse']!r}: allowed are true and false")
     full["scale"] = {**DEFAULTS["scale"], **full["scale"]}
     if full["device_model"] is not None:
         full["device_model"] = _device_model(full["device_model"])

@@ -36,6 +36,10 @@ class FileSystem:
     placement: Placement | None = None
     """How it chooses blocks for a new file, where that is known."""
 
+    def metadata_bytes(self, size_bytes: int) -> int:
+        """The most that its own metadata take on a sparse image of this size, without those of many small files."""
+        return size_bytes // 16384 + min(2 << 30, size_bytes // 8)
+
 
 class Ext4(FileSystem):
     """ext4."""
@@ -43,6 +47,11 @@ class Ext4(FileSystem):
     name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     placement = ByRequest(8 << 20, 1 << 20)
+
+    def metadata_bytes(self, size_bytes: int) -> int:
+        """Both bitmaps of each group, 128 MiB; 24 copies of the descriptors (sparse_super); the journal (mke2fs(8))."""
+        groups = -(-size_bytes // (128 << 20))
+        return groups * (2 * 4096 + 24 * 64) + min(1 << 30, size_bytes // 16)
 
 
 class Xfs(FileSystem):

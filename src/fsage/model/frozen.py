@@ -26,6 +26,7 @@ DECIDED = {
     "filesystem": CLAIMED,
     "stores": MADE,
     "size_gib": MADE,
+    "sparse": MADE,
     "minimum_gib": MADE,
     "image_dir": MADE,
     "mount_dir": CLAIMED,

@@ -45,6 +45,7 @@ class Spec(TypedDict):
     filesystem: str
     stores: int
     size_gib: int
+    sparse: bool
     minimum_gib: int
     image_dir: str | None
     mount_dir: str

@@ -62,6 +62,7 @@ class Target(Strict):
     filesystem: Annotated[str, _among(filesystems.names)] = "ext4"
     stores: Positive = 1
     size_gib: Positive = 16
+    sparse: bool = False
     minimum_gib: Positive = 2
     image_dir: str | None = None
     mount_dir: str = "/run/fsage/mnt"

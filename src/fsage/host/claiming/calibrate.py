@@ -18,6 +18,7 @@ from fsage.model import tools
 from fsage.model.claim import utc_now
 from fsage.model.declaration import MIB, tasks_of
 from fsage.model.errors import Failure, Refusal
+from fsage.model.sparse import takes
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
@@ -25,6 +26,7 @@ TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples 
 SAMPLE_S = 1.02  # a sample lasts at least a second, with a margin for noise
 GUESSED_WELL = 1.2  # on a device of known speed the first pair is enough, if no longer than so many times SAMPLE_S
 BACKING_MIB, BACKING_RUNS = 2048, 3
+PARTS = 2  # at most half of a small device is written
 BACKING_FIRST_MIB = 512  # tells whether the device is fast enough by far
 SHARE_FOR_MEASURED = 0.15  # of the capacity, for measured files: they must fit beside a target filled to 80%
 FIO = ["--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0", "--output-format=json"]
@@ -37,7 +39,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
     It is overwritten: call this only before mkfs, on a device that was verified to be the target's own. A first, short
     run is the only one where it gives more than `enough_mib_s`.
     """
-    whole_mib = min(BACKING_MIB, size_bytes // 2 // MIB)
+    whole_mib = min(BACKING_MIB, size_bytes // PARTS // MIB)
     rates: dict[str, float] = {}
     commands: dict[str, str] = {}
 
@@ -113,7 +115,10 @@ def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
                 f"{capacity_mib} MiB; declare less, or a larger target"
             )
         return int(declared)
-    room_mib = int(capacity_mib * SHARE_FOR_MEASURED / tasks) // TRANSFER_MIB * TRANSFER_MIB
+    for_measured = capacity_mib * SHARE_FOR_MEASURED
+    if spec["sparse"]:
+        for_measured = min(for_measured, takes(spec).cell_bytes // MIB)
+    room_mib = int(for_measured / tasks) // TRANSFER_MIB * TRANSFER_MIB
     if room_mib < TRANSFER_MIB:
         raise Refusal(
             f"target {name} has {capacity_mib} MiB, and {SHARE_FOR_MEASURED:.0%} of it does not hold "
@@ -132,9 +137,10 @@ def _pair(target: Target, each_mib: int, passes: int) -> Json:
         owned.make(place)
         target.give(place)
     seconds: dict[str, float] = {}
-    commands = []
+    commands: list[str] = []
     began = time.monotonic()
-    for direction in ("write", "read"):
+    # The first write on a sparse image gives it blocks, which is not to be measured.
+    for direction in ("write", "write", "read") if target.spec["sparse"] else ("write", "read"):
         argv = [
             *tools.start(target.claim, "fio"),
             *FIO,

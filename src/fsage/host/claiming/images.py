@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fsage.host.device import capabilities, loops, seek
+from fsage.host.device import below, capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
 from fsage.host.stores import filesystems
 from fsage.host.system import files, places, space
@@ -25,6 +25,7 @@ from fsage.model.claim import Claim, Image, Images, Made
 from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
+from fsage.model.sparse import takes
 from fsage.model.target import Spec
 
 STEP_BYTES, WRITERS = 16 * MIB, 4  # a quarter faster than one that writes 64 MiB at a time
@@ -44,17 +45,20 @@ def make(spec: Spec, request: Asker, check: bool, of_a_claim: OfAClaim) -> Resul
 
 
 def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
-    noted = claims.images(declaration.home_of(spec))
-    wanted = {"stores": spec["stores"], "size_gib": spec["size_gib"]}
+    home = declaration.home_of(spec)
+    noted = claims.images(home)
+    wanted = _declared(spec)
     if noted and noted["declared"] != wanted:
         raise Refusal(
             f"target {spec['name']} was created as {noted['declared']}, and {wanted} is declared now; "
             f"remove it first: {CLEAR}"
         )
     if noted and all(image["status"] == "written" for image in noted["images"]):
-        for image in noted["images"]:
-            loops.verify(whole(image))
-        if claimed := claims.read(declaration.home_of(spec)):
+        if not (check and below_is_away(home, noted)):
+            noted = located(home, noted, put=not check)
+            for image in noted["images"]:
+                loops.verify(whole(image))
+        if claimed := claims.read(home):
             return of_a_claim(spec, claimed, noted, check)
         if all(loops.device_of(whole(image)) for image in noted["images"]):
             return {
@@ -71,44 +75,66 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
     place, each_bytes, why = _plan(spec, noted)
     total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
     if check:
-        return {"changed": True, "msg": f"would write {total} ({why})", "image_dir": str(place)}
+        return {"changed": True, "msg": f"would make {total} ({why})", "image_dir": str(place)}
     there_before = place.exists()
     places.make(place)
     if not noted:
-        here = claims.here()
-        noted = {
-            "schema": 1,
-            "target": spec["name"],
-            **here,
-            "declared": wanted,
-            "made_directory": not there_before,
-            "images": [
-                {
-                    "image": str(place / f"fsage-{spec['name']}-{store}.{uuid.uuid4().hex[:8]}.img"),
-                    "status": "planned",
-                    "bytes": each_bytes,
-                }
-                for store in range(spec["stores"])
-            ],
-        }
+        noted = _noted(spec, place, each_bytes, not there_before)
         files.write_json(_journal(spec), noted)
+    if "below" in noted:
+        if noted["below"]["status"] != "written":
+            files.remove(noted["below"]["image"])  # as below
+            noted["below"].update(_allocate(noted["below"]["image"], noted["below"]["bytes"]))
+            noted["below"]["status"] = "written"
+            files.write_json(_journal(spec), noted)
+        noted = located(home, noted, put=True)
     for image in noted["images"]:
         if image["status"] == "written":
             loops.verify(whole(image))
             continue
         # A killed command left this file incomplete, under a name that only this journal has: it is made anew.
         files.remove(image["image"])
-        image.update(_write(image["image"], image["bytes"]))
+        image.update((_sparse if "below" in noted else _write)(image["image"], image["bytes"]))
         image["status"] = "written"
         files.write_json(_journal(spec), noted)
     devices = [loops.attach(whole(image)) for image in noted["images"]]
     nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in noted["images"]) else ""
     return {
         "changed": True,
-        "msg": f"wrote {total}{nocow}: {why}",
+        "msg": f"made {total}{nocow}: {why}",
         "images": noted["images"],
         "devices": devices,
     }
+
+
+def _noted(spec: Spec, place: Path, each_bytes: int, made_directory: bool) -> Images:
+    """What is noted before anything is made."""
+    mark, name, home = uuid.uuid4().hex[:8], spec["name"], declaration.home_of(spec)
+    inside = below.point_of(home) if spec["sparse"] else place
+    noted: Images = {
+        "schema": 1,
+        "target": name,
+        **claims.here(),
+        "declared": _declared(spec),
+        "made_directory": made_directory,
+        "images": [
+            {"image": str(inside / f"fsage-{name}-{store}.{mark}.img"), "status": "planned", "bytes": each_bytes}
+            for store in range(spec["stores"])
+        ],
+    }
+    if spec["sparse"]:
+        noted["below"] = {
+            "image": str(place / f"fsage-{name}-below.{mark}.img"),
+            "status": "planned",
+            "bytes": takes(spec).total_bytes,
+            "uuid": str(uuid.uuid4()),
+        }
+    return noted
+
+
+def _declared(spec: Spec) -> dict[str, float]:
+    """As what images are made."""
+    return {"stores": spec["stores"], "size_gib": spec["size_gib"], **({"sparse": True} if spec["sparse"] else {})}
 
 
 def delete(spec: Spec, check: bool, released: Result) -> Result:
@@ -127,7 +153,8 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
             "proof": [],
         }
     proof, left = list(released["proof"]), []
-    for image in noted["images"]:
+    on_disk = [noted["below"]] if "below" in noted else noted["images"]
+    for image in on_disk:
         path = image["image"]
         if not os.path.lexists(path):
             continue
@@ -139,7 +166,7 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
     files.remove(_journal(spec))
     if noted.get("made_directory"):
         with contextlib.suppress(OSError):  # not empty: others use it too
-            os.rmdir(Path(noted["images"][0]["image"]).parent)
+            os.rmdir(Path(on_disk[0]["image"]).parent)
     msg = f"removed the images of {spec['name']}"
     if left:
         msg += f"; left {', '.join(left)}: it is another file than fsage made"
@@ -150,13 +177,22 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
     """The directory of the images, the bytes of each, and the reason for that size."""
     if noted:
         first = noted["images"][0]
-        return Path(first["image"]).parent, first["bytes"], "as begun before"
+        return Path(noted.get("below", first)["image"]).parent, first["bytes"], "as begun before"
     good, bad = space.places(spec["image_dir"])
     if not good:
         raise Refusal(
             "no place for images that serves O_DIRECT: " + "; ".join(bad) + ". Name one: fsage_target.image_dir"
         )
     free = space.free_bytes(good[0])
+    if spec["sparse"]:
+        taken = takes(spec)
+        if taken.total_bytes > free / 2:
+            raise Refusal(
+                f"target {spec['name']}, sparse, takes {taken.words()}. {good[0]} has {free / GIB:.2f} GiB free, and "
+                f"half of it, {free / 2 / GIB:.2f} GiB, is less; nothing was made. Declare a smaller size_gib or "
+                "amount_mib, free some, or name another fsage_target.image_dir"
+            )
+        return good[0], int(spec["size_gib"] * GIB) // spec["stores"] // MIB * MIB, f"sparse: it takes {taken.words()}"
     total_gib = int(min(spec["size_gib"], free / 2 / GIB))
     if total_gib < spec["minimum_gib"]:
         raise Refusal(
@@ -172,14 +208,34 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
     return good[0], total_gib * GIB // spec["stores"] // MIB * MIB, why
 
 
-def _write(path: str, size_bytes: int) -> Made:
-    """Make an image: allocate all blocks, then write each once, because first writes into holes are slower."""
+def _allocate(path: str, size_bytes: int) -> Made:
+    """Make a file that has all its blocks."""
     descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
     try:
         nocow = _stop_copying(descriptor)
         os.posix_fallocate(descriptor, 0, size_bytes)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    files.sync_dir(Path(path).parent)
+    return {**(loops.identity(path) or {}), "nocow": nocow}
+
+
+def _sparse(path: str, size_bytes: int) -> Made:
+    """Make an image that is all holes."""
+    descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
+    try:
+        os.ftruncate(descriptor, size_bytes)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    files.sync_dir(Path(path).parent)
+    return {**(loops.identity(path) or {}), "nocow": False}
+
+
+def _write(path: str, size_bytes: int) -> Made:
+    """Make an image: allocate all blocks, then write each once, because first writes into holes are slower."""
+    made = _allocate(path, size_bytes)
     descriptor = places.file(path, os.O_WRONLY | os.O_DIRECT)
     try:
         with mmap.mmap(-1, STEP_BYTES) as zeros, memoryview(zeros) as view, ThreadPoolExecutor(WRITERS) as writers:
@@ -194,8 +250,7 @@ def _write(path: str, size_bytes: int) -> Made:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    files.sync_dir(Path(path).parent)
-    return {**(loops.identity(path) or {}), "nocow": nocow}
+    return made
 
 
 def _stop_copying(descriptor: int) -> bool:
@@ -208,9 +263,43 @@ def _journal(spec: Spec) -> Path:
     return declaration.home_of(spec) / "images.json"
 
 
-def known_images(spec: Spec, claim: Claim | None) -> list[Made]:
+def below_is_away(home: Path, noted: Images) -> bool:
+    """Whether the images are sparse, and what they lie in is not mounted."""
+    return "below" in noted and below.number(home) == below.NOWHERE
+
+
+def located(home: Path, noted: Images, put: bool = False) -> Images:
+    """The images as they are now: sparse ones are on the device that the XFS below has, which changes.
+
+    `put`: have that mounted. Raises Refusal, Failure.
+    """
+    if "below" not in noted:
+        return noted
+    if put:
+        below.put(home, noted)
+    device = below.number(home)
+    images: list[Made] = [{**image, "dev": device} if "dev" in image else image for image in noted["images"]]
+    return {**noted, "images": images}
+
+
+def give_back(home: Path) -> list[str]:
+    """Make sparse images, which no loop device and no disk is on, all holes again; a sentence for each."""
+    noted, proof = claims.images(home), list[str]()
+    if not noted or below.number(home) == below.NOWHERE:
+        return proof
+    for image in located(home, noted)["images"]:
+        if image["status"] == "written":
+            loops.verify(whole(image))
+            os.truncate(image["image"], 0)
+            os.truncate(image["image"], image["bytes"])
+            proof.append(f"{image['image']} takes no room")
+    return proof
+
+
+def known_images(home: Path, claim: Claim | None) -> list[Made]:
     """Every image of this target: those that `create` noted, and those that the claim names."""
-    created = claims.images(declaration.home_of(spec))
+    if created := claims.images(home):
+        created = located(home, created)
     images = {image["image"]: image for image in (created["images"] if created else ())}
     for store in claim["stores"] if claim else ():
         if "image" in store:
@@ -224,7 +313,6 @@ def whole(image: Made) -> Image:
     return {"image": image["image"], "dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
 
 
-def all_of(spec: Spec, claim: Claim | None) -> list[Image]:
+def all_of(home: Path, claim: Claim | None) -> list[Image]:
     """All written images of the target, and the disks that the device model offers in their place."""
-    made = [whole(image) for image in known_images(spec, claim) if "ino" in image]
-    return made + seek.disks(declaration.home_of(spec))
+    return [*(whole(image) for image in known_images(home, claim) if "ino" in image), *seek.disks(home)]

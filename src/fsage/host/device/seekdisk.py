@@ -11,7 +11,7 @@ one before, so the server's own time is hidden as long as it is shorter. BACKING
 COSTS (JSON, `Costs`) may add faster outer tracks, noise and drift.
 
 Speaks the kernel's protocol on /dev/fuse itself (include/uapi/linux/fuse.h, version 7.31): a file, a directory and
-ten kinds of request need no library.
+a dozen kinds of request need no library.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from ctypes import c_int64
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,7 @@ PAUSE_S = 0.05  # longer than a program at work leaves between two requests, sho
 
 LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC = 1, 2, 3, 4, 14, 15, 16, 17, 18, 20
 FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, DESTROY, BATCH_FORGET = 25, 26, 27, 28, 29, 36, 38, 42
+FALLOCATE = 43
 UNANSWERED = (FORGET, INTERRUPT, BATCH_FORGET)
 
 FUSE_ASYNC_READ, FUSE_BIG_WRITES, FUSE_ASYNC_DIO, FUSE_MAX_PAGES = 1 << 0, 1 << 5, 1 << 15, 1 << 22
@@ -64,6 +66,8 @@ ENTRY_OUT = struct.Struct("<QQQQII")  # nodeid generation entry_valid attr_valid
 OPEN_OUT = struct.Struct("<QIi")  # fh open_flags backing_id
 RW_IN = struct.Struct("<QQIIQII")  # fh offset size flags lock_owner flags padding
 WRITE_OUT = struct.Struct("<II")  # size padding
+FALLOCATE_IN = struct.Struct("<QQQII")  # fh offset length mode padding
+GIVE_BACK = 1 | 2  # fallocate(2): FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
 STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree bsize namelen frsize padding
 
 
@@ -147,6 +151,7 @@ class Disk:
             WRITE: self.write,
             STATFS: self.statfs,
             FSYNC: self.fsync,
+            FALLOCATE: self.give_back,
             **dict.fromkeys((RELEASE, RELEASEDIR, FLUSH, DESTROY), lambda node, body: b""),
         }
 
@@ -204,6 +209,15 @@ class Disk:
 
     def fsync(self, node: int, body: memoryview) -> bytes:
         os.fdatasync(self.backing)
+        return b""
+
+    def give_back(self, node: int, body: memoryview) -> bytes:
+        """Give back the blocks below a range (discard), which takes no time; nothing else that fallocate(2) can do."""
+        _, offset, length, mode, _ = FALLOCATE_IN.unpack_from(body)
+        if mode != GIVE_BACK:
+            raise OSError(errno.EOPNOTSUPP, "not offered")
+        if libc.library.fallocate(self.backing, mode, c_int64(offset), c_int64(length)):
+            raise libc.error()
         return b""
 
     def read(self, node: int, body: memoryview) -> bytes:

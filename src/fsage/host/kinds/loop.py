@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsage.host.claiming import calibrate, claim, images
-from fsage.host.device import capabilities, loops, models, seek
+from fsage.host.device import below, capabilities, loops, models, seek
 from fsage.host.device.model import Model
 from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.stores import filesystems, free_space, metadata_image
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import files, journal, mounting, places, space
+from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.host.targets.target import Target
@@ -27,6 +28,7 @@ from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.hosts import Asker
 from fsage.model.kinds import loop as facts
+from fsage.model.sparse import takes
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
@@ -46,11 +48,18 @@ class Loop(Target, facts.Loop):
             missing.append(why)
         missing += [
             f"{tool}: install the package that holds it"
-            for tool in (*PROGRAMS, *filesystems.named(spec["filesystem"]).programs)
+            for tool in dict.fromkeys(
+                [
+                    *PROGRAMS,
+                    *filesystems.named(spec["filesystem"]).programs,
+                    *(filesystems.named(below.FILESYSTEM).programs if spec["sparse"] else ()),
+                ]
+            )
             if not shutil.which(tool)
         ]
-        if not filesystems.is_known_here(spec["filesystem"]):
-            missing.append(f"{spec['filesystem']}: this kernel does not know it")
+        for filesystem in {spec["filesystem"], *([below.FILESYSTEM] if spec["sparse"] else [])}:
+            if not filesystems.is_known_here(filesystem):
+                missing.append(f"{filesystem}: this kernel does not know it")
         if os.geteuid() == 0:
             good, bad = space.places(spec["image_dir"])
             room_bytes = {str(place): space.free_bytes(place) for place in good}
@@ -85,7 +94,11 @@ class Loop(Target, facts.Loop):
     @classmethod
     def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
         capabilities.need_loops(spec["name"])
-        made, home = images.known_images(spec, None), declaration.home_of(spec)
+        home = declaration.home_of(spec)
+        noted = claims.images(home)
+        if noted and not check:
+            images.located(home, noted, put=all(image["status"] == "written" for image in noted["images"]))
+        made = images.known_images(home, None)
         if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
                 f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
@@ -96,8 +109,13 @@ class Loop(Target, facts.Loop):
                 f"target {spec['name']} was created with {len(made)} stores, and {spec['stores']} are declared "
                 f"now; remove it first: {loops.CLEAR}"
             )
-        for image in made:
+        for image in made if not noted or not images.below_is_away(home, noted) else ():
             loops.verify(images.whole(image))
+        if noted and "below" in noted and noted["below"]["bytes"] < (taken := takes(spec)).total_bytes:
+            raise Refusal(
+                f"target {spec['name']} was created with {noted['below']['bytes'] / declaration.GIB:.2f} GiB below, "
+                f"and takes {taken.words()} as declared now; remove it first: {loops.CLEAR}"
+            )
         calibrate.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once
         if why := models.why_refused(spec["device_model"]):
             raise Refusal(f"target {spec['name']} is not claimed: {why}")
@@ -136,6 +154,9 @@ class Loop(Target, facts.Loop):
             image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
             # Twice what the model may take at most: beyond that no further run changes what is chosen.
             enough_mib_s = 2 * declared["bytes_per_s"] * stores / MODEL_SHARE / MIB if declared else 0.0
+            if self.spec["sparse"]:  # the first time only gives the image the blocks
+                image_bytes = min(image_bytes, calibrate.PARTS * takes(self.spec).cell_bytes)
+                calibrate.backing(self.devices[0], image_bytes, self.spec["containers"])
             raw = calibrate.backing(self.devices[0], image_bytes, self.spec["containers"], enough_mib_s)
         lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
         self.claim["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
@@ -158,12 +179,13 @@ class Loop(Target, facts.Loop):
     @classmethod
     def begun(cls, spec: Spec) -> bool:
         home = declaration.home_of(spec)
-        attached = any(loops.devices_of(image) for image in images.all_of(spec, None))
+        attached = any(loops.devices_of(image) for image in images.all_of(home, None))  # below: the journal has it
         return attached or bool(journal.entries(journal.path_of(home))) or shared_left_over()
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        proof, all_images = list[str](), images.all_of(spec, claim)
+        home = declaration.home_of(spec)
+        proof, all_images = list[str](), images.all_of(home, claim)
         for image in all_images:
             for device in loops.devices_of(image):
                 mounting.unmount_all(device)
@@ -172,7 +194,10 @@ class Loop(Target, facts.Loop):
                 _wipe(device, claim)
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
-        proof += undo(declaration.home_of(spec))  # after the loop devices, which hold on to the control group
+        proof += undo(home, seek.UNDO)
+        proof += images.give_back(home)
+        proof += undo(home, below.UNDO)
+        proof += undo(home)  # after the loop devices, which hold on to the control group
         for store in claim["stores"] if claim else ():
             if mounting.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")
@@ -193,6 +218,11 @@ class Loop(Target, facts.Loop):
 
     def open(self) -> None:
         capabilities.need_loops(self.name)
+        if (noted := claims.images(self.home)) and "below" in noted:
+            if below.put(self.home, noted):
+                self.notes.append(f"mounted {below.point_of(self.home)}")
+            for store in self.claim["stores"]:
+                store["image_id"]["dev"] = below.number(self.home)
         for store in self.claim["stores"]:
             places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
@@ -339,7 +369,10 @@ class Loop(Target, facts.Loop):
     def make(self, mount: bool = True) -> None:
         """mkfs with the last UUID that the claim names for each store, then note it as the current one."""
         for store, device, _ in self.stores():
-            filesystems.make(self.spec["filesystem"], device, store["uuids"][-1], store["hash_seed"])
+            if self.spec["sparse"]:
+                mounting.discard(device)
+            uuid_to_come, sparse = store["uuids"][-1], self.spec["sparse"]
+            filesystems.make(self.spec["filesystem"], device, uuid_to_come, store["hash_seed"], sparse)
         for store in self.claim["stores"]:
             del store["uuids"][:-1]
         self.save()
@@ -348,7 +381,8 @@ class Loop(Target, facts.Loop):
 
     def _options(self) -> str:
         settable = self.made_of.preallocation
-        return settable.option(self.preallocation_bytes) if settable else ""
+        chosen = [settable.option(self.preallocation_bytes) if settable else ""]
+        return ",".join(filter(None, [*chosen, self.made_of.sparse_option if self.spec["sparse"] else ""]))
 
     def stores(self) -> list[tuple[ClaimedStore, str, Path]]:
         """Claim entry, loop device and mount point of each store."""

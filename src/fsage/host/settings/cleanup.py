@@ -6,7 +6,7 @@ import os
 from collections.abc import Container
 from pathlib import Path
 
-from fsage.host.device import cgroups, iocost, seek
+from fsage.host.device import below, cgroups, iocost, seek
 from fsage.host.settings import groups, scheduler, trace
 from fsage.host.system import files, journal
 from fsage.host.targets.target import Target
@@ -28,7 +28,7 @@ def put_back(target: Target) -> None:
         undo(target.home, OF_A_CELL)
 
 
-UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
+UNDO = {**below.UNDO, **iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
 
 
 def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:

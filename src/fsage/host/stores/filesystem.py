@@ -74,6 +74,8 @@ class FileSystem(facts.FileSystem, ABC):
     # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
     options = "nodiscard"
     """Its mount options."""
+    sparse_option = ""
+    """A mount option more on a sparse image."""
     mover: Mover | None = None
     preallocation: Preallocation | None = None
     frees_parts = True
@@ -84,6 +86,10 @@ class FileSystem(facts.FileSystem, ABC):
     @abstractmethod
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
         """The command that makes one with this UUID; the device is appended. `hash_seed`: a UUID, always the same."""
+
+    def make_sparse_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
+        """The same for a sparse image, where nothing is to be written that is not needed."""
+        return self.make_command(fs_uuid, hash_seed)
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
         """Commands that restore a metadata image into a file, have its fsck look at that, and give it this UUID.

@@ -54,9 +54,13 @@ def is_known_here(name: str) -> bool:
     return bool(shutil.which("modprobe")) and subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
-def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
-    """Make a file system with this UUID on a device that the caller has verified to be the target's own."""
-    command = named(filesystem).make_command(fs_uuid, hash_seed)
+def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str, sparse: bool = False) -> None:
+    """Make a file system with this UUID on a device that the caller has verified to be the target's own.
+
+    `sparse`: blocks that were never written take no room below.
+    """
+    system = named(filesystem)
+    command = (system.make_sparse_command if sparse else system.make_command)(fs_uuid, hash_seed)
     if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
         wipe(device)
     run([*command, device])

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import re
+import struct
 import time
 import uuid
 from pathlib import Path
@@ -22,6 +23,7 @@ MNT_DETACH = 2
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
+BLKDISCARD = 0x1277  # linux/fs.h
 
 
 class Mount(NamedTuple):
@@ -87,6 +89,16 @@ def uuid_on(device: str) -> str | None:
 def wipe(device: str) -> None:
     """Remove the signatures of file systems from a device."""
     run(["wipefs", "--all", "--quiet", device])
+
+
+def discard(device: str) -> None:
+    """Give back all blocks below a device that nobody uses; what was there reads as zeros."""
+    descriptor = os.open(device, os.O_WRONLY | os.O_EXCL)
+    try:
+        size_bytes = os.lseek(descriptor, 0, os.SEEK_END)
+        fcntl.ioctl(descriptor, BLKDISCARD, struct.pack("=QQ", 0, size_bytes))
+    finally:
+        os.close(descriptor)
 
 
 def uuid_mounted(point: Path | str) -> str | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.host.device import loops, seek
+from fsage.host.claiming import images
+from fsage.host.device import below, loops, seek
 from fsage.host.settings import cleanup, groups
 from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.system import files, journal, mounting
 from fsage.host.targets import claims, lease
 from fsage.model import declaration
-from fsage.model.claim import Image
 from fsage.model.request import Request
 
 
@@ -44,11 +44,8 @@ def put_back(home: Path) -> list[str]:
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
         proof = undo(home, cleanup.OF_A_CELL)
-        claim = claims.read(home)
-        stores = claim["stores"] if claim else []
-        images: list[Image] = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
-        for image in images + seek.disks(home):
+        for image in images.all_of(home, claims.read(home)):
             for device in loops.devices_of(image):
                 mounting.unmount_all(device)
             loops.detach(image)
-        return proof + undo(home)
+        return proof + undo(home, seek.UNDO) + undo(home, below.UNDO) + undo(home)

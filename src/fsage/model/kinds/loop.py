@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fsage.model.claim import Claim
 from fsage.model.kinds import Kind
+from fsage.model.sparse import takes
 from fsage.model.target import Spec
 
 
@@ -21,6 +22,8 @@ class Loop(Kind):
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:
         made = f"{'the' if claimed else 'a new'} image of up to {spec['size_gib']} GiB"
+        if spec["sparse"]:
+            made = f"{'the' if claimed else 'a new'} sparse image of {spec['size_gib']} GiB ({takes(spec).words()})"
         return f"all that is in {made} below {spec['image_dir'] or 'the roomiest place'}; no device or file of others"
 
 
