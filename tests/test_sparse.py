@@ -1,4 +1,4 @@
-"""Targets that are larger than the disk: a sparse image in an XFS of fsage's own."""
+"""Targets that are larger than the disk: a sparse image in an XFS that fsage makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sparse target takes of the disk below: that much is set aside before it is made, and never more."""
+"""What a sparse target takes of the disk below: that much is reserved before it is made, and never more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ USUAL_CELL_BYTES = 4 * GIB
 """Room for a cell's files where no amount is declared; at most SHARE_OF_SIZE of the target."""
 SHARE_OF_SIZE = 0.15
 CELLS = 2
-"""Room is set aside for a cell's files, and for those of the cell before, which are given back only where need be."""
+"""Room is reserved for a cell's files, and for those of the cell before, which are given back only where need be."""
 LEAST_BYTES = 512 * MIB  # mkfs.xfs wants 300 MiB
 OVERHEAD = 1.02  # of the XFS that the images lie in, with its log beside that
 LOG_BYTES = 64 * MIB

@@ -1,4 +1,4 @@
-"""What sparse images lie in: an XFS of fsage's own, in one file of which the disk below gives all blocks beforehand.
+"""What sparse images lie in: an XFS that fsage makes, in one file of which the disk below gives all blocks beforehand.
 
 A sparse image may be larger than the disk, and larger than a file may be there (ext4: 16 TiB). All that is ever written
 to it is written in this XFS, whose size is what the target takes (fsage.model.sparse). So the disk below cannot fill by
