@@ -33,7 +33,7 @@ from fsage.figures import (
     Strips,
     Trace,
     limits_with_zero,
-    series,
+    lines,
 )
 from fsage.figures.drawing import caption, draw, draw_all
 from fsage.figures.style import COLUMNS, PAGE, ink_on
@@ -115,7 +115,7 @@ LONG = (
 @pytest.mark.parametrize("size", [COLUMNS[1], COLUMNS[2], PAGE], ids=("one column", "two columns", "page"))
 def test_no_label_leaves_its_figure_or_lies_over_another(figure, size, monkeypatch):
     kept = []
-    for module in ("lines", "plane"):
+    for module in ("charts", "plane"):
         monkeypatch.setattr(f"fsage.figures.{module}.finish", lambda drawn, axes, *_: kept.append((drawn, axes)))
     draw(figure, STAMP, size)
     ((drawn, axes),) = kept
@@ -200,8 +200,8 @@ def test_a_table_of_medians_becomes_a_series_in_the_order_of_x():
             "samples": [[2.0], []],
         }
     )
-    found = series("a", rows)
-    assert found.points == (Point(10.0, 1.0, 0.9, 1.1), Point(40.0, 2.0, n=5, samples=(2.0,)))
+    (found,) = lines("t", rows.assign(line="a"), "line", Axis("x"), Axis("y")).series
+    assert found.label == "a" and found.points == (Point(10.0, 1.0, 0.9, 1.1), Point(40.0, 2.0, n=5, samples=(2.0,)))
 
 
 def test_what_advises_and_what_says_the_headline_needs_no_matplotlib():

@@ -17,7 +17,7 @@ from fsage.figures import Strips
 from fsage.figures.drawing import draw
 from fsage.recipes import expand
 from fsage.studies.iocontrol.report.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, Verdict, against_fair, victim
-from fsage.studies.prealloc.report.rows import aged, rows_of
+from fsage.studies.prealloc.report import aged, rows_of
 from fsage.study.study import load_study
 
 

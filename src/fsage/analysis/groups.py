@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pandas as pd
@@ -61,6 +62,38 @@ def compared(rows: pd.DataFrame, value: str) -> pd.DataFrame:
     """The rows of `summarise` whose ratio to the clean state has that value; possibly none."""
     has = [row is not None and getattr(row, value) is not None for row in rows["to_clean"]]
     return rows[pd.Series(has, index=rows.index, dtype=bool)]  # an empty list would choose columns, none of them
+
+
+def factors(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `summarise` that have a ratio to the clean state: `median`, `low` and `high` are the ratio's."""
+    rows = compared(rows, "value")
+    ratios = pd.DataFrame(map(of_ratio, rows["to_clean"]), index=rows.index, columns=["median", "low", "high"])
+    return rows.assign(**dict(ratios.items()), samples=[()] * len(rows))
+
+
+def of_ratio(factor: statistics.Ratio) -> dict[str, Any]:
+    """A ratio as columns of a tidy row (fsage.figures.tidy)."""
+    held = factor.interval
+    return {
+        "median": math.nan if factor.value is None else factor.value,
+        "low": held.low if held else math.nan,
+        "high": held.high if held else math.nan,
+        "n": factor.n,
+        "samples": (),
+    }
+
+
+def of_samples(taken: list[float]) -> dict[str, Any]:
+    """At least one sample as columns of a tidy row (fsage.figures.tidy)."""
+    summary = statistics.summarise(taken)
+    held = summary.interval
+    return {
+        "median": summary.median,
+        "low": held.low if held else math.nan,
+        "high": held.high if held else math.nan,
+        "n": summary.n,
+        "samples": tuple(taken),
+    }
 
 
 def medians(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:

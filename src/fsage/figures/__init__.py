@@ -1,11 +1,12 @@
 """Figures: plain values in, drawings out, the same bytes each time. What is shown of which study: fsage.report.
 
-`values`: what a figure shows; nothing here needs Matplotlib. `drawing`: all of them drawn, which does. One file a kind
-of figure; how they look is in style.py, how they are written in panel.py. Every figure is small enough to be read on a
-phone, tells its parts apart by marker, dash or hatch as well as by colour, and carries the stamp: on which (modelled)
-device its numbers were taken.
+`values`: what a figure shows; `tidy`: such values from a table. Nothing there needs Matplotlib. `drawing`: all of them
+drawn, which does. How they look is in style.py, how they are written in panel.py. Every figure is small enough to be
+read on a phone, tells its parts apart by marker, dash or hatch as well as by colour, and carries the stamp: on which
+(modelled) device its numbers were taken.
 """
 
+from fsage.figures.tidy import ends_of, limits, limits_from_zero, limits_with_zero, lines, placed, powers_of_two, shares
 from fsage.figures.values import (
     Axis,
     Band,
@@ -21,9 +22,6 @@ from fsage.figures.values import (
     Series,
     Strips,
     Trace,
-    limits,
-    limits_with_zero,
-    series,
     slug,
 )
 
@@ -42,8 +40,13 @@ __all__ = [
     "Series",
     "Strips",
     "Trace",
+    "ends_of",
     "limits",
+    "limits_from_zero",
     "limits_with_zero",
-    "series",
+    "lines",
+    "placed",
+    "powers_of_two",
+    "shares",
     "slug",
 ]

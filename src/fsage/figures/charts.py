@@ -1,4 +1,4 @@
-"""Bars, run charts, strips of free space and traces, drawn."""
+"""Medians over a quantity or over levels, bars, run charts, strips of free space and traces, drawn."""
 
 from __future__ import annotations
 
@@ -6,10 +6,133 @@ from typing import Any
 
 import numpy as np
 import seaborn as sns
+from matplotlib.axes import Axes
 
 from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import COLOURS, HATCHES, PLAIN, Size, canvas, legend, name_axes, style
-from fsage.figures.values import Bars, RunChart, Strips, Trace
+from fsage.figures.style import (
+    COLOURS,
+    DASHES,
+    HATCHES,
+    MARKERS,
+    PLAIN,
+    Size,
+    canvas,
+    head_of,
+    legend,
+    name_axes,
+    style,
+)
+from fsage.figures.values import Axis, Bars, Lines, Point, RunChart, Series, Strips, Trace
+
+DODGE = 0.012
+"""How far series stand apart whose points at the same levels are joined, as a share of the axis."""
+WIDEST, BETWEEN = 0.06, 0.6
+"""And where they are not: at most so far, and all together over so much of the room between two levels."""
+TICKS_CHARACTERS = 60
+"""Of all levels' names together, so many fit beside each other."""
+FEW = 2
+"""Names so few that they stand at the ends, where a long one would be cut: they are moved in."""
+TREND_POINTS = 3
+"""Two points are no trend: they are not joined."""
+
+
+def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
+    """Medians with their intervals, each sample as a short stroke."""
+    with style(size):
+        labels = [line.label for line in lines.series] + [mark.label for mark in lines.levels if mark.label]
+        named = [*labels, lines.band.label] if lines.band else labels
+        rows = max((1 + name.count("\n") for name in lines.x.ticks.values()), default=1) if lines.x.label else 1
+        figure, axes = canvas(lines.title, stamp, size, head_inches=head_of(named, size), tick_rows=rows)
+        if lines.y.log:
+            axes.set_yscale("log", base=2)
+        ticks, count = lines.x.ticks, len(lines.series)
+        usual = max((point.n or 0 for line in lines.series for point in line.points), default=0)
+        marks: list[Mark] = []
+        for number, line in enumerate(lines.series):
+            apart = (number - (count - 1) / 2) * _dodge(lines, count)
+            marks += _draw(axes, lines, line, number, apart, usual, size)
+        for level in lines.levels:
+            place = labels.index(level.of) if level.of else None
+            look: dict[str, Any] = {"color": "0.3", "linewidth": 1}
+            if place is not None:
+                look = {"color": COLOURS[place % len(COLOURS)], "linewidth": 1.4, "linestyle": DASHES[1 + place % 7]}
+            axes.axhline(level.value, zorder=1, label=level.label or None, **look)
+        if lines.band:
+            axes.axhspan(lines.band.low, lines.band.high, color="0.92", zorder=0, label=lines.band.label)
+        name_axes(axes, lines.x.label, lines.y.label, size)
+        if lines.y.limits:
+            axes.set_ylim(*lines.y.limits)
+        if ticks:
+            _name_ticks(axes, lines.x, size)
+        if lines.y.ticks:
+            axes.set_yticks(list(lines.y.ticks), list(lines.y.ticks.values()))
+            axes.minorticks_off()
+        axes.margins(x=0.06 if len(ticks) != FEW else 0.2)
+        legend(axes, size)
+        return finish(figure, axes, lines, marks)
+
+
+def _dodge(lines: Lines, count: int) -> float:
+    """How far series stand apart: a little where lines join their points, else so that none hides another."""
+    ticks = lines.x.ticks
+    if not ticks:
+        return 0.0
+    whole = max(ticks) - min(ticks)
+    if any(line.joined for line in lines.series) or len(ticks) < 2:
+        return DODGE * whole
+    return min(WIDEST * whole, BETWEEN * whole / (len(ticks) - 1) / count)
+
+
+def _name_ticks(axes: Axes, x: Axis, size: Size) -> None:
+    """Names that are too long to stand beside each other without what all begin with, such as 'blast.', and that."""
+    names = list(x.ticks.values())
+    family = names[0].partition(".")[0] + "."
+    if sum(map(len, names)) > size.fit(TICKS_CHARACTERS) and all(name.startswith(family) for name in names):
+        axes.set_xlabel(f"{x.label} ({family}\u2026)")
+        names = [name.removeprefix(family) for name in names]
+    axes.set_xticks(list(x.ticks), names)
+
+
+def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usual: int, size: Size) -> list[Mark]:
+    look: dict[str, Any] = {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": DASHES[number % len(DASHES)] if line.joined and len(line.points) >= TREND_POINTS else "none",
+    }
+    points = [(point.x + apart, point) for point in line.points]
+    axes.plot([x for x, _ in points], [p.y for _, p in points], label=line.label, linewidth=1.6, markersize=5.5, **look)
+    held = [(x, p.y, p.low, p.high) for x, p in points if p.low is not None and p.high is not None]
+    axes.errorbar(
+        [x for x, *_ in held],
+        [y for _, y, *_ in held],
+        yerr=[[y - low for _, y, low, _ in held], [high - y for _, y, _, high in held]],
+        fmt="none",
+        ecolor=look["color"],
+        elinewidth=1.3,
+        capsize=3,
+    )
+    strokes = [(x, sample) for x, point in points for sample in point.samples]
+    axes.plot(
+        [x for x, _ in strokes],
+        [sample for _, sample in strokes],
+        "_",
+        color=look["color"],
+        alpha=0.7,
+        markersize=9,
+        markeredgewidth=0.9,
+    )
+    for x, point in points:
+        if point.n is not None and point.n != usual:
+            axes.annotate(f"n={point.n:g}", (x, point.y), (4, 5), textcoords="offset points", fontsize=size.points(7))
+    return [Mark(x, point.y, _says(lines, line.label, point)) for x, point in points]
+
+
+def _says(lines: Lines, label: str, point: Point) -> str:
+    """'8 MiB at 40.00@264M: 312.4 (310.2 to 313.1), n = 5'."""
+    held = "" if point.low is None else f" ({point.low:.4g} to {point.high:.4g})"
+    count = "" if point.n is None else f", n = {point.n:g}"
+    return f"{label} at {lines.name_of(point)}: {point.y:.4g}{held}{count}"
+
 
 GROUP_WIDTH = 0.84
 """Of the distance between two classes."""

@@ -9,8 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any
 
-from fsage.figures.charts import draw_bars, draw_run_chart, draw_strips, draw_trace
-from fsage.figures.lines import draw_lines
+from fsage.figures.charts import draw_bars, draw_lines, draw_run_chart, draw_strips, draw_trace
 from fsage.figures.panel import Panel
 from fsage.figures.plane import draw_plane
 from fsage.figures.style import PAGE, Size

@@ -6,13 +6,10 @@ shows as rows of text and numbers, the first one the headings, for a file beside
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
-
-import pandas as pd
 
 Cell: TypeAlias = str | float | int | None
 Table: TypeAlias = Sequence[Sequence[Cell]]
@@ -231,61 +228,3 @@ class Trace(_Figure):
 
 
 Figure: TypeAlias = Lines | Bars | Plane | Strips | RunChart | Trace
-
-
-def series(label: str, rows: pd.DataFrame, *, joined: bool = True) -> Series:
-    """A series from a table with x, median, low, high, n and samples (NaN: none), and `state`, a point's name."""
-    ordered = rows.sort_values("x", kind="stable")
-    names = ordered["state"] if "state" in ordered else [""] * len(ordered)
-    columns = (
-        ordered["x"],
-        ordered["median"],
-        ordered["low"],
-        ordered["high"],
-        ordered["n"],
-        ordered["samples"],
-        names,
-    )
-    return Series(
-        label,
-        tuple(
-            Point(float(x), float(y), _known(low), _known(high), _count(n), tuple(samples), str(name))
-            for x, y, low, high, n, samples, name in zip(*columns, strict=True)
-            if not math.isnan(float(y))
-        ),
-        joined,
-    )
-
-
-def _known(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
-
-
-def _count(value: float | None) -> int | None:
-    return None if value is None or math.isnan(value) else int(value)
-
-
-def limits(points: pd.DataFrame) -> tuple[float, float]:
-    """A y axis for all of `points`, so that figures can share it.
-
-    From zero if the lowest is below half of the highest, else from just below the lowest; it spans at least
-    10%, so that noise is not blown up until it looks like an effect.
-    """
-    ends = _ends(points)
-    ends += [sample for samples in points["samples"] for sample in samples]
-    low, high = min(ends), max(ends)
-    room = max(high - low, 0.1 * high) * 0.12
-    low = min(low, 0.9 * high)
-    return (0.0 if low < 0.5 * high else low - room, high + room)
-
-
-def limits_with_zero(points: pd.DataFrame, least: float) -> tuple[float, float]:
-    """A y axis for all of `points` that holds zero and spans at least `least`; below zero only where a value is."""
-    ends = [0.0, *_ends(points)]
-    low, high = min(ends), max(ends)
-    room = 0.08 * max(high - low, least)
-    return (low - room if low < 0 else 0.0), max(high, low + least) + room
-
-
-def _ends(points: pd.DataFrame) -> list[float]:
-    return [*points["low"].dropna(), *points["high"].dropna(), *points["median"].dropna()]

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.analysis.conditions import values
+from fsage.analysis.groups import of_samples
 from fsage.analysis.headline import Comparison, at_largest_transfer, comparisons, of_state
-from fsage.figures import Axis, Figure, Lines, Point, Series, limits
+from fsage.figures import Axis, Figure, Lines, limits, lines
 from fsage.report.section import Data
 from fsage.report.words import Finding, doing, extents_words, joined
-from fsage.statistics import summarise
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 
@@ -139,38 +139,17 @@ def because(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Fin
 def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Callable[[str], Named]) -> Lines | None:
     """The rates in the states that are compared, side by side."""
     states = list(dict.fromkeys(name for pair in compared for name in (pair.against, pair.state)))
-    series = []
-    for measure in dict.fromkeys(pair.measure for pair in compared if pair.measure.endswith("_bw_mib_s")):
-        drawn = [
-            _point(float(place), taken, named(state).short)
-            for place, state in enumerate(states)
-            if (taken := values(of_state(rows, state), measure))
-        ]
-        series.append(Series(doing(measure), tuple(drawn), joined=False))
-    points = [point for line in series for point in line.points]
+    points = pd.DataFrame(
+        {"rate": doing(measure), "x": place, "state": named(state).short} | of_samples(taken)
+        for measure in dict.fromkeys(pair.measure for pair in compared if pair.measure.endswith("_bw_mib_s"))
+        for place, state in enumerate(states)
+        if (taken := values(of_state(rows, state), measure))
+    )
     if len(points) < 2:
         return None
-    ends = pd.DataFrame(
-        {
-            "median": [point.y for point in points],
-            "low": [float("nan") if point.low is None else point.low for point in points],
-            "high": [float("nan") if point.high is None else point.high for point in points],
-            "samples": [point.samples for point in points],
-        }
-    )
-    ticks = {float(place): _wrapped(named(state).short) for place, state in enumerate(states)}
-    return Lines(
-        "The states that are compared",
-        tuple(series),
-        Axis("", ticks=ticks),
-        Axis("bandwidth, MiB/s", (0.0, limits(ends)[1])),
-    )
-
-
-def _point(x: float, taken: list[float], name: str) -> Point:
-    summary = summarise(taken)
-    low, high = (summary.interval.low, summary.interval.high) if summary.interval else (None, None)
-    return Point(x, median(taken), low, high, summary.n, tuple(taken), name)
+    x = Axis("", ticks={float(place): _wrapped(named(state).short) for place, state in enumerate(states)})
+    y = Axis("bandwidth, MiB/s", (0.0, limits(points)[1]))
+    return lines("The states that are compared", points, "rate", x, y, joined=False)
 
 
 def _wrapped(text: str) -> str:

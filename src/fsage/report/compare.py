@@ -13,9 +13,9 @@ import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.conditions import SETTING
-from fsage.analysis.groups import measure_label, params_labels, samples, summarise
+from fsage.analysis.groups import measure_label, of_ratio, params_labels, samples, summarise
 from fsage.analysis.headline import stamp
-from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, series
+from fsage.figures import Axis, Figure, Level, Place, Plane, limits, lines, placed
 from fsage.report.page import draw
 from fsage.report.render import template
 from fsage.report.section import Section
@@ -85,8 +85,8 @@ def compared(both: pd.DataFrame) -> pd.DataFrame:
     pairs = list(zip(both["samples_after"], both["samples_before"], strict=True))
     ratios = [statistics.ratio(*pair) for pair in pairs]
     tests = [statistics.compare(*pair) for pair in pairs]
-    held = [ratio.interval for ratio in ratios]
     cells = params_labels(both["params"])
+    factors = pd.DataFrame(map(of_ratio, ratios), both.index)
     return pd.DataFrame(
         {
             **{name: both[name] for name in ALIKE},
@@ -96,14 +96,11 @@ def compared(both: pd.DataFrame) -> pd.DataFrame:
             "cell": both["params"].map(cells),
             "rate": [" ".join(measure_label(name)) for name in both["measure"]],
             **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
-            "median": [ratio.value for ratio in ratios],
-            "low": [interval.low if interval else None for interval in held],
-            "high": [interval.high if interval else None for interval in held],
-            "level": [interval.level if interval else None for interval in held],
+            **{name: factors[name] for name in ("median", "low", "high", "samples")},
+            "level": [ratio.interval.level if ratio.interval else None for ratio in ratios],
             "n": [min(ratio.n, ratio.n_reference) for ratio in ratios],
             "direction": [ratio.direction for ratio in ratios],
             "p": statistics.adjust_exploratory([test.p for test in tests]),
-            "samples": [[] for _ in ratios],
         }
     ).astype(dict.fromkeys(("median", "low", "high", "level", "p"), "float64"))
 
@@ -202,14 +199,9 @@ def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
             empty="not in both",
             factor=True,
         )
-    ticks = {float(number): state for number, state in enumerate(part["state"].unique())}
-    at = {state: number for number, state in ticks.items()}
-    cells = tuple(
-        series(str(label), rows.assign(x=rows["state"].map(at)), joined=False)
-        for label, rows in part.groupby("cell", sort=False)
-    )
-    both = limits(pd.concat([part, part.assign(median=1.0)]))
-    return Lines(title, cells, Axis("state", ticks=ticks), Axis("factor", both), (Level(1.0),))
+    by_state, ticks = placed(part, "state")
+    y = Axis("factor", limits(pd.concat([part, part.assign(median=1.0)])))
+    return lines(title, by_state, "cell", Axis("state", ticks=ticks), y, joined=False, levels=[Level(1.0)])
 
 
 def _place(row: Any) -> Place:

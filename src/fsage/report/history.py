@@ -11,7 +11,7 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.groups import measure_label, samples
 from fsage.analysis.headline import at_largest_transfer, stamp
-from fsage.figures import Axis, Lines, limits, series
+from fsage.figures import Axis, limits, lines
 from fsage.report.compare import ALIKE, ORDER, CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import draw
 from fsage.report.render import template
@@ -99,16 +99,11 @@ def _courses(common: pd.DataFrame, names: Sequence[str]) -> Section:
         shown = list(first["state"].unique()[:SHOWN])
         rows = first[first["state"].isin(shown)]
         rows = rows.assign(label=rows["state"], state=rows["x"].map(dated))
-        lines = tuple(series(state, rows[rows["label"] == state]) for state in shown)
-        axis = Axis(f"{name} bandwidth, {unit}" if unit == "MiB/s" else f"{name}s, {unit}", limits(rows))
-        figures.append(
-            Lines(f"{name.capitalize()}s over results", lines, Axis("first sample of each result", ticks=ticks), axis)
-        )
-    return Section(
-        "Over time",
-        f"{len(names)} results by the date of their first sample, {names[0]} to {names[-1]}.",
-        list(figures),
-    )
+        x = Axis("first sample of each result", ticks=ticks)
+        y = Axis(f"{name} bandwidth, {unit}" if unit == "MiB/s" else f"{name}s, {unit}", limits(rows))
+        figures.append(lines(f"{name.capitalize()}s over results", rows, "label", x, y))
+    text = f"{len(names)} results by the date of their first sample, {names[0]} to {names[-1]}."
+    return Section("Over time", text, figures)
 
 
 def _steps(common: pd.DataFrame, names: Sequence[str]) -> Section:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fsage.analysis.groups import counts, medians, params_labels
-from fsage.figures import Axis, Lines, Point, Series
+from fsage.figures import Axis, Lines, lines, placed
 from fsage.report.section import Section
 from fsage.text.sizes import round_size
 
@@ -55,32 +55,16 @@ def _figure(phase: str, rows: pd.DataFrame, states: Sequence[str]) -> Lines | No
     if len(places) < 2:
         return None
     rows = rows[rows["params"] == rows["params"].iloc[0]]
-    series = []
-    for state in states:
-        of_state = rows[(rows["state"] == state) | (rows["short"] == state)]
-        points = tuple(
-            Point(
-                float(places.index(row["percentile"])),
-                row["median"],
-                None if pd.isna(row["low"]) else row["low"],
-                None if pd.isna(row["high"]) else row["high"],
-                int(row["n"]),
-                tuple(row["samples"]),
-            )
-            for row in sorted(of_state.to_dict("records"), key=lambda row: places.index(row["percentile"]))
-        )
-        if points:
-            series.append(Series(state, points, joined=False))
-    ends = [end for drawn in series for point in drawn.points for end in point.samples if end > 0]
+    ends = [end for taken in rows["samples"] for end in taken if end > 0]
     if not ends:
         return None
-    size = round_size(rows["transfer_size_bytes"].iloc[0])
-    return Lines(
-        f"Latency of {phase}s of {size}",
-        tuple(series),
-        Axis("percentile", ticks={float(place): PERCENTILES[name] for place, name in enumerate(places)}),
-        Axis("completion latency, ms", *_decades(min(ends), max(ends)), log=True),
-    )
+    called = rows["state"].where(rows["state"].isin(list(states)), rows["short"])
+    by_percentile, _ = placed(rows.assign(called=called).drop(columns="state"), "percentile", places)
+    x = Axis("percentile", ticks={float(place): PERCENTILES[name] for place, name in enumerate(places)})
+    y = Axis("completion latency, ms", *_decades(min(ends), max(ends)), log=True)
+    title = f"Latency of {phase}s of {round_size(rows['transfer_size_bytes'].iloc[0])}"
+    labels = {state: state for state in states}
+    return lines(title, by_percentile, "called", x, y, labels=labels, joined=False)
 
 
 def _decades(low: float, high: float) -> tuple[tuple[float, float], dict[float, str]]:

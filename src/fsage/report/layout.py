@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 import pandas as pd
 
 from fsage.analysis import references
 from fsage.analysis.groups import samples
-from fsage.figures import Axis, Bars, Figure, Lines, Point, Series, Strips
+from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, powers_of_two, shares
 from fsage.model.evidence.layout import StoreLayout as Store
 from fsage.model.evidence.layout import StoresLayout as Layout
 from fsage.report.evidence import Evidence
@@ -53,6 +54,10 @@ def section(evidence: Evidence, planned: list[str], headline: Iterable[str], fra
 def short(state: str) -> str:
     """'80.50@264M' -> '80.50'."""
     return state.split("@")[0]
+
+
+def _shortened(by_state: Mapping[str, Counter[Any]]) -> dict[str, Counter[Any]]:
+    return {short(state): counts for state, counts in by_state.items()}
 
 
 def _chosen(layouts: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
@@ -111,18 +116,9 @@ def _free_extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
             by_state[state] = classes
     if not by_state:
         return
-    seen = {size for classes in by_state.values() for size in classes}
-    sizes = [1 << power for power in range(min(seen).bit_length() - 1, max(seen).bit_length())]
-    yield Bars(
-        "Free space by size of its extents",
-        tuple(round_size(size) for size in sizes),
-        {
-            short(state): tuple(100 * counts[size] / counts.total() for size in sizes)
-            for state, counts in by_state.items()
-        },
-        Axis("size of a free extent, from (each class up to twice that)"),
-        Axis("share of free bytes, %"),
-    )
+    x = Axis("size of a free extent, from (each class up to twice that)")
+    y = Axis("share of free bytes, %")
+    yield shares("Free space by size of its extents", _shortened(by_state), powers_of_two(by_state), x, y)
 
 
 def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
@@ -159,18 +155,10 @@ def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
             by_state.setdefault(state, Counter()).update({bucket.label: bucket.groups for bucket in groups.buckets})
     by_state = {state: buckets for state, buckets in by_state.items() if buckets.total()}
     if by_state:
-        labels = list(dict.fromkeys(label for buckets in by_state.values() for label in buckets))
+        labels = {label: label for buckets in by_state.values() for label in buckets}
         kind = " and ".join(sorted(kinds))
-        yield Bars(
-            f"{kind.capitalize()}s by free share",
-            tuple(labels),
-            {
-                short(state): tuple(100 * counts[label] / counts.total() for label in labels)
-                for state, counts in by_state.items()
-            },
-            Axis(f"free share of a {kind}"),
-            Axis(f"share of all {kind}s, %"),
-        )
+        x, y = Axis(f"free share of a {kind}"), Axis(f"share of all {kind}s, %")
+        yield shares(f"{kind.capitalize()}s by free share", _shortened(by_state), labels, x, y)
 
 
 def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
@@ -184,18 +172,12 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
     for kind, by_state in by_kind.items():
         by_state = {state: classes for state, classes in by_state.items() if classes.total()}
         if by_state:
-            powers = range(max(max(classes) for classes in by_state.values()) + 1)
-            shares = {
-                short(state): tuple(100 * counts[power] / counts.total() for power in powers)
-                for state, counts in by_state.items()
+            classes_of = {
+                power: str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}"
+                for power in range(max(max(classes) for classes in by_state.values()) + 1)
             }
-            yield Bars(
-                f"Extents of a file, {kind}",
-                tuple(str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}" for power in powers),
-                shares,
-                Axis("extents of a file"),
-                Axis("share of files, %"),
-            )
+            x, y = Axis("extents of a file"), Axis("share of files, %")
+            yield shares(f"Extents of a file, {kind}", _shortened(by_state), classes_of, x, y)
 
 
 def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]:

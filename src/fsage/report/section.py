@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pandas as pd
 
@@ -27,6 +29,12 @@ class Data:
     frame: pd.DataFrame
     nominal: Mapping[str, Json] = field(default_factory=dict)
 
+    @cached_property
+    def notes(self) -> dict[str, Json]:
+        """State -> what its steps noted, of the planned ones that have any, in planned order."""
+        noted = self.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
+        return {state: noted[state] for state in self.planned if state in noted.index}
+
     def nominal_of(self, state: str) -> Json:
         """What the recipe declares of a state, by its whole name or as a headline calls it; {} of one not planned."""
         return next((values for name, values in self.nominal.items() if means(state, name)), {})
@@ -45,7 +53,7 @@ class Section:
 
     title: str
     text: str
-    figures: list[Figure]
+    figures: Sequence[Figure]
     wide: bool = False
     warnings: list[str] = field(default_factory=list)
     table: list[list[str]] = field(default_factory=list)

@@ -6,7 +6,8 @@ import pandas as pd
 
 from fsage.analysis.groups import measure_label, plural, samples
 from fsage.analysis.targets import Compared, Effect, compared, effects, targets_of, warnings
-from fsage.figures import Axis, Level, Lines, Point, Series
+from fsage.figures import Axis, Level, Lines, lines, placed
+from fsage.model.typed import Json
 from fsage.report.section import Section
 from fsage.statistics import ALPHA, MARGIN
 from fsage.study.study import Study
@@ -50,44 +51,29 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
 
 def _effects_figure(target_effects: list[Effect], names: list[str]) -> Lines | None:
     """Each target's factor, a series a measure."""
-    series = [
-        Series(
-            plural(measure),
-            tuple(
-                Point(
-                    float(names.index(effect.target)),
-                    effect.factor,
-                    effect.low,
-                    effect.high,
-                    effect.states,
-                    name=effect.target,
-                )
-                for effect in target_effects
-                if effect.measure == measure
-            ),
-            joined=False,
-        )
-        for measure in dict.fromkeys(effect.measure for effect in target_effects)
+    rows = [
+        {"line": plural(effect.measure), "state": effect.target, "median": effect.factor, "n": effect.states}
+        | {"low": effect.low, "high": effect.high}
+        for effect in target_effects
     ]
-    return _by_target("Each target against all", series, names, "rate over the mean of all targets")
+    return _by_target("Each target against all", rows, names, "rate over the mean of all targets")
 
 
 def _pairs_figure(pairs: list[Compared], names: list[str]) -> Lines | None:
     """Each primary comparison, target by target."""
-    series = [
-        Series(
-            f"{pair.label}, {plural(pair.measure)}",
-            tuple(Point(float(names.index(name)), ratio, name=name) for name, ratio in pair.ratios.items()),
-            joined=False,
-        )
+    rows = [
+        {"line": f"{pair.label}, {plural(pair.measure)}", "state": name, "median": ratio}
         for pair in pairs
+        for name, ratio in pair.ratios.items()
     ]
-    return _by_target("Primary comparisons on each target", series, names, "rate over that of the state compared with")
+    return _by_target("Primary comparisons on each target", rows, names, "rate over that of the state compared with")
 
 
-def _by_target(title: str, series: list[Series], names: list[str], rate: str) -> Lines | None:
-    ticks = {float(place): name for place, name in enumerate(names)}
-    return Lines(title, tuple(series), Axis("target", ticks=ticks), Axis(rate), (Level(1.0),)) if series else None
+def _by_target(title: str, rows: list[Json], names: list[str], rate: str) -> Lines | None:
+    if not rows:
+        return None
+    by_target, ticks = placed(pd.DataFrame(rows), "state", names)
+    return lines(title, by_target, "line", Axis("target", ticks=ticks), Axis(rate), joined=False, levels=[Level(1.0)])
 
 
 def _table(frame: pd.DataFrame, target_effects: list[Effect], names: list[str]) -> list[list[str]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fsage.analysis.groups import measure_label
 from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
+from fsage.text.numbers import ratio_text
 
+NONE = "\u2013"
+"""In a table, for what is not known."""
 TWICE = 2.0
 DOING = {
     "write": "writing",
@@ -36,6 +40,19 @@ def extents_words(count: float) -> str:
 def joined(parts: Sequence[str], last: str = "and") -> str:
     """'a', 'a and b', 'a, b and c'."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
+
+
+def held(low: float | None, high: float | None, digits: int = 4) -> str:
+    """An interval behind its value, ' (312.4 to 314)'; '' where there is none."""
+    return "" if low is None or high is None or math.isnan(low) else f" ({low:.{digits}g} to {high:.{digits}g})"
+
+
+def times(ratio: Ratio | None) -> str:
+    """A ratio in a table: '0.52x (0.50 to 0.55)', a dash where there is none."""
+    if ratio is None or ratio.value is None:
+        return NONE
+    ends = f" ({ratio_text(ratio.interval.low)} to {ratio_text(ratio.interval.high)})" if ratio.interval else ""
+    return f"{ratio_text(ratio.value)}x{ends}"
 
 
 def span(ratio: Ratio) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fsage.figures import Axis, Lines, limits_with_zero, series
+from fsage.figures import Axis, limits_with_zero, lines
 from fsage.report.section import Data, Section
 from fsage.report.view import View
 
@@ -15,7 +15,7 @@ def rates(data: Data) -> Section | None:
     if rows["x"].nunique() < 2:
         return None
     y = Axis("bandwidth, MiB/s", limits_with_zero(rows, 1.0))
-    figure = Lines("Rates over what is kept", (series("writes", rows),), Axis("kept of each file, %"), y)
+    figure = lines("Rates over what is kept", rows, "measure", Axis("kept of each file, %"), y)
     return Section("Writing beside cut files", "Every file was cut; what is measured lies in what is free.", [figure])
 
 

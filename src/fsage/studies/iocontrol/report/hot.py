@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
+from fsage.model.typed import Json
 from fsage.report.section import Data, Section
+from fsage.report.words import times
 from fsage.statistics import Ratio, ratio
 from fsage.studies.iocontrol.report.rows import (
     AFTER,
@@ -16,7 +17,6 @@ from fsage.studies.iocontrol.report.rows import (
     HOT,
     WEIGHTS,
     Shared,
-    interval_text,
     scheduler_label,
     shared,
 )
@@ -78,23 +78,22 @@ def moved_share(data: Data, piece: str) -> float | None:
     return next(moved, None)
 
 
-def _notes(data: Data) -> dict[tuple[int, str], dict[str, object]]:
+def _notes(data: Data) -> dict[tuple[int, str], Json]:
     """(piece in bytes, stage) -> what the steps noted."""
-    noted = data.frame.dropna(subset="notes").groupby("axes", sort=False)["notes"].first()
-    levels = [(json.loads(str(axes)), json.loads(text)) for axes, text in noted.items()]
-    return {(axes["piece_bytes"], axes["stage"]): state_notes for axes, state_notes in levels}
+    axes = data.frame.dropna(subset="axes").groupby("state")["axes"].first().map(json.loads)
+    return {(axes[state]["piece_bytes"], axes[state]["stage"]): notes for state, notes in data.notes.items()}
 
 
-def _done(notes: Mapping[tuple[int, str], Mapping[str, Any]], piece_bytes: int) -> dict[str, dict[str, Any]]:
+def _done(notes: Mapping[tuple[int, str], Json], piece_bytes: int) -> dict[str, Json]:
     return {stage: notes.get((piece_bytes, stage), {}).get("defragment", {}) for stage in (HOT, AFTER)}
 
 
-def _share(done: Mapping[str, Mapping[str, Any]]) -> float | None:
+def _share(done: Mapping[str, Json]) -> float | None:
     hot, whole = (done[stage].get("moved_bytes") for stage in (HOT, AFTER))
     return hot / whole if hot is not None and whole else None
 
 
-def _row(scheduler: str, piece: str, stage: str, done: Mapping[str, Any], gains: list[Ratio | None]) -> list[str]:
+def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[Ratio | None]) -> list[str]:
     if stage == HOT:
         extents = f"{done['ranges_before']:,} to {done['ranges_after']:,}"
     else:
@@ -106,7 +105,7 @@ def _row(scheduler: str, piece: str, stage: str, done: Mapping[str, Any], gains:
         round_size(done["moved_bytes"]),
         extents,
         f"{done['seconds']:.1f} s ({done['tool']})",
-        *(interval_text(gain) for gain in gains),
+        *(times(gain) for gain in gains),
     ]
 
 

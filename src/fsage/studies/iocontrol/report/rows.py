@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple
 
 import pandas as pd
 
-from fsage.analysis.groups import samples
+from fsage.analysis.groups import of_samples, samples
+from fsage.figures import Axis
 from fsage.model.typed import Json
 from fsage.parse import MIB
 from fsage.report.section import Data
-from fsage.statistics import MARGIN, Ratio, ratio, summarise
+from fsage.report.words import times
+from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.weighted import PATTERNS
-from fsage.text.numbers import ratio_text
 from fsage.text.sizes import round_size
 
 WEIGHTS, SQLITE = "weights", "sqlite"
@@ -30,6 +30,9 @@ ALONE = {group: next(name for name, those in PATTERNS.items() if set(those) == {
 BEFORE, HOT, AFTER = "before", "hot", "after"
 PRIMES = {BEFORE: "", HOT: "\u00b0", AFTER: "\u2032"}
 """After a pattern's name, where names are short."""
+STAGES = {BEFORE: "before defragmentation", HOT: "what is hot was defragmented", AFTER: "after defragmentation"}
+BESIDE = {WEIGHTS: "", SQLITE: " beside SQLite"}
+"""Behind the titles of sections that both workloads have."""
 OWN = ("workload", "pattern", "scheduler", "cgroup", "iteration")
 """Parameters that have a place of their own in tables and figures."""
 
@@ -107,7 +110,7 @@ def against_fair(case: Shared, group: str, everything: Sequence[Shared]) -> Rati
     elif group == "1" and case.workload == SQLITE:
         source, stages = "1", [AFTER]
     else:
-        source, stages = "2", [case.stage, BEFORE, HOT, AFTER]
+        source, stages = "2", [case.stage, *STAGES]
     wanted = (case.scheduler, case.piece, ALONE[source])
     alone = {other.stage: other for other in everything if (other.scheduler, other.piece, other.pattern) == wanted}
     for stage in stages:
@@ -147,38 +150,27 @@ def victim(case: Shared, everything: Sequence[Shared]) -> Verdict:
         if factor.interval is None:
             return Verdict(why=factor.why or "no interval")
         if factor.interval.low < 1 - MARGIN:
-            return Verdict(why=f"{CALLED[case.workload][group]} {interval_text(factor)} of fair")
+            return Verdict(why=f"{CALLED[case.workload][group]} {times(factor)} of fair")
     return Verdict()
 
 
-def points(
-    cases: Sequence[Shared], places: dict[tuple[str, str], float], samples_of: Callable[[Shared], list[float]]
-) -> pd.DataFrame:
-    """What a figure draws of samples: a row for each that has some, `places` by pattern and stage."""
-    rows = []
-    for case in cases:
-        if values := samples_of(case):
-            held = summarise(values).interval
-            rows.append(
-                {
-                    "x": places[case.pattern, case.stage],
-                    "state": f"{case.pattern} {case.stage}",
-                    "median": median(values),
-                    "low": held.low if held else float("nan"),
-                    "high": held.high if held else float("nan"),
-                    "n": len(values),
-                    "samples": values,
-                }
-            )
-    return pd.DataFrame(rows, columns=["x", "state", "median", "low", "high", "n", "samples"])
+def drawn(taken: Iterable[tuple[str, Shared, list[float]]], keys: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """A tidy row for each (line, case, samples) that has some, at the place that `keys` gives its pattern and stage."""
+    rows = [
+        {"line": line, "x": keys.index((case.pattern, case.stage)), "state": f"{case.pattern} {case.stage}"}
+        | of_samples(of_case)
+        for line, case, of_case in taken
+        if of_case
+    ]
+    return pd.DataFrame(rows)
 
 
-def interval_text(ratio: Ratio | None) -> str:
-    """'0.52x (0.50 to 0.55)'."""
-    if ratio is None or ratio.value is None:
-        return "\u2013"
-    held = f" ({ratio_text(ratio.interval.low)} to {ratio_text(ratio.interval.high)})" if ratio.interval else ""
-    return f"{ratio_text(ratio.value)}x{held}"
+def patterns_axis(cases: Sequence[Shared], keys: Sequence[tuple[str, str]]) -> Axis:
+    """What an axis of patterns says of itself, and of the stages that are marked in it."""
+    stages = [stage for stage in dict.fromkeys(case.stage for case in cases) if PRIMES[stage]]
+    marked = ", ".join(f"{PRIMES[stage]}: {STAGES[stage]}" for stage in stages)
+    ticks = {float(place): pattern + PRIMES[stage] for place, (pattern, stage) in enumerate(keys)}
+    return Axis(f"pattern ({marked})" if marked else "pattern", ticks=ticks)
 
 
 def scheduler_label(name: str) -> str:

@@ -6,19 +6,19 @@ import json
 from collections.abc import Sequence
 
 from fsage.report.section import Data, Section
+from fsage.report.words import NONE, times
 from fsage.statistics import MARGIN
 from fsage.studies.iocontrol.report.rows import (
-    AFTER,
     BEFORE,
+    BESIDE,
     CALLED,
     GROUPS,
-    HOT,
     SQLITE,
+    STAGES,
     WEIGHTS,
     Shared,
     Verdict,
     against_fair,
-    interval_text,
     scheduler_label,
     shared,
     victim,
@@ -33,27 +33,19 @@ VICTIMS = {
 }
 RESTORED = "none, fairness was restored"
 CONTROL = "nothing, it is the control"
-STAGES = {BEFORE: "before defragmentation", HOT: "what is hot defragmented", AFTER: "after defragmentation"}
-NONE = "\u2013"
 
 
 def victims(data: Data, workload: str) -> Section | None:
     """A table: for each scheduler and state the victim in the patterns in which group 1 reads the pieces."""
     everything = shared(data, workload)
     pairs = [case for case in everything if len(case.shares) == len(GROUPS)]
-    in_pieces = [pair for pair in pairs if PATTERNS[pair.pattern]["1"].file == FRAGMENTED]
+    in_pieces = [case for case in pairs if PATTERNS[case.pattern]["1"].file == FRAGMENTED]
     if not in_pieces:
         return None
-    patterns = sorted({in_piece.pattern for in_piece in in_pieces})
+    patterns = sorted({case.pattern for case in in_pieces})
     table = [["scheduler", "stage", "state", *(f"victim in {pattern}" for pattern in patterns), "published"]]
-    for scheduler, state, stage in dict.fromkeys(
-        (in_piece.scheduler, in_piece.state, in_piece.stage) for in_piece in in_pieces
-    ):
-        by_pattern = {
-            in_piece.pattern: in_piece
-            for in_piece in in_pieces
-            if (in_piece.scheduler, in_piece.state) == (scheduler, state)
-        }
+    for scheduler, state, stage in dict.fromkeys((case.scheduler, case.state, case.stage) for case in in_pieces):
+        by_pattern = {case.pattern: case for case in in_pieces if (case.scheduler, case.state) == (scheduler, state)}
         sentences = [_said(by_pattern.get(pattern), everything, workload) for pattern in patterns]
         verdicts = [victim(case, everything) for pattern in patterns if (case := by_pattern.get(pattern))]
         label = scheduler_label(scheduler)
@@ -66,8 +58,9 @@ def victims(data: Data, workload: str) -> Section | None:
         f"contains a loss of {MARGIN:.0%}. Otherwise the answer is not known. The word differs marks results that are "
         "not as published."
     )
-    title = "Who loses its share" + " beside SQLite" * (workload == SQLITE)
-    return Section(title, text, [], warnings=_unsupported(data, workload), table=table)
+    return Section(
+        f"Who loses its share{BESIDE[workload]}", text, [], warnings=_unsupported(data, workload), table=table
+    )
 
 
 def _said(case: Shared | None, everything: Sequence[Shared], workload: str) -> str:
@@ -79,7 +72,7 @@ def _said(case: Shared | None, everything: Sequence[Shared], workload: str) -> s
         return f"not known: {verdict.why}"
     fair = {group: against_fair(case, group, everything) for group in case.shares}
     if verdict.victim:
-        return f"{CALLED[workload][verdict.victim]}, {interval_text(fair[verdict.victim])} of fair"
+        return f"{CALLED[workload][verdict.victim]}, {times(fair[verdict.victim])} of fair"
     slight = [
         f"{CALLED[workload][group]} {ratio.value:.2f}x"
         for group, ratio in fair.items()

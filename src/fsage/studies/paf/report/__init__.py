@@ -1,30 +1,80 @@
-"""The figures of populate-and-fragment studies."""
+"""What fullness costs and, apart from it, fragmentation; or what the size of fragments does, or of what is measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
+from fsage.analysis.headline import at_largest_transfer, of_state
+from fsage.report.answer import SENTENCES, Answer, Named, by_comparisons, plain
 from fsage.report.section import Data, Section
 from fsage.report.view import View
-from fsage.studies.paf.report.amount import amount
-from fsage.studies.paf.report.answer import answer
-from fsage.studies.paf.report.bandwidth import over_capacity, over_fragmentation
-from fsage.studies.paf.report.file_sizes import file_sizes
-from fsage.studies.paf.report.filler import filler, several
-from fsage.studies.paf.report.fullness import at_equal_fullness
-from fsage.studies.paf.report.loss import loss, variation
-from fsage.studies.paf.report.metadata import metadata
+from fsage.studies.paf.report.amount import amount, several_amounts, told
+from fsage.studies.paf.report.curves import loss, metadata, over_capacity, over_fragmentation, variation
+from fsage.studies.paf.report.fragments import file_sizes, filler, largest, several_fillers, sizes_told
+from fsage.studies.paf.report.fullness import EQUAL_WITHIN_POINTS, at_equal_fullness, position
 from fsage.studies.paf.report.plane import plane
-from fsage.studies.paf.report.position import position
 from fsage.studies.paf.report.published import published
-from fsage.studies.paf.report.truth import truth
+from fsage.studies.paf.report.rows import axes_of
+from fsage.studies.paf.report.truth import planted_told, truth
+from fsage.study.study import Study
 
 Draw = Callable[[Data], Section | None]
+CODES = (
+    "State names are AA.BB. 80.50: files worth 80% of the empty file system were added, then each was deleted with a "
+    "probability of 50%. Real fullness is what is left in use, here about 40%."
+)
+HALF = 50
+
+
+def answer(data: Data, study: Study) -> Answer:
+    """A sentence for each pair of states that the study compares.
+
+    Before them, or in their place: what was recovered of planted values, what another size of files does, or what
+    measuring other shares of the target shows.
+    """
+    named = partial(decoded, data, _equally_full(data, study))
+    by_state = by_comparisons(data, study, named, CODES)
+    if (planted := planted_told(data)) is not None:
+        return replace(by_state, sentences=planted[0], figure=planted[1])
+    if (sizes := sizes_told(data)) is not None:
+        return replace(by_state, sentences=[sizes, *by_state.sentences][:SENTENCES], figure=largest(data))
+    return replace(by_state, **told(data, study, named)) if several_amounts(data.table) else by_state
+
+
+def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:
+    """'80.00' -> '80% full'; '80.50' -> '80% full with half of the files deleted'.
+
+    An unfragmented state that a fragmented one is compared with is named by that, where both are equally full.
+    """
+    axes = axes_of(data, state)
+    if axes is None:
+        return plain(state)
+    capacity, deleted = axes
+    if state in equally_full:
+        return Named("on an equally full file system without holes", f"{capacity:g}% full, no holes")
+    if not deleted:
+        return Named(f"at {capacity:g}% full", f"{capacity:g}% full")
+    share = "half" if deleted == HALF else f"{deleted:g}%"
+    return Named(f"at {capacity:g}% full with {share} of the files deleted", f"{capacity:g}% full, {share} deleted")
+
+
+def _equally_full(data: Data, study: Study) -> frozenset[str]:
+    """Unfragmented states that a fragmented one of (about) the same real fullness is compared with."""
+    rows = at_largest_transfer(data.frame)
+    pairs = set()
+    for pair in study.headline:
+        axes = axes_of(data, pair.state), axes_of(data, pair.against)
+        full = [of_state(rows, name)["real_fullness_percent"].median() for name in (pair.state, pair.against)]
+        if axes[0] and axes[1] and axes[0][1] and not axes[1][1] and abs(full[0] - full[1]) < EQUAL_WITHIN_POINTS:
+            pairs.add(pair.against)
+    return frozenset(pairs)
 
 
 def _of_one_filler(draw: Draw) -> Draw:
     """What has a point a structure, where a structure is laid in one way."""
-    return lambda data: None if several(data) else draw(data)
+    return lambda data: None if several_fillers(data) else draw(data)
 
 
 VIEW = View(

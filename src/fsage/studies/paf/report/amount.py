@@ -9,20 +9,20 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.analysis.groups import params_labels, samples
+from fsage.analysis.groups import factors, params_labels, samples
 from fsage.analysis.headline import at_largest_transfer, comparisons
-from fsage.figures import Axis, Figure, Level, Lines, series
+from fsage.figures import Figure, Level, Lines, lines
 from fsage.report.answer import Named, finding_of
 from fsage.report.section import Data, Section
 from fsage.report.words import doing, joined
-from fsage.studies.paf.report.rows import by_measure, factor_axis, factors, levels, main_rows
+from fsage.studies.paf.report.rows import by_measure, factor_axis, levels_axis, main_rows
 from fsage.study.study import Study
 from fsage.text.numbers import ratio_text
 
 SHARE = "share of the capacity that is measured, %"
 
 
-def several(rows: pd.DataFrame) -> bool:
+def several_amounts(rows: pd.DataFrame) -> bool:
     """Whether the study compares shares of the target."""
     return rows["params"].map(share).nunique() > 1
 
@@ -35,7 +35,7 @@ def share(params: str) -> float | None:
 
 def amount(data: Data) -> Section | None:
     """Each state over the one that it is compared with, over the share that is measured."""
-    if not several(data.table):
+    if not several_amounts(data.table):
         return None
     rows = factors(main_rows(data))
     if rows.empty:
@@ -45,7 +45,14 @@ def amount(data: Data) -> Section | None:
         f"Each state over {rows['clean'].iloc[0]} with as much measured: below 1 is a loss. Who writes little may find "
         "whole runs where who writes much has to take the holes: the table has in how many extents the files lie."
     )
-    figures: list[Figure] = [_figure(name, part, rows) for name, _, part in by_measure(rows)]
+    x, y, equal = levels_axis(rows, "x", SHARE), factor_axis(rows), [Level(1.0)]
+    states = {state: state for state in sorted(rows["state"].unique())}
+    figures = [
+        lines(
+            f"{name.capitalize()}s against the share that is measured", part, "state", x, y, labels=states, levels=equal
+        )
+        for name, _, part in by_measure(rows)
+    ]
     return Section("How much is measured", text, figures, table=_table(samples(data.frame)))
 
 
@@ -89,19 +96,9 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
 
 def _both(figures: Sequence[Figure]) -> Lines:
     """Of each rate the first state, in one figure."""
-    lines = [figure for figure in figures if isinstance(figure, Lines)]
-    both_lines = tuple(replace(line.series[0], label=line.title.split()[0].lower()) for line in lines)
-    return replace(lines[0], title="What is left, by the share that is measured", series=both_lines)
-
-
-def _figure(name: str, part: pd.DataFrame, rows: pd.DataFrame) -> Lines:
-    return Lines(
-        f"{name.capitalize()}s against the share that is measured",
-        tuple(series(state, part[part["state"] == state]) for state in sorted(part["state"].unique())),
-        Axis(SHARE, ticks=levels(rows, "x")),
-        factor_axis(rows),
-        (Level(1.0),),
-    )
+    drawn = [figure for figure in figures if isinstance(figure, Lines)]
+    both_lines = tuple(replace(line.series[0], label=line.title.split()[0].lower()) for line in drawn)
+    return replace(drawn[0], title="What is left, by the share that is measured", series=both_lines)
 
 
 def _table(frame: pd.DataFrame) -> list[list[str]]:

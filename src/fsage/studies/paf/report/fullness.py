@@ -1,13 +1,18 @@
-"""Fragmentation apart from fullness: fragmented states beside unfragmented ones that are equally full."""
+"""Fragmentation apart from fullness, and the physical position apart from both.
+
+Fragmented states stand beside unfragmented ones that are equally full. A disk is faster on its outer tracks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import pandas as pd
 
-from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, Series, limits, series
+from fsage.analysis.conditions import labelled
+from fsage.analysis.groups import of_ratio, params_labels, samples
+from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, lines
 from fsage.report.section import Data, Section
 from fsage.statistics import ratio
 from fsage.studies.paf.report.plane import places
@@ -17,8 +22,7 @@ from fsage.studies.paf.report.rows import (
     FULLNESS,
     by_measure,
     largest_transfer,
-    levels,
-    lines,
+    levels_axis,
     main_rows,
     note,
     spread,
@@ -27,6 +31,8 @@ from fsage.studies.paf.report.rows import (
 
 EQUAL_WITHIN_POINTS = 3.0
 """An unfragmented state counts as equally full when its real fullness differs by less than this."""
+CLASS_PERCENT = 20  # of real fullness
+POSITION = "mean position of the measured files (0: first block, 1: last)"
 
 
 def at_equal_fullness(data: Data) -> Section | None:
@@ -38,7 +44,7 @@ def at_equal_fullness(data: Data) -> Section | None:
     for name, unit, part in by_measure(rows):
         whole = part[part["fragmentation_percent"] == 0]
         broken = part[part["fragmentation_percent"] > 0]
-        figures.append(_over_fullness(rows, whole, broken, f"{name} bandwidth", unit))
+        figures.append(_over_fullness(rows, part, f"{name} bandwidth", unit))
         equal = against_equally_full(broken, whole)
         if equal["capacity_percent"].nunique() > 1:  # one capacity alone is beside over_fragmentation
             title = f"{name.capitalize()}s, fragmented over equally full"
@@ -65,38 +71,28 @@ def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFr
             continue
         peer = peers.loc[distance.idxmin()]
         result = ratio(row["samples"], peer["samples"])
-        held = result.interval
-        ends = {"low": held.low if held else None, "high": held.high if held else None}
         n = min(result.n, result.n_reference)
-        rows.append({**row, "median": result.value, **ends, "n": n, "samples": [], "against": peer["state"]})
-    columns = [*broken.columns, "against"]
-    return pd.DataFrame(rows, columns=columns).astype({"low": "float64", "high": "float64"})
+        rows.append({**row, **of_ratio(result), "n": n, "against": peer["state"]})
+    return pd.DataFrame(rows, columns=[*broken.columns, "against"])
 
 
-def factors(title: str, drawn: Sequence[Series], equal: pd.DataFrame) -> Lines:
-    """Factors over BB, with 1 as the level to compare with."""
-    return Lines(
-        title,
-        tuple(drawn),
-        Axis(FRAGMENTATION, ticks=levels(equal, "fragmentation_percent")),
-        Axis("factor (1 = as unfragmented)", limits(pd.concat([equal, equal.assign(median=1.0)]))),
-        (Level(1.0),),
-    )
+def factor_lines(title: str, equal: pd.DataFrame) -> Lines:
+    """Factors over BB, a line a transfer size, with 1 as the level to compare with."""
+    x = levels_axis(equal, "fragmentation_percent", FRAGMENTATION)
+    y = Axis("factor (1 = as unfragmented)", limits(pd.concat([equal, equal.assign(median=1.0)])))
+    labels = params_labels(equal["params"])
+    return lines(title, equal, "params", x, y, at="fragmentation_percent", labels=labels, levels=[Level(1.0)])
 
 
-def _over_fullness(rows: pd.DataFrame, whole: pd.DataFrame, broken: pd.DataFrame, what: str, unit: str) -> Lines:
+def _over_fullness(rows: pd.DataFrame, part: pd.DataFrame, what: str, unit: str) -> Lines:
+    """The unfragmented states, and of the fragmented ones those of a few capacities, a line each."""
+    broken = part[part["fragmentation_percent"] > 0]
     chosen = spread(broken["capacity_percent"], 4)[-3:]  # the emptiest lie all in one corner
-    shown = broken[broken["capacity_percent"].isin(chosen)]
-    labels = {level: f"AA = {level:g}" for level in chosen}
-    return Lines(
-        f"{what.capitalize()} over real fullness",
-        (
-            series("unfragmented", whole.assign(x=whole["real_fullness_percent"])),
-            *lines(shown, "real_fullness_percent", labels, "capacity_percent"),
-        ),
-        Axis(FULLNESS),
-        Axis(f"{what}, {unit}", limits(rows)),
-    )
+    labels = {"": "unfragmented", **{f"{level:g}": f"AA = {level:g}" for level in chosen}}
+    line = part["capacity_percent"].map("{:g}".format).where(part["fragmentation_percent"] > 0, "")
+    x, y = Axis(FULLNESS), Axis(f"{what}, {unit}", limits(rows))
+    title = f"{what.capitalize()} over real fullness"
+    return lines(title, part.assign(line=line), "line", x, y, at="real_fullness_percent", labels=labels)
 
 
 def _factor_plane(title: str, equal: pd.DataFrame) -> Plane:
@@ -113,3 +109,50 @@ def _ends(row: Any) -> tuple[float | None, float | None]:
 def _says(row: Any) -> str:
     ends = "" if pd.isna(row.low) else f" ({row.low:.3f} to {row.high:.3f})"
     return f"{row.state} over {row.against}: {row.median:.3f}{ends}, n = {row.n}"
+
+
+def position(data: Data) -> Section | None:
+    """The mean position over real fullness, and bandwidth over that position, at the largest transfer."""
+    rows = _with_position(largest_transfer(main_rows(data)), data.frame)
+    if rows["position"].nunique() < 2:
+        return None
+    of_measure = rows[rows["measure"] == rows["measure"].iloc[0]]
+    where = of_measure.assign(
+        median=of_measure["position"], low=math.nan, high=math.nan, samples=of_measure["positions"]
+    )
+    y = Axis("mean position on the device (0 to 1)", (0, min(1.02, 1.2 * where["median"].max())))
+    title = "Position of the measured files over real fullness"
+    figures = [_by_kind(title, where, Axis(FULLNESS), y, "real_fullness_percent")]
+    for name, unit, part in by_measure(rows):
+        title = f"{name.capitalize()} bandwidth over the physical position"
+        y = Axis(f"{name} bandwidth, {unit}", limits(rows))
+        figures.append(_by_kind(title, part, Axis(POSITION), y, "position"))
+    text = (
+        f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
+        "system moves on to the inner ones. States of one fullness show what the position costs. States at one "
+        "position show what fullness costs, and those with holes below show what holes cost. A modelled device "
+        "without zones has no tracks: differences there have another cause. "
+    )
+    return Section("The physical position", text + note(rows), figures)
+
+
+def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose measured files have a known place, with `position` (median) and `positions` (all samples)."""
+    valid_rows = labelled(samples(frame))
+    located = valid_rows[valid_rows["main"]].dropna(subset="measured_mean_position")
+    positions = located.groupby(["state", "params"])["measured_mean_position"].agg(position="median", positions=list)
+    return rows.merge(positions, left_on=["state", "params"], right_index=True)
+
+
+def _by_kind(title: str, rows: pd.DataFrame, x: Axis, y: Axis, at: str) -> Lines:
+    """A series for each class of real fullness, with and without holes: what moves with the place is told from it."""
+    classes = (rows["real_fullness_percent"] // CLASS_PERCENT * CLASS_PERCENT).astype(int)
+    holes = rows["fragmentation_percent"] > 0
+    kinds = {
+        (low, with_holes): f"{low} to {low + CLASS_PERCENT}% full{', with holes' * with_holes}"
+        for low in sorted(classes.unique())
+        for with_holes in (False, True)
+    }
+    kind = [kinds[key] for key in zip(classes, holes, strict=True)]
+    labels = {label: label for label in kinds.values()}
+    return lines(title, rows.assign(kind=kind), "kind", x, y, at=at, labels=labels, joined=False)

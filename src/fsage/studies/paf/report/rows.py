@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
-from fsage.analysis.groups import compared, counts, measure_label
-from fsage.figures import Axis, Series, limits, series
+from fsage.analysis.groups import counts, measure_label
+from fsage.figures import Axis, ends_of, limits
 from fsage.report.section import Data
 from fsage.text.sizes import round_size
 
@@ -51,33 +48,15 @@ ROOM = 0.05
 """Above and below what an axis of factors shows."""
 
 
-def factors(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are compared with a state: `median`, `low` and `high` are those of the factor to it."""
-    rows = compared(rows, "value")
-    held = [row.interval for row in rows["to_clean"]]
-    return rows.assign(
-        median=[row.value for row in rows["to_clean"]],
-        low=[interval.low if interval else float("nan") for interval in held],
-        high=[interval.high if interval else float("nan") for interval in held],
-        samples=[[] for _ in held],
-    )
-
-
 def factor_axis(rows: pd.DataFrame) -> Axis:
-    """For the rows of `factors`: all of them and 1 lie on it."""
-    ends = [1.0, *rows["median"], *rows["low"].dropna(), *rows["high"].dropna()]
+    """For rows that are factors: all of them and 1 lie on it."""
+    ends = [1.0, *ends_of(rows)]
     return Axis("factor", (min(ends) - ROOM, max(ends) + ROOM))
 
 
-def lines(rows: pd.DataFrame, x: str, labels: Mapping[Any, str], by: str) -> tuple[Series, ...]:
-    """A series for each of `labels`, whose keys are values of the column `by`."""
-    parts = [(label, rows[rows[by] == key]) for key, label in labels.items()]
-    return tuple(series(label, part.assign(x=part[x])) for label, part in parts if len(part))
-
-
-def levels(rows: pd.DataFrame, column: str) -> dict[float, str]:
-    """The distinct values of a column as ticks of an axis."""
-    return {value: f"{value:g}" for value in sorted(rows[column].dropna().unique())}
+def levels_axis(rows: pd.DataFrame, column: str, label: str) -> Axis:
+    """An axis with the distinct values of a column as ticks."""
+    return Axis(label, ticks={value: f"{value:g}" for value in sorted(rows[column].dropna().unique())})
 
 
 def axes_of(data: Data, state: str) -> tuple[float, float] | None:

@@ -1,14 +1,102 @@
-"""The table and figures of striping studies."""
+"""Which layout is fastest, and by what factor over the default one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from fsage.analysis.groups import factors, measure_label
+from fsage.analysis.headline import comparisons
+from fsage.figures import Axis, Level, limits_from_zero
+from fsage.model.striping import Segment
+from fsage.report.answer import Answer, cards_of
+from fsage.report.section import Data
 from fsage.report.view import View
-from fsage.studies.striping.report.answer import answer
-from fsage.studies.striping.report.layouts import layouts
-from fsage.studies.striping.report.rates import speed_up, throughput
-from fsage.studies.striping.report.results import results
-from fsage.studies.striping.report.server_cache import server_cache
-from fsage.studies.striping.report.times import phase_times, scaling
+from fsage.report.words import DOING, TWICE, Finding, doing
+from fsage.studies.striping.report.layouts import layouts, results, server_cache
+from fsage.studies.striping.report.rates import phase_times, scaling, speed_up, throughput
+from fsage.studies.striping.report.rows import by_line, rows_of, stripes_of
+from fsage.study.study import Study
+from fsage.text.sizes import round_size
+
+
+def answer(data: Data, study: Study) -> Answer | None:
+    """The best layout of each phase over the default; whether it grows with the file, or the best that does."""
+    rows = factors(rows_of(data))
+    if rows.empty:
+        return None
+    words = layouts_in_words(data)
+    default = str(rows["reference"].iloc[0])
+    than = f"in the default layout, {words.get(default, default)}" if default in words else f"in {default}"
+    sentences = [f"Fastest here, {_best(rows, words, than)}."]
+    if (growing := rows[rows["kind"] == "dynamic"]).size and (rows["kind"] == "static").any():
+        sentences.append(
+            f"Among the layouts that grow with the file, {_best(growing, words, 'in the default layout')}."
+        )
+    phases = zip(rows["measure"].map(doing), rows["rest"].str.removeprefix("distribution "), strict=True)
+    figure = by_line(
+        f"Speed-up of each layout over {default}",
+        rows.assign(phase=[", ".join(filter(None, words)) for words in phases]),
+        data,
+        Axis("times", limits_from_zero(rows, least=1.0)),
+        by="phase",
+        levels=[Level(1.0)],
+    )
+    codes = "; ".join(f"{state}: {text}" for state, text in words.items())
+    return Answer(sentences, figure, cards_of(comparisons(data.frame, study)), codes and f"{codes}.")
+
+
+def layouts_in_words(data: Data) -> dict[str, str]:
+    """'4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB', by state, of those that the target has."""
+    return {state: _in_words(segments) for state, segments in stripes_of(data).items()}
+
+
+def _in_words(segments: Sequence[Segment]) -> str:
+    first, *rest = segments
+    begins = [segment.end_bytes for segment in segments]
+    grown = [
+        f"from {round_size(begin)} on {segment.stripes} of {round_size(segment.stripe_bytes)}"
+        for begin, segment in zip(begins, rest, strict=False)
+    ]
+    plural = "stripe" if first.stripes == 1 else "stripes"
+    return ", ".join([f"{first.stripes} {plural} of {round_size(first.stripe_bytes)}", *grown])
+
+
+def _order(measure: str) -> int:
+    """Writes before reads, indexing before what rests on it."""
+    name = measure_label(measure)[0]
+    return list(DOING).index(name) if name in DOING else len(DOING)
+
+
+def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
+    """'16 stripes of 1 MiB (IOR.3): writing is 3.96 times as fast as in ... (3.87 to 3.97), reading ...', by layout.
+
+    Where one layout is the best by far in all ways of sharing the work out, these are a range.
+    """
+    best: dict[str, list[str]] = {}
+    sentences = 0
+    for measure in sorted(rows["measure"].unique(), key=_order):
+        of_measure = rows[rows["measure"] == measure]
+        fastest = of_measure.loc[of_measure.groupby("rest", sort=False)["median"].idxmax()]
+        states = set(fastest["state"])
+        if len(fastest) > 1 and len(states) == 1 and fastest["median"].min() >= TWICE:
+            text = f"{fastest['median'].min():.3g} to {fastest['median'].max():.3g} times" + f" as fast as {than}" * (
+                not sentences
+            )
+            best.setdefault(states.pop(), []).append(f"{doing(str(measure))} {'is ' * (not sentences)}{text}")
+            sentences += 1
+            continue
+        for row in fastest.to_dict("records"):
+            finding = Finding(row["to_clean"], tested=False)
+            how = f" ({row['rest'].removeprefix('distribution ')})" if row["rest"] else ""
+            what = f"{doing(str(measure))}{how}"
+            text = f"{what} {finding.brief().replace(' as fast', '')}" if sentences else finding.said(what, than)
+            best.setdefault(str(row["state"]), []).append(text)
+            sentences += 1
+    names = {state: f"{words[state]} ({state})" if state in words else state for state in best}
+    return "; ".join(f"{names[state]}: {', '.join(parts)}" for state, parts in best.items())
+
 
 VIEW = View(
     (throughput, speed_up, phase_times, scaling, server_cache, results, layouts),

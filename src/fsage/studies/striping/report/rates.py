@@ -1,15 +1,16 @@
-"""Throughput of each phase in each layout, and the speed-up over the default one; static beside dynamic."""
+"""Throughput and time of each phase in each layout, the speed-up over the default one, and the time over nodes."""
 
 from __future__ import annotations
 
 import json
+import math
 
 import pandas as pd
 
-from fsage.analysis.groups import compared, measure_label, plural
-from fsage.figures import Axis, Figure, Level, Lines, limits, series
+from fsage.analysis.groups import counts, factors, measure_label, medians, plural
+from fsage.figures import Axis, Level, limits, limits_from_zero, lines
 from fsage.report.section import Data, Section
-from fsage.studies.striping.report.rows import layouts_axis, rows_of
+from fsage.studies.striping.report.rows import by_line, described, one_count_of_nodes, rows_of
 
 PUBLISHED = {
     "IOR.": "Published, for 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3. IOR.4 writes "
@@ -29,8 +30,11 @@ WORK = {
     "queries. Each volume is mapped whole: on a target with OSTs, it lies on one OST. The volumes of a "
     "segment go round the segment's OSTs; the width of stripes has no effect.",
 }
-MARGIN = 0.08
-"""Of the highest value, above it."""
+PUBLISHED_SCALING = (
+    "Published, for 16 to 512 nodes: more stripes lengthen the run at scale, and the dynamic layout always beats 128 "
+    "OSTs. "
+)
+RATE, ENDING = "_bw_mib_s", "_seconds"
 
 
 def throughput(data: Data) -> Section | None:
@@ -38,39 +42,29 @@ def throughput(data: Data) -> Section | None:
     rows = rows_of(data)
     if rows.empty:
         return None
-    figures: list[Figure] = [
-        _figure(data, f"{name} throughput", part, Axis("MiB/s", (0.0, limits(part)[1]))) for name, part in _phases(rows)
+    figures = [
+        by_line(f"{name} throughput", part, data, Axis("MiB/s", (0.0, limits(part)[1]))) for name, part in _phases(rows)
     ]
-    counts = sorted(rows["n"].unique())
+    workloads = sorted({json.loads(text)["workload"] for text in rows["params"]})
+    each = sorted(rows["n"].unique())
     text = (
-        " ".join(WORK[name] for name in sorted(_workloads(rows)) if name in WORK)
+        " ".join(WORK[name] for name in workloads if name in WORK)
         + " All bytes by the time from the first task's start to the last one's end. Static layouts have one stripe "
         "count and size throughout, dynamic ones change it at watermarks. The model of the device is of each OST. "
         + "".join(text for prefix, text in PUBLISHED.items() if rows["state"].str.startswith(prefix).any())
-        + f"n = {', '.join(map(str, counts))}."
+        + f"n = {', '.join(map(str, each))}."
     )
     return Section("Throughput of each layout", text, figures)
 
 
 def speed_up(data: Data) -> Section | None:
     """Ratios to the default layout with their intervals, and in words what was best."""
-    rows = rows_of(data)
-    rows = compared(rows, "value")
+    rows = factors(rows_of(data))
     if rows.empty:
         return None
     default = rows["reference"].iloc[0]
-    held = [row.interval for row in rows["to_clean"]]
-    rows = rows.assign(
-        median=[row.value for row in rows["to_clean"]],
-        low=[interval.low if interval else float("nan") for interval in held],
-        high=[interval.high if interval else float("nan") for interval in held],
-        samples=[[] for _ in held],
-    )
-    highest = max(1.0, rows[["median", "high"]].max().max())
-    times = Axis("times", (0.0, highest * (1 + MARGIN)))
-    figures: list[Figure] = [
-        _figure(data, f"{name} speed-up over {default}", part, times, (Level(1.0),)) for name, part in _phases(rows)
-    ]
+    y, equal = Axis("times", limits_from_zero(rows, least=1.0)), [Level(1.0)]
+    figures = [by_line(f"{name} speed-up over {default}", part, data, y, levels=equal) for name, part in _phases(rows)]
     text = (
         f"The median of all pairwise ratios to {default}, the default layout, with the interval that inverts the exact "
         f"rank-sum test. {_best(rows)}"
@@ -78,17 +72,8 @@ def speed_up(data: Data) -> Section | None:
     return Section("Speed-up over the default layout", text, figures)
 
 
-def _workloads(rows: pd.DataFrame) -> set[str]:
-    return {json.loads(text)["workload"] for text in rows["params"]}
-
-
 def _phases(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(measure_label(str(name))[0].capitalize(), part) for name, part in rows.groupby("measure", sort=False)]
-
-
-def _figure(data: Data, title: str, part: pd.DataFrame, y: Axis, levels: tuple[Level, ...] = ()) -> Lines:
-    kinds = tuple(series(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False))
-    return Lines(title, kinds, layouts_axis(part, data), y, levels)
 
 
 def _best(rows: pd.DataFrame) -> str:
@@ -99,3 +84,53 @@ def _best(rows: pd.DataFrame) -> str:
         best_words = ", ".join(f"{row['state']} ({row['kind']}, {row['median']:.3g}x)" for row in best)
         sentences.append(f"{plural(str(measure))}: {best_words}")
     return f"Fastest here, {'; '.join(sentences)}."
+
+
+def phase_times(data: Data) -> Section | None:
+    """A figure for each phase, its layouts side by side."""
+    rows = one_count_of_nodes(_times(data))
+    if rows.empty:
+        return None
+    figures = [
+        by_line(f"{_phase(str(name))} time", part, data, Axis("s", limits_from_zero(part)))
+        for name, part in rows.groupby("measure", sort=False)
+    ]
+    text = f"From the first task's first I/O to the last one's last; shorter is better. n = {counts(rows)}."
+    return Section("Time of each phase", text, figures)
+
+
+def scaling(data: Data) -> Section | None:
+    """Time against the number of nodes, a line for each layout, where there are several numbers."""
+    rows = _times(data)
+    if rows["nodes"].nunique() < 2:
+        return None
+    rows = rows.dropna(subset="nodes")
+    layout = rows["state"] + " (" + rows["kind"] + ")"
+    x = Axis("nodes", ticks={math.log2(nodes): f"{nodes:g}" for nodes in sorted(rows["nodes"].unique())})
+    drawn = rows.assign(x=rows["nodes"].map(math.log2), layout=layout).drop(columns="state")
+    figures = []
+    for name, part in drawn.groupby("measure", sort=False):
+        if part["rest"].nunique() > 1:
+            part = part.assign(layout=part["layout"] + ", " + part["rest"])
+        y = Axis("s", limits_from_zero(part))
+        figures.append(lines(f"{_phase(str(name))} time over nodes", part, "layout", x, y))
+    text = (
+        "The same file, worked at by more nodes: a line for each layout, static ones with one stripe count throughout, "
+        "dynamic ones with more from each watermark on. "
+        + (PUBLISHED_SCALING if rows["state"].str.startswith("scaling.").any() else "")
+        + f"n = {counts(rows)}."
+    )
+    return Section("Time over the number of nodes", text, figures)
+
+
+def _times(data: Data) -> pd.DataFrame:
+    """Medians of the seconds of each phase, as rows.described has them; those under the commonest conditions."""
+    frame = data.frame[data.frame["recipe"] == "striping"]
+    rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
+    names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
+    rows = described(medians(frame, names), data.planned)
+    return rows[rows["main"]].assign(nodes=[json.loads(text).get("nodes") for text in rows.loc[rows["main"], "params"]])
+
+
+def _phase(measure: str) -> str:
+    return measure.removesuffix(ENDING).replace("_", " ").capitalize()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pandas as pd
 
 from fsage.analysis.groups import params_labels
-from fsage.figures import Axis
+from fsage.figures import Axis, Level, Lines, lines
 from fsage.model.striping import Segment
 from fsage.report.section import Data
 
@@ -54,6 +55,13 @@ def _differing(params: pd.Series) -> list[str]:
     return [", ".join(word for word in labels[text] if word not in common) for text in params]
 
 
+def by_line(
+    title: str, rows: pd.DataFrame, data: Data, y: Axis, by: str = "line", levels: Iterable[Level] = ()
+) -> Lines:
+    """Layouts side by side, a series for each `line`."""
+    return lines(title, rows, by, layouts_axis(rows, data), y, joined=False, levels=levels)
+
+
 def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
     """What the places of layouts are called in a figure, and the axis: a set that all are of stands there once.
 
@@ -76,12 +84,8 @@ def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
 
 def stripes_of(data: Data) -> dict[str, list[Segment]]:
     """The segments of each layout that the target has, in planned order, as its cells verified them."""
-    noted = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
-    return {
-        state: [Segment(*segment) for segment in noted[state]["stripe"]["segments"]]
-        for state in data.planned
-        if "segments" in noted.get(state, {}).get("stripe", {})
-    }
+    noted = {state: notes.get("stripe", {}).get("segments") for state, notes in data.notes.items()}
+    return {state: [Segment(*segment) for segment in segments] for state, segments in noted.items() if segments}
 
 
 def _without_nodes(params: str) -> str:

@@ -1,20 +1,32 @@
-"""Files, and so fragments, of different size (Series 2)."""
+"""What fragments are made of: files of different size (Series 2), and ways of laying filler."""
 
 from __future__ import annotations
 
 import json
+import math
 from statistics import median
 
 import pandas as pd
 
-from fsage.figures import Axis, Figure, Lines, limits
+from fsage.analysis.groups import factors
+from fsage.figures import Axis, Figure, Level, limits, lines
 from fsage.report.section import Data, Section
 from fsage.report.words import Finding, doing, joined
 from fsage.statistics import Ratio, median_interval
-from fsage.studies.paf.report.rows import FRAGMENTATION, axes_of, by_measure, levels, lines, note
+from fsage.studies.paf.report.rows import (
+    FRAGMENTATION,
+    axes_of,
+    by_measure,
+    factor_axis,
+    largest_transfer,
+    levels_axis,
+    main_rows,
+    note,
+)
 from fsage.text.sizes import round_size
 
 STATE = ["capacity_percent", "fragmentation_percent"]
+NAMES = {"fallocate": "fallocate", "write": "written past the cache", "buffered": "written through the cache"}
 
 
 def file_sizes(data: Data) -> Section | None:
@@ -31,15 +43,18 @@ def file_sizes(data: Data) -> Section | None:
     if len(sizes) < 2 or both.empty:
         return None
     labels = {size: f"{round_size(size)} files" for size in sizes}
-    figures: list[Figure] = [
-        Lines(
+    figures = [
+        lines(
             f"{name.capitalize()} bandwidth by file size, {round_size(transfer)} transfers, AA = {level:g}",
-            lines(at, "fragmentation_percent", labels, "file_size_bytes"),
-            Axis(FRAGMENTATION, ticks=levels(at, "fragmentation_percent")),
+            at_level,
+            "file_size_bytes",
+            levels_axis(at_level, "fragmentation_percent", FRAGMENTATION),
             Axis(f"{name} bandwidth, {unit}", limits(both)),
+            at="fragmentation_percent",
+            labels=labels,
         )
         for name, unit, part in by_measure(both)
-        for (transfer, level), at in part.groupby(["transfer_size_bytes", "capacity_percent"])
+        for (transfer, level), at_level in part.groupby(["transfer_size_bytes", "capacity_percent"])
     ]
     text = f"Nominal file sizes. {note(both)}"
     if gaps := _gaps(both, axes, sizes):
@@ -49,7 +64,7 @@ def file_sizes(data: Data) -> Section | None:
 
 def sizes_told(data: Data) -> str | None:
     """A sentence: the largest transfers into holes of our files against holes of the others', state by state."""
-    here, there_rows = (_at_largest(rows) for rows in (data.table, data.comparison))
+    here, there_rows = (largest_transfer(rows) for rows in (data.table, data.comparison))
     both = here.merge(there_rows, on=["measure", *STATE], suffixes=("", "_there"))
     both = both[both["fragmentation_percent"] > 0]
     if both.empty or both["file_size_bytes"].nunique() != 1 or both["file_size_bytes_there"].nunique() != 1:
@@ -69,10 +84,6 @@ def largest(data: Data) -> Figure | None:
     """The figure of the largest transfers."""
     section = file_sizes(data)
     return section.figures[-1] if section and section.figures else None
-
-
-def _at_largest(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
 
 
 def _over_states(ratios: list[float]) -> Ratio:
@@ -97,3 +108,53 @@ def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int])
 
 def _without_phases(params: str) -> str:
     return json.dumps({key: value for key, value in json.loads(params).items() if key != "phases"}, sort_keys=True)
+
+
+def several_fillers(data: Data) -> bool:
+    """Whether the study compares ways of laying filler."""
+    return data.table["axes"].nunique() > 1
+
+
+def filler(data: Data) -> Section | None:
+    """The fragmented over the equally full unfragmented state, over the size of a request, a line a number of files."""
+    if not several_fillers(data):
+        return None
+    rows = factors(largest_transfer(main_rows(data)))
+    rows = rows[rows["axes"].notna()]
+    if rows.empty:
+        return None
+    laid = [json.loads(axes) for axes in rows["axes"]]
+    rows = rows.assign(
+        x=[math.log2(note["request_size_bytes"]) for note in laid],
+        request=[note["request_size_bytes"] for note in laid],
+        way=[f"{NAMES[note['filler']]}, {note['files_at_once']} at once" for note in laid],
+    )
+    text = (
+        "Each fragmented state over the unfragmented one that is equally full and whose filler was laid alike: below 1 "
+        "is a loss. What the allocator did is part of the result: the table has in how many extents the measured files "
+        "lie in both."
+    )
+    ticks = {math.log2(size): round_size(size) for size in sorted(rows["request"].unique())}
+    ways = {way: way for way in sorted(rows["way"].unique())}
+    x, y, equal = Axis("size of a request", ticks=ticks), factor_axis(rows), [Level(1.0)]
+    figures = [
+        lines(f"{name.capitalize()}s, fragmented over equally full", part, "way", x, y, labels=ways, levels=equal)
+        for name, _, part in by_measure(rows)
+    ]
+    return Section("How filler is laid", text, figures, table=_table(rows, data.frame))
+
+
+def _table(rows: pd.DataFrame, frame: pd.DataFrame) -> list[list[str]]:
+    """Extents of the measured files and of the filler, fragmented and not, a row each way."""
+    extents = frame.groupby("state")[["measured_extents", "filler_extents", "filler_files"]].median()
+    table = [["filler", "request", "extents a file", "measured, fragmented", "measured, equally full"]]
+    for row in rows.drop_duplicates("state").sort_values(["way", "request"]).itertuples():
+        here, reference = extents.loc[row.state], extents.loc[row.clean]
+        each = reference["filler_extents"] / reference["filler_files"]
+        measured = [_count(counts["measured_extents"]) for counts in (here, reference)]
+        table.append([row.way, round_size(row.request), f"{each:.1f}", *measured])
+    return table
+
+
+def _count(value: float) -> str:
+    return "not known" if pd.isna(value) else f"{value:g} extents"

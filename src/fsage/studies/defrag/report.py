@@ -1,0 +1,130 @@
+"""The report of defragmentation studies: a file's extents and rates before and after, cold and from memory."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+from fsage.analysis.groups import counts, params_labels
+from fsage.analysis.headline import comparisons
+from fsage.figures import Axis, Lines, limits, lines, placed
+from fsage.model.typed import Json
+from fsage.report.answer import Answer, cards_of
+from fsage.report.section import Data, Section
+from fsage.report.view import View
+from fsage.report.words import NONE, Finding, extents_words, held, times
+from fsage.study.study import Study
+from fsage.text.sizes import round_size
+
+COLD = "cold"
+READ = {COLD: "read cold", "warm": "read from memory"}
+SCOPES = {
+    "before": "as it was",
+    "file": "defragmented",
+    "filesystem": "after the whole file system was defragmented",
+}
+CODES = (
+    "A state such as 1233.file is a file of 1233 extents: .before as it was laid, .file after it was defragmented, "
+    ".filesystem after all files were."
+)
+
+
+def answer(data: Data, study: Study) -> Answer | None:
+    """A sentence for each state after the first, of reads cold and from memory."""
+    rows = with_cache(data)
+    sentences = []
+    for state in _states(data, rows):
+        of_state = rows[(rows["state"] == state) & rows["to_clean"].notna()]
+        if of_state.empty:
+            continue
+        parts = [
+            Finding(row.to_clean, tested=False).said(f"{READ.get(row.cache, row.cache)}, the file", "before")
+            for row in of_state.drop_duplicates("cache").itertuples()
+        ]
+        extents = [extents_of(data.notes.get(name, {})) for name in (state, str(of_state["clean"].iloc[0]))]
+        why = ""
+        if extents[0] and extents[1] and extents[0] < extents[1]:
+            why = f", because it has {extents_words(extents[0])} instead of {extents[1]:,}"
+        sentences.append(f"Once {_scope(data, state)}: {parts[0]}{why}{''.join(f'; {part}' for part in parts[1:])}.")
+    if not sentences:
+        return None
+    return Answer(sentences[:2], _figure(data, rows), cards_of(comparisons(data.frame, study)), CODES)
+
+
+def _scope(data: Data, state: str) -> str:
+    axes = json.loads(data.frame.loc[data.frame["state"] == state, "axes"].dropna().iloc[0])
+    return SCOPES.get(axes["scope"], state)
+
+
+def _figure(data: Data, rows: pd.DataFrame) -> Lines:
+    by_state, places = placed(rows, "state", _states(data, rows))
+    ticks = {
+        place: f"{_scope(data, state)}\n{extents_words(extents_of(data.notes.get(state, {})) or 0)}"
+        for place, state in places.items()
+    }
+    y = Axis("read bandwidth, MiB/s", (0.0, limits(rows)[1]))
+    labels = {cache: READ.get(cache, cache) for cache in rows["cache"].unique()}
+    x = Axis("", ticks=ticks)
+    return lines("Reading the file before and after", by_state, "cache", x, y, labels=labels, joined=False)
+
+
+def rates(data: Data) -> Section | None:
+    """The table of the states, and the rates as a figure for each cache."""
+    rows = with_cache(data)
+    if rows.empty:
+        return None
+    caches = list(rows["cache"].unique())
+    heads = [f"{cache}, {what}" for what in ("MiB/s", "ratio to before") for cache in caches]
+    table = [["state", "extents", "factor", "moved", "tool took", *heads]]
+    table += [_row(state, data.notes.get(state, {}), rows[rows["state"] == state]) for state in _states(data, rows)]
+    figures = []
+    for cache, part in rows.groupby("cache", sort=False):
+        by_state, ticks = placed(part, "state", _states(data, part))
+        x, y = Axis("state", ticks=ticks), Axis("read bandwidth, MiB/s", (0.0, limits(part)[1]))
+        labels = params_labels(part["params"])
+        figures.append(lines(f"Reading the file {cache}", by_state, "params", x, y, labels=labels, joined=False))
+    text = (
+        "One file, read from beginning to end with one block size throughout: cold after what was in memory was "
+        "dropped and that verified, warm from memory. The fragmentation factor is (actual - ideal) / actual extents, "
+        "as of xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the "
+        f"interval that inverts the exact rank-sum test. n = {counts(rows)}."
+    )
+    return Section("The file before and after", text, figures, table=table)
+
+
+def with_cache(data: Data) -> pd.DataFrame:
+    """The groups with `cache`, cold before warm."""
+    rows = data.table.assign(cache=[json.loads(text).get("cache", COLD) for text in data.table["params"]])
+    return rows.sort_values("cache", kind="stable")
+
+
+def extents_of(notes: Json) -> int | None:
+    """In how many extents the file lies, as the steps of a state noted."""
+    done = notes.get("defragment")
+    extents: int | None = done["after"]["extents"] if done else notes.get("fragmented_file", {}).get("extents")
+    return extents
+
+
+def _states(data: Data, rows: pd.DataFrame) -> list[str]:
+    """In planned order, those that have samples."""
+    measured = set(rows["state"])
+    return [state for state in data.planned if state in measured]
+
+
+def _row(state: str, notes: Json, rows: pd.DataFrame) -> list[str]:
+    done, extents = notes.get("defragment", {}), extents_of(notes)
+    factor = done["after"]["fragmentation_factor"] if done else (extents - 1) / extents if extents else None
+    largest = rows.sort_values("transfer_size_bytes").drop_duplicates("cache", keep="last")
+    return [
+        state,
+        NONE if extents is None else f"{extents:,}",
+        NONE if factor is None else f"{factor:.4f}",
+        round_size(done["moved_bytes"]) if done else NONE,
+        f"{done['seconds']:.1f} s ({done['tool']})" if done else NONE,
+        *(f"{row.median:.4g}{held(row.low, row.high)}" for row in largest.itertuples()),
+        *map(times, largest["to_clean"]),
+    ]
+
+
+VIEW = View((rates,), reference="the file as it was before", answer=answer)

@@ -1,0 +1,213 @@
+"""The report of preallocation studies: what share of the clean rate is left as files are deleted, and how files lie.
+
+Rows are groups with `preallocation_bytes`, its name `size`, how many of `files` were `deleted` (0: clean), and `x`,
+what is left of them in percent.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+import pandas as pd
+
+from fsage.analysis.conditions import labelled
+from fsage.analysis.groups import counts, factors, plural, samples
+from fsage.analysis.headline import comparisons
+from fsage.figures import Axis, Level, limits, limits_with_zero, lines, placed, powers_of_two, shares
+from fsage.report.answer import Answer, cards_of
+from fsage.report.section import Data, Section
+from fsage.report.view import View
+from fsage.report.words import joined
+from fsage.study.study import Study
+from fsage.text.sizes import round_size
+
+PUBLISHED_PERCENT = {"writes": 89.0, "reads": 82.0}
+"""Least share of a clean file system's rate at 8 MiB, in the source."""
+LEAST_POINTS = 10.0
+FULLNESS = Axis("files left, % of the files that filled the target")
+CODES = (
+    "1M.05 is a target that was filled with files whose pieces of 1 MiB alternate; then 5 of them were deleted. "
+    "1M.clean is the same size of preallocation on an empty target."
+)
+
+
+def rows_of(data: Data) -> pd.DataFrame:
+    """The groups in the order of their preallocation, the fullest last."""
+    axes = pd.DataFrame([json.loads(text) for text in data.table["axes"]], index=data.table.index)
+    rows = data.table.join(axes.reindex(columns=["preallocation_bytes", "deleted", "files"]))
+    return rows.assign(
+        size=rows["preallocation_bytes"].map(round_size),
+        x=100 * (rows["files"] - rows["deleted"]) / rows["files"],
+        rate=rows["measure"].map(plural),
+    ).sort_values(["preallocation_bytes", "x"], kind="stable")
+
+
+def aged(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of states that were filled; the others are clean."""
+    return rows[rows["deleted"] > 0]
+
+
+def kept(rows: pd.DataFrame) -> pd.DataFrame:
+    """Those that have a clean rate: `median`, `low` and `high` are what share of it they are, in percent."""
+    rows = factors(rows)
+    return rows.assign(**{name: 100 * rows[name] for name in ("median", "low", "high")})
+
+
+def answer(data: Data, study: Study) -> Answer | None:
+    """The smallest and the largest size at the fullest, writes and reads, and how long the pieces are there."""
+    rows = kept(aged(rows_of(data)))
+    rows = rows[rows["deleted"] == rows["deleted"].min()]
+    if rows.empty:
+        return None
+    ends = list(dict.fromkeys(rows["size"].iloc[[0, -1]]))
+    parts: list[str] = []
+    for rate, part in rows.groupby("rate", sort=False):
+        of_ends = [_kept(row, bool(parts)) for row in part[part["size"].isin(ends)].to_dict("records")]
+        parts.append(f"{rate} keep {joined(of_ends)}")
+    deleted = f"{rows['deleted'].iloc[0]:g} of {rows['files'].iloc[0]:g} files"
+    sentences = [f"On a target that is full but for {deleted}, {'; '.join(parts)}."]
+    if why := _because(data, rows, ends):
+        sentences.append(why)
+    by_size, sizes = placed(rows, "size")
+    y = Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS))
+    title = "Share of the clean rate on the fullest target"
+    figure = lines(title, by_size, "rate", Axis("preallocation", ticks=sizes), y, joined=False, levels=[Level(100.0)])
+    return Answer(sentences, figure, cards_of(comparisons(data.frame, study)), CODES)
+
+
+def _kept(row: dict[str, float], brief: bool) -> str:
+    """'49% of the clean rate (47 to 51%) with a preallocation of 1 MiB', or '49% (47 to 51%) with 1 MiB'."""
+    ends = "" if math.isnan(row["low"]) else f" ({row['low']:.0f} to {row['high']:.0f}%)"
+    if brief:
+        return f"{row['median']:.0f}%{ends} with {row['size']}"
+    return f"{row['median']:.0f}% of the clean rate{ends} with a preallocation of {row['size']}"
+
+
+def _because(data: Data, rows: pd.DataFrame, ends: list[str]) -> str:
+    """How long an extent of the measured files is at each end, where that is known and in accord."""
+    mean_extents = mean_extents_mib(data)
+    mean = {size: mean_extents.get(rows.loc[rows["size"] == size, "state"].iloc[0]) for size in ends}
+    if len(ends) < 2 or None in mean.values():
+        return ""
+    ends_kept = [rows.loc[rows["size"] == size, "median"].mean() for size in ends]
+    lengths = f"{mean[ends[-1]]:.3g} MiB on average instead of {mean[ends[0]]:.3g} MiB"
+    if (ends_kept[1] > ends_kept[0]) == (mean[ends[-1]] > mean[ends[0]]):
+        return f"The larger keeps more because files written there have extents of {lengths}."
+    return f"That is against what the layout lets expect: the written files have extents of {lengths}."
+
+
+def rates(data: Data) -> Section | None:
+    """Write and read rates as files are deleted, a figure a size; beside each line the level of the clean section."""
+    rows = rows_of(data)
+    if aged(rows)["x"].nunique() < 2:
+        return None
+    y, figures = Axis("bandwidth, MiB/s", limits(rows)), []
+    for size, part in rows.groupby("size", sort=False):
+        clean = part[part["deleted"] == 0]
+        levels = [Level(row.median, f"{row.rate}, clean", of=row.rate) for row in clean.itertuples()]
+        title = f"Rates over fullness, preallocation of {size}"
+        figures.append(lines(title, aged(part), "rate", FULLNESS, y, levels=levels))
+    text = (
+        "Files were written together, their pieces in turns, until the target was full. Then one file after another "
+        "was deleted in a random order. After each, the same amount was written into the free space and read. Right "
+        f"is full. n = {counts(aged(rows))} a point."
+    )
+    return Section("Rates as the file system empties", text, figures)
+
+
+def share_of_clean(data: Data) -> Section | None:
+    """Each size's rate over its clean one, with the published bounds."""
+    rows = kept(aged(rows_of(data)))
+    if rows["x"].nunique() < 2:
+        return None
+    y, figures = Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS)), []
+    for rate, part in rows.groupby("rate", sort=False):
+        published = [Level(PUBLISHED_PERCENT[rate])] if rate in PUBLISHED_PERCENT else []
+        title = f"{rate.capitalize()}, share of the clean rate"
+        figures.append(lines(title, part, "size", FULLNESS, y, levels=published))
+    bounds = " and ".join(f"{rate} ≥ {bound:g}%" for rate, bound in PUBLISHED_PERCENT.items())
+    text = (
+        "The median of all pairwise ratios to the same size's clean section, with the interval that inverts the exact "
+        f"rank-sum test. The grey line is what was published for 8 MiB: {bounds} of a clean file system. "
+        + _least(rows)
+    )
+    return Section("What share of the clean rate is left", text, figures)
+
+
+def _least(rows: pd.DataFrame) -> str:
+    """The worst share at each size, in words."""
+    words = []
+    for size, part in rows.groupby("size", sort=False):
+        worst = part.loc[part.groupby("rate", sort=False)["median"].idxmin()]
+        words.append(
+            f"{size}: " + ", ".join(f"{row.rate} {row.median:.0f}% (at {row.state})" for row in worst.itertuples())
+        )
+    return f"Least here: {'; '.join(words)}."
+
+
+def contiguity(data: Data) -> Section | None:
+    """Mean extent of the measured files over fullness, a line a preallocation size."""
+    rows = aged(rows_of(data)).drop_duplicates("state")
+    points = rows[["state", "size", "x"]].assign(median=rows["state"].map(mean_extents_mib(data))).dropna()
+    if points["x"].nunique() < 2:
+        return None
+    least, most = math.floor(math.log2(points["median"].min())), math.ceil(math.log2(points["median"].max()))
+    powers = {2.0**power: f"{2.0**power:g}" for power in range(least, most + 1)}
+    y = Axis("mean extent, MiB", ticks=powers, log=True)
+    figure = lines("Mean extent of the measured files", points, "size", FULLNESS, y)
+    text = "Medians over the iterations. A file that is written into what one deleted file left takes its pieces."
+    return Section("Contiguity of what was measured", text, [figure])
+
+
+def extent_sizes(data: Data) -> Section | None:
+    """Histogram of the extents of the measured files: each size clean, fullest and emptiest."""
+    measured_rows, figures = _measured(data), []
+    for size, part in rows_of(data).groupby("size", sort=False):
+        filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
+        states = [*part.loc[part["deleted"] == 0, "state"].unique(), *dict.fromkeys([*filled[:1], *filled[-1:]])]
+        by_state = {
+            state: _classes(measured_rows.loc[measured_rows["state"] == state, "measured_extents_of_size"])
+            for state in states
+        }
+        by_state = {state: classes for state, classes in by_state.items() if classes}
+        if by_state:
+            # The middle of a class is about 1.5 times its lower end in all: that does not change a share.
+            weights = {
+                state: {extent_size: extent_size * number for extent_size, number in classes.items()}
+                for state, classes in by_state.items()
+            }
+            title = f"Extents of the measured files, preallocation of {size}"
+            x = Axis("size of an extent, from (each class up to twice that)")
+            y = Axis("share of the measured bytes, %")
+            figures.append(shares(title, weights, powers_of_two(weights), x, y))
+    text = "The share of the measured files' bytes, about, by the size of the extent that they lay in; all iterations."
+    return Section("Sizes of the measured extents", text, figures) if figures else None
+
+
+def mean_extents_mib(data: Data) -> pd.Series:
+    """State -> the mean extent of its measured files, the median over the iterations; without what is not known."""
+    return (_measured(data).groupby("state")["measured_mean_extent_bytes"].median() / (1 << 20)).dropna()
+
+
+def _measured(data: Data) -> pd.DataFrame:
+    valid_rows = labelled(samples(data.frame))
+    return valid_rows[valid_rows["main"]]
+
+
+def _classes(texts: Iterable[str]) -> Counter[int]:
+    """Size class in bytes -> extents, over all iterations."""
+    classes: Counter[int] = Counter()
+    for text in texts:
+        if isinstance(text, str):
+            classes.update({int(size): number for size, number in json.loads(text).items()})
+    return classes
+
+
+VIEW = View(
+    (rates, share_of_clean, contiguity, extent_sizes),
+    reference="the same size of preallocation in a clean section",
+    answer=answer,
+)
