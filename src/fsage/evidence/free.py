@@ -69,6 +69,7 @@ def read(what: str) -> Free:
         groups.get("group_bytes") or store["device_bytes"],
         store["filesystem"],
         store["source"].get("free", "unknown"),
+        geometry=store["geometry"],
     )
     return Free(head, spool.places(), store)
 
@@ -86,7 +87,7 @@ def write(free: Free, path: Path) -> None:
     try:
         with open(temporary, "wb") as out:
             # The same bytes for the same layout: no name and no time in them.
-            packed = gzip.GzipFile("", "wb", fileobj=out, mtime=0) if path.suffix == ".gz" else out
+            packed = gzip.GzipFile("", "wb", 1, fileobj=out, mtime=0) if path.suffix == ".gz" else out
             packed.writelines(extents.written(free.head, free.pairs()))
             packed.close()
         os.replace(temporary, path)

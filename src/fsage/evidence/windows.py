@@ -110,7 +110,7 @@ class Windows:
                     begin = extents.pop()[0]
                 extents.append((begin, end + shift))
         drawn = self._notes(chosen, seed)
-        return Sample(self.free.head._replace(device_bytes=number * self.bytes, drawn=drawn), extents)
+        return Sample(self.free.head._replace(device_bytes=number * self.bytes, drawn=drawn, geometry=None), extents)
 
     def _inside(self, begin: int, end: int) -> list[tuple[int, int]]:
         places = self.free.places

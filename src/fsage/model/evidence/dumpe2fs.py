@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from fsage.model import geometry
 from fsage.model.evidence import runs
 from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, without
 from fsage.model.evidence.text import LINE_BYTES, Text
 from fsage.model.typed import Json
 
-FIELD = re.compile(rb"([A-Z][^:]*): +(\S.*)")
+FIELD = re.compile(rb"([A-Z][^:]*):[ \t]+(\S.*)")
 BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+-\d+\)")
 # Of a group its number, first and last block, free blocks and inodes counted, and the blocks listed.
 GROUP = re.compile(
@@ -41,6 +42,7 @@ class Header(NamedTuple):
     group_inodes: int
     free_blocks: int
     cluster_blocks: int
+    geometry: Json | None
 
 
 def of_text(text: Text, counting: Counting = ONCE) -> Store:
@@ -57,7 +59,8 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
         values["used_bytes"] = device_bytes - values["free_bytes"]
         values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
         absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h lists no groups"))
-        return Store("ext4", {"free": "dumpe2fs -h (the superblock's count, of the last umount)"}, values, absent)
+        source = "dumpe2fs -h (the superblock's count, of the last umount)"
+        return Store("ext4", {"free": source}, values, absent, header.geometry)
     reader = _Groups(header, counting)
     reader.read(first_group, text.blocks())
     try:
@@ -68,7 +71,7 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
     source = "dumpe2fs (block bitmaps)"
     if reader.disagreeing:
         source += f"; {reader.disagreeing} groups list more or less free than they count: in use while it was read"
-    return Store("ext4", {"free": source}, values, absent)
+    return Store("ext4", {"free": source}, values, absent, header.geometry)
 
 
 def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
@@ -79,8 +82,8 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
         if BEGINS.match(line):
             first_group = line
             break
-        if (match := FIELD.match(line)) and match[1] in (*NEEDED, CLUSTER):
-            fields[match[1]] = match[2].strip()
+        if match := FIELD.match(line):
+            fields[match[1]] = match[2].strip()  # the last: a label above may hold line ends
     if lacking := [name.decode() for name in NEEDED if name not in fields]:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
     if first_group is None and line != b"\n":  # what both `dumpe2fs` and `dumpe2fs -h` write below the header
@@ -91,11 +94,14 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
         cluster_blocks = number_of(fields.get(CLUSTER, b"%d" % block_bytes)) // block_bytes
         if in_group <= 0 or max(first, free) > blocks or not 0 < cluster_blocks * block_bytes <= MOST_CLUSTER_BYTES:
             raise ValueError(f"{free} free of {blocks} blocks from {first} on, {in_group} a group")
+        made = geometry.of_fields({name.decode("latin-1"): value.decode("latin-1") for name, value in fields.items()})
+        if made and blocks >= geometry.MOST_WITHOUT_64BIT and "64bit" not in made["features"]:
+            raise ValueError(f"{blocks} blocks without feature 64bit, which allows {geometry.MOST_WITHOUT_64BIT - 1}")
         if block_bytes > MOST_BLOCK_BYTES or block_bytes & (block_bytes - 1):
             raise ValueError(f"blocks of {block_bytes} bytes")
     except ValueError as error:
         raise NotThisText(f"the header of dumpe2fs has numbers that cannot be: {error}") from error
-    return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks), first_group
+    return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks, made), first_group
 
 
 class _Groups:
@@ -141,9 +147,17 @@ class _Groups:
             )
         if first + len(numbers) > self.expected:
             raise NotThisText(f"dumpe2fs' text has more than the {self.expected} groups that its header has room for")
+        head = self.header
+        begin, in_group = head.first_block + first * head.group_blocks, head.group_blocks
+        wanted = range(begin, begin + len(starts) * in_group, in_group)
+        last = [min(start + in_group, head.blocks) - 1 for start in wanted]
+        if starts != list(wanted) or ends != last:
+            which = next(place for place, pair in enumerate(zip(starts, ends)) if pair != (wanted[place], last[place]))
+            raise NotThisText(
+                f"dumpe2fs' text has group {first + which} of blocks {starts[which]} to {ends[which]}; by its header "
+                f"({head.blocks} blocks, {in_group} a group) it is of blocks {wanted[which]} to {last[which]}"
+            )
         blocks = [end - start + 1 for start, end in zip(starts, ends)]
-        if blocks and not 0 < min(blocks) <= max(blocks) <= self.header.blocks:
-            raise NotThisText(f"dumpe2fs' text has a group of {min(blocks)} blocks, or of {max(blocks)}")
         try:
             free = self.free.add_listed(parts[PARTS - 1 :: PARTS], self.header.cluster_blocks)
         except ValueError as error:

@@ -8,18 +8,24 @@ counts them.
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.runs import DIGITS
 from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
+from fsage.model.typed import Json
 
 MARK = b"fsage free extents 1"
 LINE = re.compile(rb"(\d{1,19}) (\d{1,19})\n")
 END = re.compile(rb"end (\d{1,19}) (\d{1,19})\n?")
 GROUP = "group"
 MOST_GROUPS = 1 << 24
+BATCH = 1 << 16  # lines that are looked at together: there are millions
+LINE_BYTES = 40
 
 Extents = list[tuple[int, int]]
 """Start and end in bytes, ascending; none touches the next."""
@@ -29,6 +35,7 @@ class Head(NamedTuple):
     """The device whose free extents are told: sizes in bytes, `group_bytes` of its block or allocation groups.
 
     `source`: what told them. `filesystem`: None where nobody said. `drawn`: how, if it is a sample of a larger device.
+    `geometry`: how it was made, if that is known of an ext4 (fsage.model.geometry).
     """
 
     device_bytes: int
@@ -36,17 +43,22 @@ class Head(NamedTuple):
     group_bytes: int
     filesystem: str | None
     source: str
-    drawn: dict[str, object] | None = None
+    drawn: Json | None = None
+    geometry: Json | None = None
 
 
 def written(head: Head, extents: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-    """The text, line by line."""
+    """The text, in parts."""
     yield MARK + b"\n"
     yield json.dumps(head._asdict(), sort_keys=True).encode() + b"\n"
     block, at, count, free = head.block_bytes, 0, 0, 0
-    for start, end in extents:
-        yield b"%d %d\n" % ((start - at) // block, (end - start) // block)
-        at, count, free = end, count + 1, free + (end - start) // block
+    extents = iter(extents)
+    while batch := list(islice(extents, BATCH)):
+        starts, ends = zip(*batch)
+        gaps, lengths = map(operator.sub, starts, (at, *ends[:-1])), map(operator.sub, ends, starts)
+        numbers = [size // block for size in chain.from_iterable(zip(gaps, lengths))]
+        yield (b"%d %d\n" * len(batch)) % tuple(numbers)
+        at, count, free = ends[-1], count + len(batch), free + sum(numbers[1::2])
     yield b"end %d %d\n" % (count, free)
 
 
@@ -65,7 +77,7 @@ def _head(line: bytes) -> Head:
         head = Head(**{name: fields.get(name) for name in Head._fields})
         numbers = head[:3]
         words = (head.source, head.filesystem or "")
-        if not isinstance(head.drawn, (dict, type(None))):
+        if not all(isinstance(block, (dict, type(None))) for block in (head.drawn, head.geometry)):
             raise ValueError(f"{line[:200]!r}")
         if any(type(number) is not int or number <= 0 for number in numbers) or not all(
             isinstance(word, str) and len(word) <= 1000 and word.isprintable() for word in words
@@ -79,28 +91,48 @@ def _head(line: bytes) -> Head:
 
 def _extents(head: Head, lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
     block, at, count, free = head.block_bytes, 0, 0, 0
-    for line in lines:
-        match = LINE.fullmatch(line)
-        if not match:
-            break
-        gap, length = int(match[1]) * block, int(match[2]) * block
-        start, count, free = at + gap, count + 1, free + int(match[2])
-        at = start + length
-        if not length or (not gap and count > 1) or at > head.device_bytes:
-            raise NotThisText(
-                f"free extent {count} has {length} bytes at {start}, {gap} after the one before, on a device of "
-                f"{head.device_bytes} bytes: it cannot be"
-            )
-        yield start, at
-    else:
+    last = b""  # the first line that is no extent
+    while not last and (batch := list(islice(lines, BATCH))):
+        if edges := _edges(batch, at // block, count == 0, head.device_bytes // block):
+            starts, ends = edges[::2], edges[1::2]
+            at, count, free = ends[-1] * block, count + len(batch), free + sum(ends) - sum(starts)
+            yield from zip([start * block for start in starts], [end * block for end in ends])
+            continue
+        for line in batch:
+            match = LINE.fullmatch(line)
+            if not match:
+                last = line
+                break
+            gap, length = int(match[1]) * block, int(match[2]) * block
+            start, count, free = at + gap, count + 1, free + int(match[2])
+            at = start + length
+            if not length or (not gap and count > 1) or at > head.device_bytes:
+                raise NotThisText(
+                    f"free extent {count} has {length} bytes at {start}, {gap} after the one before, on a device of "
+                    f"{head.device_bytes} bytes: it cannot be"
+                )
+            yield start, at
+    if not last:
         raise NotThisText(f"its list ends with free extent {count} and without its end: it was cut short")
-    end = END.fullmatch(line)
+    end = END.fullmatch(last)
     if not end:
-        raise NotThisText(f"it continues with {line[:60]!r} where a free extent or the end should be")
+        raise NotThisText(f"it continues with {last[:60]!r} where a free extent or the end should be")
     if (number_of(end[1]), number_of(end[2])) != (count, free):
         raise NotThisText(
             f"its end counts {int(end[1])} free extents of {int(end[2])} blocks; there are {count} of {free}"
         )
+
+
+def _edges(batch: list[bytes], at: int, first: bool, blocks: int) -> Sequence[int]:
+    """Where extents begin and end, in blocks, one after the other; nothing where a line is not one that can be."""
+    text = b"".join(batch)
+    if text.translate(None, DIGITS) != b" \n" * len(batch) or max(map(len, batch)) > LINE_BYTES:
+        return ()
+    numbers = list(map(int, text.split()))
+    if len(numbers) != 2 * len(batch) or not all(numbers[1:]) or not (numbers[0] or first):
+        return ()
+    edges = list(accumulate(numbers, initial=at))[1:]
+    return edges if edges[-1] <= blocks else ()
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
@@ -112,6 +144,7 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         raise NotThisText(f"it tells of groups of {head.group_bytes} bytes, too many for {head.device_bytes}")
     store = of_extents(head.filesystem, head.source, GROUP, geometry, runs, counting)
     store.absent["files"] = "a text of free extents lists no files"
+    store.geometry = head.geometry
     return store
 
 
@@ -124,10 +157,11 @@ def common(some: Extents, others: Extents) -> Extents:
     """What is in both."""
     shared, ours, theirs = [], 0, 0
     while ours < len(some) and theirs < len(others):
-        start, end = max(some[ours][0], others[theirs][0]), min(some[ours][1], others[theirs][1])
+        our, their = some[ours], others[theirs]
+        start, end = max(our[0], their[0]), min(our[1], their[1])
         if start < end:
-            shared.append((start, end))
-        if some[ours][1] < others[theirs][1]:
+            shared.append(our if (start, end) == our else (start, end))  # the same object: there are millions
+        if our[1] < their[1]:
             ours += 1
         else:
             theirs += 1

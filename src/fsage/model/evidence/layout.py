@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fsage.model.typed import Check
+from fsage.model.typed import Check, Json
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class StoreLayout:
     groups: Groups | None
     files: dict[str, Files] | None
     absent: dict[str, str]
+    geometry: Json | None = None
     ost: str | None = None
     host: str | None = None
 

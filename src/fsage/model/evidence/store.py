@@ -49,13 +49,14 @@ class Store:
     """One store as an input shows it.
 
     `source`: {"free": what told the free extents, "files": what told the extents of files}. `found`: of KEYS what the
-    input has; `absent`: of KEYS what it cannot give, and why.
+    input has; `absent`: of KEYS what it cannot give, and why. `geometry`: how an ext4 was made (fsage.model.geometry).
     """
 
     filesystem: str | None
     source: dict[str, str]
     found: Json
     absent: dict[str, str] = field(default_factory=dict)
+    geometry: Json | None = None
 
     def summary(self, number: int) -> dict[str, object]:
         """All KEYS, None where `absent` has the reason, with store (number), filesystem, source and absent.
@@ -69,6 +70,7 @@ class Store:
             "filesystem": self.filesystem,
             "source": self.source,
             **values,
+            "geometry": self.geometry,
             "absent": {key: self.absent[key] for key in KEYS if values[key] is None},
         }
 
