@@ -60,7 +60,7 @@ def test_what_is_made_by_a_header_has_its_metadata_in_the_same_places(tmp_path, 
     assert ext4.of_device(str(copy)).geometry["inodes"] == geometry.inodes
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_blocks_are_taken_as_the_list_says_and_nothing_else_changes(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("taken")
