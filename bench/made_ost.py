@@ -48,7 +48,7 @@ def drawn(blocks: int, extents: int, full: float, seed: int) -> Blocks:
 
 
 def written(empty: IO[bytes], free: Blocks, out: IO[bytes]) -> int:
-    """Write dumpe2fs' text of the empty file system with these extents free, but what mkfs took; how many are listed."""
+    """Write dumpe2fs' text of the empty file system with these extents free; how many are listed."""
     place, count, total = 0, 0, 0
     starts, ends = free[:, 0].tolist(), free[:, 1].tolist()
     clusters = re.compile(rb"  \d+ free blocks,")
@@ -72,7 +72,9 @@ def written(empty: IO[bytes], free: Blocks, out: IO[bytes]) -> int:
         elif b" free blocks, " in line:
             kept = line
         else:
-            out.write(line.replace(b" [INODE_UNINIT, BLOCK_UNINIT", b" [INODE_UNINIT") if line[:6] == b"Group " else line)
+            out.write(
+                line.replace(b" [INODE_UNINIT, BLOCK_UNINIT", b" [INODE_UNINIT") if line[:6] == b"Group " else line
+            )
     return count
 
 
@@ -93,9 +95,9 @@ def make(path: Path, groups: int = GROUPS, extents: int = EXTENTS, full: float =
         subprocess.run([*MAKE, image, str(blocks)], check=True)
         with subprocess.Popen(["dumpe2fs", image], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as dump:
             assert dump.stdout is not None
-            opened = gzip.open(path, "wb", compresslevel=1) if path.suffix == ".gz" else path.open("wb")
-            with opened as out:
-                return written(dump.stdout, drawn(blocks, extents, full, seed), out)
+            free = drawn(blocks, extents, full, seed)
+            with gzip.open(path, "wb", 1) if path.suffix == ".gz" else path.open("wb") as out:
+                return written(dump.stdout, free, out)
 
 
 if __name__ == "__main__":

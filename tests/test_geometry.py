@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from small_filesystems import MIB
 
 from fsage.host.evidence import ext4
-from fsage.host.stores.ext2fs import BlockBitmap
+from fsage.host.evidence.ext2fs import BlockBitmap
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents, texts
 from fsage.model.evidence.counting import Counting
@@ -26,7 +26,13 @@ from fsage.model.message import Unacceptable
 EVIDENCE = Path(__file__).parent / "data" / "evidence"
 OST = "-i 69905 -I 512 -G 256 -J size=16 -m 5 -O uninit_bg,flex_bg,^resize_inode,64bit,^metadata_csum,quota,huge_file"
 RAID = "-O ^flex_bg,^64bit -E stride=16,stripe_width=128,resize=4000000"
-MADE = [OST, "-O ^has_journal,meta_bg,^resize_inode -N 40000 -g 16384", RAID, "-I 256 -G 16 -O sparse_super2", "-O ^uninit_bg"]
+MADE = [
+    OST,
+    "-O ^has_journal,meta_bg,^resize_inode -N 40000 -g 16384",
+    RAID,
+    "-I 256 -G 16 -O sparse_super2",
+    "-O ^uninit_bg",
+]
 
 
 def made(place: Path, *options: str, mib: int = 1500) -> Path:
@@ -76,7 +82,9 @@ def test_blocks_are_taken_as_the_list_says_and_nothing_else_changes(tmp_path_fac
     bitmap.close()
     assert free_of(image) == extents.without(before, taken), "dumpe2fs"
     assert ext4.of_library(str(image)).found["free_bytes"] == extents.size(before) - extents.size(taken)
-    check = subprocess.run(["e2fsck", "-fn", image], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False)
+    check = subprocess.run(
+        ["e2fsck", "-fn", image], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False
+    )
     differences = next((line for line in check.stdout.splitlines() if line.startswith("Block bitmap")), "")
     told = re.findall(r"-(?:\((\d+)--(\d+)\)|(\d+))", differences)
     ownerless = [(int(start or alone) * 4096, (int(end or alone) + 1) * 4096) for start, end, alone in told]
@@ -101,7 +109,7 @@ def test_what_a_header_says_that_cannot_be_made_is_said():
 
     assert read(b"Inode size:", b"Inode size:") is None
     assert read(b" flex_bg", b" flex_bg bigalloc") == (
-        "it has feature bigalloc (clusters of several blocks), and such a target cannot be laid"
+        "it has feature bigalloc (clusters of several blocks), which no target can have"
     )
     assert "how it was made" in read(b"Inode size", b"Inode sise")
     with pytest.raises(NotThisText, match=r"4294967296 blocks without feature 64bit, which allows 4294967295"):

@@ -24,7 +24,7 @@ Feature = Annotated[str, Check(lambda word: word in ALIKE, f"one of {', '.join(A
 
 @dataclass(frozen=True)
 class Geometry:
-    """A file system's sizes and features. `journal_blocks`: 0 where mkfs chooses; `stride` and `stripe_blocks`: of RAID."""
+    """Sizes and features. `journal_blocks`: 0 where mkfs chooses; `stride`, `stripe_blocks`: of RAID, 0 without."""
 
     blocks: Positive
     block_bytes: Positive
@@ -112,7 +112,7 @@ def why_not(geometry: Json | None) -> str | None:
         return "its text does not say how it was made (the header of dumpe2fs does)"
     for word, what in WITHOUT.items():
         if word in geometry["features"]:
-            return f"it has feature {word} ({what}), and such a target cannot be laid"
+            return f"it has feature {word} ({what}), which no target can have"
     try:
         Geometry.from_json(geometry, "its geometry")
     except Unacceptable as why:

@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from fsage.host.evidence.ext2fs import BlockBitmap
 from fsage.host.evidence.fsmap import free_extents
-from fsage.host.stores.ext2fs import BlockBitmap
 from fsage.host.system.shell import run
 from fsage.model.errors import Failure
 from fsage.model.evidence.counting import ONCE, Counting
