@@ -15,8 +15,7 @@ import numpy as np
 from scipy.stats import median_abs_deviation
 
 from fsage import dataset
-from fsage.adaptive.design import unknown
-from fsage.adaptive.explore import explore
+from fsage.adaptive.design import explore, unknown
 from fsage.adaptive.surface import OF_MEDIAN, Z
 
 ROOT = Path(__file__).resolve().parents[1]

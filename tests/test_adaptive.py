@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from tiers import first_row_of
 
-from fsage.adaptive.design import Costs, Visit, unknown
-from fsage.adaptive.explore import explore
+from fsage.adaptive.design import Costs, Visit, explore, unknown
 from fsage.adaptive.surface import Points, Samples, believe, prior
 from fsage.run.adaptive_run import levelled
 

@@ -18,7 +18,7 @@ from test_requests import claim_of
 
 from fsage.evidence import free
 from fsage.host.evidence import ext4
-from fsage.host.stores import free_space
+from fsage.host.stores import filesystems
 from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
@@ -168,7 +168,7 @@ def test_a_source_that_is_written_to_while_it_is_read_is_told_so(tmp_path, monke
     assert said[1] == "live: warning: it changed while it was read, so its layout is not of one moment"
     torn = [(5, 9), (7, 2)]
     monkeypatch.setattr(ext4, "of_mount", lambda *_: of_extents("ext4", "x", "g", Geometry(100, 1, 9), torn))
-    absent = free_space.of_mount("ext4", "/dev/none", tmp_path).absent["free_extents"]
+    absent = filesystems.of_mount("ext4", "/dev/none", tmp_path).absent["free_extents"]
     assert "written to while it was read, and what was read cannot be (a free extent at 7" in absent
 
 

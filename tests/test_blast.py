@@ -17,15 +17,15 @@ from states import MIB, bring
 from fsage import recipes, workloads
 from fsage.host.cells import measure
 from fsage.host.structure import work
+from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import striping
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.parse import BadOutput
-from fsage.studies.blast import output as blastn
+from fsage.studies.blast.workloads import blast as blastn
 from fsage.studies.striping import patterns
-from fsage.studies.striping.host import blastdb
 from fsage.studies.striping.recipe import States
 
 BLAST = workloads.load("blast")
@@ -112,7 +112,7 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
         assert metrics["search_bw_mib_s"] * metrics["search_seconds"] == pytest.approx(notes["bytes"] / MIB)
         found.append((metrics["search_checksum"], metrics["search_hits"]))
         digests.add(notes["digest"])
-        made = open_target(osts).home / blastdb.PLACE / "made.json"
+        made = open_target(osts).home / claims.KEPT / "made.json"
         made_at.add(made.stat().st_mtime_ns)
         mounts = open_target(osts).mounts
         for number, (segment, ost) in enumerate(notes["volumes"]):
@@ -170,7 +170,7 @@ def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
     answer = measure.measure(osts, request, False)
     assert answer["measured"] == 0 and "was changed since" in answer["lost"]
     claim.release(osts, {}, False)
-    assert not (target.home / blastdb.PLACE).exists()
+    assert not (target.home / claims.KEPT).exists()
 
 
 CLAIM = {

@@ -38,8 +38,8 @@ from fsage.studies.aged.model import churn as uses
 from fsage.studies.iocontrol.host import contended_files
 from fsage.studies.replica.host import free_space_layout, punched, whole_extents
 from fsage.studies.replica.model import Replica
-from fsage.studies.striping.host import blastdb, database
-from fsage.studies.striping.model import sequences
+from fsage.studies.striping import model
+from fsage.studies.striping.host import database
 
 MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]
@@ -118,7 +118,7 @@ class Place:
         monkeypatch.setattr(stripes, "set_on", lambda *_: None)
         monkeypatch.setattr(stripes, "cut", lambda *_: [])
         monkeypatch.setattr(database, "_verify_stripes", lambda *_: None)
-        monkeypatch.setattr(blastdb, "made", self.made)
+        monkeypatch.setattr(database, "make_once", self.made)
 
     def target(self, kind: str, capacity: int, alone: bool = False, stripe_count: int = 1) -> Target:
         shutil.rmtree(self.point / "target", ignore_errors=True)
@@ -165,9 +165,9 @@ class Place:
         place = target.home / claims.KEPT
         place.mkdir(parents=True, exist_ok=True)
         for number in range(volumes):
-            for suffix in sequences.SUFFIXES:
-                (place / f"{sequences.name_of(number)}{suffix}").write_bytes(b"")
-            os.truncate(place / f"{sequences.name_of(number)}.nsq", each * sequences.PACKED_BYTES)
+            for suffix in model.SUFFIXES:
+                (place / f"{model.name_of(number)}{suffix}").write_bytes(b"")
+            os.truncate(place / f"{model.name_of(number)}.nsq", each * model.PACKED_BYTES)
         return {"bytes": 0}
 
 

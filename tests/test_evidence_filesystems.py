@@ -16,7 +16,7 @@ from tiers import first_of
 
 from fsage.evidence import verdict
 from fsage.host.evidence import ext4, fiemap
-from fsage.host.evidence.btrfs import RESERVED
+from fsage.host.filesystems.btrfs import RESERVED
 from fsage.host.inspect import inspect
 from fsage.host.states import state
 from fsage.host.states.fingerprint import layout_of

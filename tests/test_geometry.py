@@ -17,8 +17,8 @@ from fsage.host.evidence import ext4
 from fsage.host.evidence.ext2fs import BlockBitmap
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents, texts
-from fsage.model.evidence.counting import Counting
 from fsage.model.evidence.extents import Extents
+from fsage.model.evidence.freespace import Counting
 from fsage.model.evidence.store import NotThisText
 from fsage.model.geometry import Geometry, why_not
 from fsage.model.message import Unacceptable

@@ -29,7 +29,7 @@ from fsage.model import striping, typed
 from fsage.studies.netflow import output as netflow
 from fsage.studies.netflow.host import flows
 from fsage.studies.netflow.host.flows import Maker
-from fsage.studies.netflow.host.striped import StripedFile
+from fsage.studies.netflow.host.work import StripedFile
 from fsage.studies.netflow.model import Assignment
 
 NETFLOW = workloads.load("netflow")

@@ -38,7 +38,7 @@ from fsage.model.errors import Failure
 from fsage.model.evidence import extents, texts
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
-from fsage.run import inputs as inputs_of
+from fsage.run import request
 from fsage.studies.replica.host.whole_extents import in_turns
 from fsage.studies.replica.model import Replica
 from fsage.study.study import StudyError, load_study
@@ -324,14 +324,14 @@ def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_
     for places, why in (([], "nothing is free in it"), ([(0, SIZE)], "all of it is free")):
         (study / "layouts" / "example.gz").write_bytes(gzip.compress(b"".join(extents.written(head, places))))
         with pytest.raises(StudyError, match=f"study replica: layout example.gz: {why}"):
-            inputs_of.with_inputs(plan, [step])
+            request.with_inputs(plan, [step])
     (study / "layouts" / "example.gz").unlink()
     with pytest.raises(StudyError, match=r"example\.gz: No such file"):
-        inputs_of.with_inputs(plan, [step])
+        request.with_inputs(plan, [step])
     e2freefrag = (EVIDENCE / "e2freefrag.txt").read_bytes()
     (study / "layouts" / "example.gz").write_bytes(e2freefrag)
     with pytest.raises(StudyError, match="says nothing of where free extents lie"):
-        inputs_of.with_inputs(plan, [step])
+        request.with_inputs(plan, [step])
 
 
 @pytest.mark.parametrize(

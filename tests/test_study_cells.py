@@ -7,7 +7,7 @@ from studies import CONFIG, MIB, blocks, generations, names, state_named
 
 from fsage import recipes
 from fsage.study.cells import level_text
-from fsage.study.filters import Axes
+from fsage.study.comparisons import Axes
 from fsage.study.study import StudyError, load_study
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from fsage.host.cells.measure import too_late
-from fsage.run import runs, window
+from fsage.run import runs, stopping
 from fsage.study.study import StudyError
 
 ZONE = timezone(timedelta(hours=1))
@@ -25,24 +25,24 @@ NOW = datetime(2026, 11, 21, 15, 30, tzinfo=ZONE)
     ],
 )
 def test_when_a_window_closes(text, closes):
-    assert window.read(text, NOW) == closes
+    assert stopping.window_end(text, NOW) == closes
 
 
 @pytest.mark.parametrize("text", ["25:00", "soon", "18", "2026-13-01", "18:00:99"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(StudyError, match=r"until: '.+' is no time; write 18:00 or 2026-11-21T18:00"):
-        window.read(text, NOW)
+        stopping.window_end(text, NOW)
 
 
 def test_what_would_not_end_in_time_is_not_begun(monkeypatch, tmp_path):
     soon = datetime.now().astimezone() + timedelta(seconds=90)
     me = runs.identity("snakemake tiny")
     monkeypatch.setenv(runs.NOTE, str(runs.note({}, runs.Run(me, until=soon), tmp_path)))
-    window.check("state 80.50", 30)
-    with pytest.raises(window.WindowClosed, match=r"state 80.50 takes about 120 s and would not end before 20..-"):
-        window.check("state 80.50", 120)
+    stopping.check_window("state 80.50", 30)
+    with pytest.raises(stopping.WindowClosed, match=r"state 80.50 takes about 120 s and would not end before 20..-"):
+        stopping.check_window("state 80.50", 120)
     monkeypatch.setenv(runs.NOTE, str(runs.note({}, runs.Run(me), tmp_path)))
-    window.check("state 80.50", 10**9)
+    stopping.check_window("state 80.50", 10**9)
 
 
 def test_the_agent_begins_no_cell_that_would_not_end(monkeypatch):

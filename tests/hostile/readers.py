@@ -38,7 +38,7 @@ from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
 from fsage.run import play
-from fsage.studies.blast import output as blastn
+from fsage.studies.blast.workloads import blast as blastn
 from fsage.studies.netflow import output as netflow
 from fsage.studies.paf import notation
 from fsage.studies.striping import patterns

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fsage.advise.choices import Options
 from fsage.advise.decide import Decision, decide
 from fsage.advise.distribution import Distribution, single_size
 from fsage.advise.measured import At, Measured, gather
-from fsage.advise.weigh import Weighed, weigh
+from fsage.advise.weigh import Options, Weighed, weigh
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.drift import drifts
 from fsage.analysis.groups import samples

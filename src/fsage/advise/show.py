@@ -1,18 +1,22 @@
-"""The advice on a terminal: sentences, then a row for each choice that was compared; or all of it as JSON."""
+"""`fsage advise`: sentences, then a row for each choice that was compared; or all of it as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
 
-from fsage.advise.advice import Advice
+from fsage import dataset
+from fsage.advise.advice import Advice, AdviceRequest, advise
 from fsage.advise.decide import Rival
 from fsage.advise.words import doubts, sentences
 from fsage.evidence.tables import Table
 from fsage.evidence.terminal import drawn
+from fsage.plan.plan import Plan
 from fsage.statistics import Ratio
+from fsage.text.terminal import Terminal
 
 NONE = "\u2013"
 MIB_OF_GIB = 1024
@@ -112,4 +116,30 @@ def _choice(rival: Rival) -> dict[str, object]:
         "p_adjusted": rival.p,
         "probability_best": rival.probability_best,
         "iterations_to_decide": rival.iterations,
+    }
+
+
+def run(plan: Plan, request: AdviceRequest, as_json: bool) -> None:
+    """Advise on a plan's records and print it. Raises ValueError for bad input, and where nothing is measured."""
+    records = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
+    if records.empty:
+        raise ValueError(
+            f"study {plan.study.name} has no record on target {plan.target.name} in {plan.results.records('')}: "
+            f"`{plan.commands.measure}` measures"
+        )
+    advice = advise(plan.study, records, [(state, cell.name, cell.kind) for state, cell in plan.all_cells()], request)
+    if as_json:
+        print(json.dumps(as_dict(advice, _files(plan, advice)), indent=1))
+    else:
+        show(advice, Terminal())
+
+
+def _files(plan: Plan, advice: Advice) -> dict[str, list[str]]:
+    """State -> the record files of its samples."""
+    used = {state for cost in advice.weighed.costs for state in cost.parts}
+    rows = advice.measured.rows
+    return {
+        state: [str(plan.results.record(state, cell)) for cell in rows.loc[rows["state"] == state, "cell"]]
+        for state in advice.measured.seconds_per_mib
+        if state in used
     }

@@ -1,13 +1,52 @@
-"""What each choice costs for the files: which states' samples, in which shares, and for how many of the bytes."""
+"""What can be chosen in a study, and what each choice costs for the files.
+
+A choice names the states whose samples speak of a file of some size. A cost adds these up, with the shares that they
+have, over as many of the bytes as all choices were measured for.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from fsage.advise.choices import Choice, Options
 from fsage.advise.distribution import Distribution
+
+Parts = Mapping[str, float]
+"""State -> the share of the bytes whose time its samples give; the shares make 1. Empty: not measured."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice. `of_size(bytes)` names the states whose time for a byte is that of a file of this size.
+
+    A MiB costs `once_s` and, `times` over, what those states took for it. `says`: words on it for people.
+    """
+
+    name: str
+    of_size: Callable[[int], Parts]
+    times: float = 1.0
+    once_s: float = 0.0
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The choices of a study, the default one among them; `absent`: those that cannot be had or told of, and why.
+
+    `file_bytes`: what was measured, a file of this size. `not_covered`: why no choice is told for some sizes, in words.
+    `notes`: sentences on what the distribution or the choices mean here.
+    """
+
+    kind: str
+    default: str
+    file_bytes: int
+    choices: list[Choice]
+    absent: dict[str, str] = field(default_factory=dict)
+    assumes: str = ""
+    not_covered: str = ""
+    notes: list[str] = field(default_factory=list)
+
 
 Seconds = Mapping[str, Mapping[int, float]]
 """State -> iteration -> seconds for a MiB."""

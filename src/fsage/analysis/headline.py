@@ -11,7 +11,7 @@ from fsage.analysis.conditions import labelled, values
 from fsage.analysis.groups import measures, params_labels, plural, samples
 from fsage.statistics import ALPHA, MARGIN, Ratio, adjust_primary, compare, ratio, reachable
 from fsage.study.study import Study
-from fsage.text.numbers import ratio_text
+from fsage.text.sizes import ratio_text
 
 
 @dataclass(frozen=True)

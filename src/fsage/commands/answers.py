@@ -41,7 +41,7 @@ def advise(
 
     Exit 0 with advice, or where the data do not decide, which is said.
     """
-    from fsage.advise import command, distribution, measured
+    from fsage.advise import distribution, measured, show
     from fsage.advise.advice import AdviceRequest
 
     request = AdviceRequest(
@@ -52,7 +52,7 @@ def advise(
         least_share=least_share / 100,
         cold_reads=cold_reads,
     )
-    command.run(context.obj.plan(study), request, as_json)
+    show.run(context.obj.plan(study), request, as_json)
 
 
 @app.command(rich_help_panel=PANEL)

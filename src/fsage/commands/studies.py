@@ -35,9 +35,9 @@ def plan(
     given = {name: value for name, value in (("budget", budget), ("precision", precision)) if value is not None}
     wanted = settings.precision(given)
     if wanted is not None:
-        from fsage.run import adaptive, window
+        from fsage.run import adaptive, stopping
 
-        seconds = None if budget is None else window.length(budget.strip()).total_seconds()
+        seconds = None if budget is None else stopping.length(budget.strip()).total_seconds()
         for plan in pool.at_work:
             adaptive.check(plan, wanted, seconds)
             plan_lines.append(adaptive.forecast(plan, wanted, seconds))

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from fsage import seam
 from fsage.model.evidence import extents
-from fsage.model.evidence.counting import Counting
 from fsage.model.evidence.extents import Head
+from fsage.model.evidence.freespace import Counting
 
 BUFFERED = 1 << 16
 Places = npt.NDArray[np.int64]

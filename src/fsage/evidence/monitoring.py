@@ -24,7 +24,7 @@ from prometheus_client.utils import floatToGoString
 
 from fsage import seam
 from fsage.model.errors import Failure
-from fsage.model.evidence.counting import Counting
+from fsage.model.evidence.freespace import Counting
 from fsage.model.message import printable
 from fsage.model.typed import JsonView
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fsage.figures import letters, values
+from fsage.figures import style, values
 
 SHORTER = {
     re.compile(r"\s*(?:<metadata>.*?</metadata>|<!--.*?-->)", re.S): "",
@@ -75,7 +75,7 @@ def _body(figure: Figure, name: str) -> str:
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") : text.rindex("</svg>")]
-    text = text[text.index(">") + 1 :].replace(f"'{letters.FAMILY}', ", "")  # no browser has it
+    text = text[text.index(">") + 1 :].replace(f"'{style.FAMILY}', ", "")  # no browser has it
     for pattern, instead in SHORTER.items():
         text = pattern.sub(instead, text)
     used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))

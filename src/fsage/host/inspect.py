@@ -12,15 +12,14 @@ from pathlib import Path
 from fsage.host.device import loops
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems as stores
-from fsage.host.stores import free_space
 from fsage.host.system import mounting
 from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
 from fsage.model import filesystems
 from fsage.model.errors import Failure
 from fsage.model.evidence import texts
-from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
 from fsage.model.message import printable
 from fsage.model.untrusted import NotTaken, open_file
@@ -85,7 +84,7 @@ def _of_device(device: str, counting: Counting) -> tuple[Store, Path | None]:
     for mount in mounting.mounts():
         same = mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device)
         if same and filesystems.like(mount.type):
-            store = free_space.of_mount(mount.type, device, Path(mount.point), counting)
+            store = stores.of_mount(mount.type, device, Path(mount.point), counting)
             if "device_bytes" in store.absent:
                 raise Failure(store.absent["device_bytes"])
             store.absent["files"] = NO_FILES
@@ -107,7 +106,7 @@ def _of_unmounted(device: str, counting: Counting) -> Store:
 def _of_directory(directory: Path, files_at_most: int, counting: Counting) -> Store:
     mount = mounting.mount_of(directory)
     if mount.type != "lustre":
-        store = free_space.of_mount(mount.type, mount.source, Path(mount.point), counting)
+        store = stores.of_mount(mount.type, mount.source, Path(mount.point), counting)
     elif ":/" in mount.source:
         store = Store(mount.type, {}, {}, without(OF_DEVICE, LUSTRE_CLIENT))
     else:  # a server's target, below whose mount point nothing is to be seen

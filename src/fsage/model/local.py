@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 

@@ -24,7 +24,7 @@ from fsage.statistics import reachable, smallest_p
 from fsage.study.cells import Cell
 from fsage.study.comparisons import Headline
 from fsage.study.study import Study, StudyError, load_study, means
-from fsage.text.numbers import duration
+from fsage.text.sizes import duration
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
 STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)

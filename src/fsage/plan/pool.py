@@ -1,14 +1,17 @@
-"""A study on one target or on several: a plan for each, of the part that is measured there."""
+"""A study on one target or on several: a plan for each, of the part that is measured there.
+
+Targets are alike in what their rates depend on, or not, by what was declared and what was claimed.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsage.plan.again import Commands
-from fsage.plan.alike import refuse_same, unlike
 from fsage.plan.partition import Parts, partition_states
 from fsage.plan.plan import WHOLE, Plan, check_name, load_plan
 from fsage.plan.results import Results
@@ -16,7 +19,7 @@ from fsage.plan.target import Target
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
 from fsage.study.targets import REPEAT, SHARE, Bind
-from fsage.text.numbers import duration
+from fsage.text.sizes import duration
 
 MOST_TARGETS = 64
 LONGEST_NAME = 80
@@ -177,3 +180,66 @@ def load_pools(
         path.stem: load_pool(path, inventories, results_root, only, lost, (parts or {}).get(path.stem))
         for path in studies
     }
+
+
+DECLARED = ("kind", "filesystem", "stores", "scale", "allocator_reset", "launcher", "launcher_options", "device_model")
+CLAIMED = ("kernel", "tasks", "amount_mib", "tools", "images")
+CAPACITY_WITHIN = 0.01
+"""Capacities that differ by more are unlike: AA% of them are other sizes."""
+
+
+def unlike(plans: Sequence[Plan]) -> list[str]:
+    """Return in what targets differ, each in words: 'filesystem: ext4 on ssu1, xfs on ssu2'."""
+    sentences: list[str] = []
+    for key in DECLARED:
+        values = {plan.target.name: _text(getattr(plan.target, key)) for plan in plans}
+        sentences += _differing(key, values)
+    claims = {plan.target.name: plan.claim for plan in plans if plan.claim}
+    for key in CLAIMED:
+        sentences += _differing(key, {name: _text(claim.get(key)) for name, claim in claims.items()})
+    sizes = {name: claim["capacity_bytes"] for name, claim in claims.items() if "capacity_bytes" in claim}
+    if sizes and max(sizes.values()) > (1 + CAPACITY_WITHIN) * min(sizes.values()):
+        sentences += _differing("capacity", {name: f"{size / 2**30:.4g} GiB" for name, size in sizes.items()})
+    return sentences
+
+
+def refuse_same(plans: Sequence[Plan]) -> None:
+    """Raise StudyError where two targets are one: a state that a run builds on one would be destroyed by the other."""
+    owners: dict[str, str] = {}
+    for plan in plans:
+        for identity in set(_identities(plan)):
+            other = owners.setdefault(identity, plan.target.name)
+            if other != plan.target.name:
+                raise StudyError(
+                    f"targets {other} and {plan.target.name} are two names of one: both have {identity}; "
+                    "name one of them"
+                )
+
+
+def _identities(plan: Plan) -> Iterator[str]:
+    """What a target is told by, in words."""
+    spec, claim = plan.target, plan.claim
+    if spec.lustre:
+        yield f"directory {spec.directory} of Lustre file system {spec.lustre.fsname} of {spec.lustre.mgs}"
+    if claim is None:
+        return
+    for store in claim["stores"]:
+        if "image_id" in store:
+            of = store["image_id"]
+            yield f"image {of['dev']}:{of['ino']} on machine {claim.get('machine', claim.get('host'))}"
+        for uuid in store.get("uuids", ()):
+            yield f"a file system of UUID {uuid}"
+        if "directory_id" in store:
+            yield f"directory {_text(store['directory_id'])}"
+
+
+def _differing(what: str, values: dict[str, str]) -> Iterable[str]:
+    if len(set(values.values())) < 2:
+        return []
+    return [f"{what.replace('_', ' ')}: " + ", ".join(f"{value} on {name}" for name, value in values.items())]
+
+
+def _text(value: object) -> str:
+    if hasattr(value, "model_dump"):
+        value = value.model_dump()
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

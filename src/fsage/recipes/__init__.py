@@ -4,17 +4,24 @@ It offers
 - `States`: typed model of a study's block `states:`, with `recipe: Literal[<name>]`, `seed` and `reuse`;
 - `expand(states) -> list[State]`: the states in the order in which they are built;
 - `built(steps, capacity_bytes) -> str`: canonical notation of what was really built, seed and capacity in it.
+
+`Filler` says how files that fill a target get their blocks: it decides where holes are left, and with them the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sized
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
+
+from pydantic import AfterValidator, Field
 
 from fsage.model import plugins
+from fsage.model.filler import Method
 from fsage.model.structure import Step
 from fsage.model.typed import Json
+from fsage.text.sizes import format_size
+from fsage.text.strict import Size
 
 BLOCK_BYTES = 4096
 
@@ -86,3 +93,57 @@ def _in_turns(states: list[State]) -> list[State]:
     for state in states:
         rounds.setdefault(state.nominal["structure"], []).append(state)
     return [state for number, turn in sorted(rounds.items()) for state in (turn if number % 2 else turn[::-1])]
+
+
+MIB = 1 << 20
+
+
+def _in_blocks(size_bytes: int) -> int:
+    if size_bytes % BLOCK_BYTES:
+        raise ValueError(f"{format_size(size_bytes)} is no multiple of 4K, in which files get their blocks")
+    return size_bytes
+
+
+RequestSize = Annotated[Size, AfterValidator(_in_blocks)]
+FilesAtOnce = Annotated[int, Field(ge=1, le=1024, strict=True)]
+
+METHOD: Method = "fallocate"
+REQUEST_BYTES = 4 * MIB
+"""Lustre's client gathers what the study wrote, in 512 KiB, to RPCs of max_pages_per_rpc=1024 pages."""
+FILES_AT_ONCE = 16
+"""The threads of one of the study's 12 clients; how many of its 192 met on one OST is not known."""
+
+METHOD_HELP = "how files get their blocks: fallocate; write: past the cache; buffered: through it"
+REQUEST_HELP = "bytes of one request for blocks, or of one write; the target's scale does not apply"
+AT_ONCE_HELP = "files that grow at once on each store, in turns, one request each"
+
+
+class Laying(TypedDict):
+    """Fields of a step `populate`."""
+
+    method: Method
+    request_bytes: int
+    files_at_once: int
+
+
+class Filler(NamedTuple):
+    """One way of making them. Its fields are axes of a study."""
+
+    filler: Method
+    request_size: int
+    files_at_once: int
+
+    def __str__(self) -> str:
+        return f"{self.filler}.{format_size(self.request_size)}x{self.files_at_once}"
+
+    def step(self) -> Laying:
+        """The fields of a step `populate` that say so."""
+        return {"method": self.filler, "request_bytes": self.request_size, "files_at_once": self.files_at_once}
+
+    def nominal(self) -> dict[str, object]:
+        """What records keep of it, as numbers for figures."""
+        return {
+            "filler": self.filler,
+            "request_size_bytes": self.request_size,
+            "files_at_once": self.files_at_once,
+        }

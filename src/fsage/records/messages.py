@@ -20,7 +20,7 @@ from fsage.model.observation import Observation, StateEvidence
 T = TypeVar("T")
 EVIDENCE_BYTES = 256 * MIB  # of a target with many stores
 OF_THE_LAUNCHER = {"predicted", "requested_attempt"}
-"""Keys of observations that it makes itself, or adds (fsage.run.predictions, fsage.records.record)."""
+"""Keys of observations that it makes itself, or adds (fsage.run.adaptive, fsage.records.record)."""
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
 
 

@@ -17,7 +17,7 @@ from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure
 from fsage.plan.target import Target
-from fsage.report import drift, evidence, latency, layout, provenance, tables, targets, traces
+from fsage.report import drift, evidence, latency, layout, provenance, render, targets, traces
 from fsage.report import states as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
@@ -100,11 +100,11 @@ def contents(
         "counts": missing.counts(frame, cells),
         "extras": missing.extras(frame),
         "states": state_table.states(frame, planned, layout_evidence),
-        "undigested": tables.undigested(frame),
-        "groups": tables.groups(table),
-        "cells": tables.cells(frame, cells),
+        "undigested": render.undigested(frame),
+        "groups": render.groups(table),
+        "cells": render.cells(frame, cells),
         "gaps": missing.gaps(frame, cells),
-        "outliers": tables.outliers(table),
+        "outliers": render.outliers(table),
         "again": missing.commands(study, target),
         "short": missing.short_samples(frame),
         "facts": provenance.facts(study, target, frame, layout_evidence, claim),

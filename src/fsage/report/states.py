@@ -12,7 +12,7 @@ import pandas as pd
 from fsage.analysis.groups import samples
 from fsage.model.evidence.layout import StoresLayout as Layout
 from fsage.report.evidence import Evidence, layout_digest
-from fsage.report.tables import known
+from fsage.report.render import known
 from fsage.report.view import view_of
 from fsage.text.sizes import round_size
 

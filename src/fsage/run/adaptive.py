@@ -6,23 +6,28 @@ What is not measured in the end has a record too: skipped, with the rates that t
 from __future__ import annotations
 
 import math
+import uuid
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fsage.adaptive.design import Choice, unknown
-from fsage.adaptive.explore import explore
+from fsage.adaptive.design import Choice, explore, unknown
 from fsage.adaptive.surface import LEVEL, Belief, Z, prior
+from fsage.model import typed
+from fsage.model.typed import JsonView
+from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
-from fsage.run import job, predictions, runs
+from fsage.run import job, request, runs
 from fsage.run.adaptive_run import AdaptiveRun, tell
 from fsage.run.play import PlayFailed
+from fsage.study.cells import Cell
 from fsage.study.study import StudyError
-from fsage.text.numbers import duration
+from fsage.text.sizes import duration
 
 
 def check(plan: Plan, precision: float, seconds: float | None) -> None:
@@ -50,7 +55,7 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
     beliefs = explore(run, precision)
     runs.check()
     sentence = _end(run, beliefs)
-    predictions.keep(run, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
+    keep(run, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
     for state in plan.states:
         if lacking := record.publish(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
@@ -114,3 +119,75 @@ def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:
         f"{len(run.groups[0].cells)} of them give ±{Z * noise / math.sqrt(len(run.groups[0].cells)):.1%} at best"
     )
     return f"{sentence} {int(wide.sum())} rates are not, the worst within ±{worst:.1%}, {reason}."
+
+
+def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
+    """Note an observation of each cell that is left: not measured, `why`, and what it is predicted to be."""
+    plan = run.plan
+    observations = (_stored(plan, group.state, cell) for group in run.groups for cell in group.cells)
+    like = next(observation for observation in observations if observation and observation["status"] == "done")
+    for number, (group, left) in enumerate(zip(run.groups, run.cells_left(), strict=True)):
+        predicted = _predicted(run, beliefs, number)
+        for cell in left:
+            record.keep(
+                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": why, "predicted": predicted},
+                plan.results.root,
+                plan.target.name,
+            )
+    for state in plan.states:
+        for cell in request.to_measure(plan, state):  # beside planned ones, of states that were not visited
+            alone = "not measured: nothing else was measured in this state"
+            record.keep(
+                {**_of_state(plan, state, like), **_of_cell(cell), "why": alone}, plan.results.root, plan.target.name
+            )
+
+
+def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str, float]:
+    """Rates of a group with their intervals, as columns of the table."""
+    rates: dict[str, float] = {}
+    for rate, belief in zip(run.rates, beliefs, strict=True):
+        middle, wide = float(belief.mean[number]), math.log1p(float(belief.half_width[number]))
+        for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
+            rates[f"{rate}_predicted{name}"] = math.exp(value)
+    return rates
+
+
+def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, object] | None:
+    observation = results.read(plan.results.pending(state, cell.name))
+    if observation is None and (done := results.read(plan.results.record(state, cell.name))):
+        observation = results.read(plan.results.root / done["raw"]["path"])
+    return observation
+
+
+def _of_state(plan: Plan, state: str, like: JsonView) -> dict[str, object]:
+    """An observation of a state that is said to be as planned: nobody looked."""
+    steps = plan.states[state].steps(plan.target.scale.file_size, request.seed_of(plan))
+    capacity = like["layout"]["capacity_bytes"]
+    used = int(capacity * plan.states[state].nominal["fullness_percent"] / 100)
+    layout = {
+        "capacity_bytes": capacity,
+        "used_bytes": used,
+        "free_bytes": capacity - used,
+        "generations": [],
+        "steps": typed.to_json(steps),
+        "notes": {},
+        "state_known": False,
+    }
+    return {**like, "state": state, "nominal": plan.states[state].nominal, "layout": layout}
+
+
+def _of_cell(cell: Cell) -> dict[str, object]:
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    return {
+        "id": str(uuid.uuid4()),
+        "cell": cell.name,
+        "kind": cell.kind,
+        "order": cell.order,
+        "params": cell.params,
+        "attempt": 1,
+        "status": "skipped",
+        "began": now,
+        "ended": now,
+        "phases": [],
+        "check": {},
+    }

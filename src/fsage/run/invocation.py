@@ -15,7 +15,7 @@ from fsage.plan import results, settings
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import DIRECTORY, target_of, why_directory
-from fsage.run import resources, runs, window
+from fsage.run import resources, runs, stopping
 from fsage.study.study import StudyError
 from fsage.study.targets import SHARE
 
@@ -153,8 +153,8 @@ def _until(config: Mapping[str, object], now: datetime) -> datetime | None:
     if "budget" in config:
         if until:
             raise ValueError("budget=… and until=… both say when it ends: give one")
-        until = (now + window.length(str(config["budget"]).strip())).isoformat()
-    return window.read(until, now) if until else None
+        until = (now + stopping.length(str(config["budget"]).strip())).isoformat()
+    return stopping.window_end(until, now) if until else None
 
 
 def _check_budget(invocation: Invocation, pool: Pool, precision: float) -> None:

@@ -6,7 +6,7 @@ import math
 import time
 
 from fsage.plan.plan import Plan
-from fsage.text.numbers import duration
+from fsage.text.sizes import duration
 
 
 class Progress:

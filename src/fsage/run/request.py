@@ -1,4 +1,7 @@
-"""The request: all that a playbook is told about a state and its cells, as one JSON file."""
+"""The request: all that a playbook is told about a state and its cells, as one JSON file.
+
+What steps need beside what they say, such as a layout that is to be copied, it has by its digest.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from fsage import workloads
-from fsage.model import structure, typed
+from fsage.model import plugins, structure, typed
 from fsage.model.claim import Claim
 from fsage.model.message import Unacceptable
 from fsage.model.request import Cell as Asked
@@ -17,7 +20,7 @@ from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import requested
-from fsage.run import amount, inputs, runs
+from fsage.run import amount, runs
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
 
@@ -46,7 +49,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
     state = plan.states[state_name]
     run = runs.current()
     claim = amount.fitting(plan, plan.claim, seed_of(plan)) if plan.claim else None
-    steps, needed = inputs.with_inputs(plan, _steps(plan, state_name))
+    steps, needed = with_inputs(plan, _steps(plan, state_name))
     request: Request = {
         "schema": SCHEMA,
         "study": plan.study.name,
@@ -148,3 +151,22 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
         "unsupported": unsupported,
         "trace": cell.kind == "traced",
     }
+
+
+PLACE = "layouts"
+"""The folder beside the studies where saved layouts and images lie."""
+
+
+def with_inputs(plan: Plan, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
+    """The steps with the names of what they need, and that by its name. Raises StudyError.
+
+    Where a step needs something, the module `inputs` of its study says what: `needed(plan, step)`.
+    """
+    named: list[Step] = []
+    inputs: dict[str, str] = {}
+    for step in steps:
+        if step.needs_input:
+            name, inputs[name] = plugins.beside(step, "inputs").needed(plan, step)
+            step = step.with_input(name)
+        named.append(step)
+    return named, inputs

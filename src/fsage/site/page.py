@@ -14,7 +14,7 @@ from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
-from fsage.text.numbers import duration
+from fsage.text.sizes import duration
 from fsage.text.terminal import Terminal
 
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")

@@ -1,16 +1,123 @@
-"""What a report compares: states of a study with each other, and a study with another."""
+"""What a study compares, and what it leaves out.
+
+States are compared with each other, and a study with another. The entries of `only` and `exclude` are subsets: each has
+a few levels of a few axes.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter
 
-from fsage.study.filters import levels_of_states, read_axis
-from fsage.text.strict import Problem, Strict, block_of, noting, refuse, show, unknown_key
+from fsage import recipes
+from fsage.recipes import State
+from fsage.study.cells import CellAxes, Combination, level_text
+from fsage.text.strict import (
+    Problem,
+    Strict,
+    block_of,
+    count_of,
+    noting,
+    read_levels,
+    refuse,
+    scalar_of,
+    show,
+    unknown_key,
+    unknown_value,
+)
+
+Filter = dict[str, tuple[object, ...]]
+"""Axis -> levels; a combination matches that has one of them on every axis named."""
+
+
+class Axes:
+    """The axes of a study with their levels: what a filter may name."""
+
+    def __init__(self, states: BaseModel, cells: CellAxes) -> None:
+        self._states, self._cells = type(states), cells
+        self.levels = levels_of_states(states)
+        for key in (*cells.axes, *cells.fixed):
+            self.levels[key] = list(cells.levels_of(key))
+        self.levels["iteration"] = list(range(1, cells.budget + 1))
+
+    def read(self, entry: Any) -> Filter:
+        """Return the filter of one entry; ValidationError for axes and levels that the study has not."""
+        if not block_of(entry):
+            raise ValueError("an empty entry would match everything")
+        problems: list[Problem] = []
+        result: Filter = {}
+        for key, value in entry.items():
+            with noting(problems, key):
+                if key not in self.levels:
+                    raise ValueError(unknown_key(key, self.levels))
+                result[key] = self._read(key, value)
+                for level in result[key]:
+                    if level not in self.levels[key]:
+                        raise ValueError(self._unknown(key, level))
+        if problems:
+            refuse(problems)
+        return result
+
+    def _read(self, key: str, value: object) -> tuple[object, ...]:
+        if key == "iteration":
+            return read_levels(value, count_of)
+        # As the study has them: also those that nobody writes into it, such as what a recipe compares with.
+        by_text = {level_text(key, level): level for level in self.levels[key]}
+        texts = [str(part) for part in (value if isinstance(value, list) else [value])]
+        if texts and all(text in by_text for text in texts):
+            return tuple(by_text[text] for text in texts)
+        if key in self._states.model_fields:
+            return read_axis(self._states, key, value)
+        if key in self._cells.keys:
+            return self._cells.read_levels(key, value)
+        return read_levels(value, scalar_of)  # an axis that the recipe makes of others, such as `holes`
+
+    def _unknown(self, key: str, level: object) -> str:
+        texts = [level_text(key, axis_level) for axis_level in self.levels[key]]
+        if not all(isinstance(axis_level, int) for axis_level in (level, *self.levels[key])):
+            return unknown_value(level_text(key, level), texts)
+        near = min(self.levels[key], key=lambda axis_level: abs(axis_level - level))
+        return (
+            f"{level_text(key, level)} is no level of this study; the nearest is {level_text(key, near)}; "
+            f"allowed: {', '.join(texts)}"
+        )
+
+
+def levels_of_states(states: Any) -> dict[str, list[Any]]:
+    """Return the levels on each axis of the states."""
+    levels: dict[str, dict[object, None]] = {}
+    for state in recipes.load(states.recipe).expand(states):
+        for key, level in state.axes.items():
+            levels.setdefault(key, {})[level] = None
+    return {key: list(values) for key, values in levels.items()}
+
+
+def read_axis(states: type[BaseModel], key: str, value: object) -> tuple[object, ...]:
+    """Return levels of a state's axis, written as the recipe's own model takes them."""
+    field = states.model_fields[key]
+    annotation: Any = Annotated[field.annotation, *field.metadata]
+    return TypeAdapter(annotation).validate_python(value)
+
+
+def of_cells(filters: list[Filter], state: State) -> list[Filter]:
+    """Return what the filters that match a state ask of its cells."""
+    return [
+        {key: levels for key, levels in entry.items() if key not in state.axes}
+        for entry in filters
+        if all(state.axes.get(key) in levels for key, levels in entry.items() if key in state.axes)
+    ]
+
+
+def any_matches(filters: list[Filter], cell: Combination) -> bool:
+    """Say whether a cell matches one of the filters; an axis that it has not does not match."""
+    return any(
+        all(key in cell.levels and cell.levels[key] in levels for key, levels in entry.items()) for entry in filters
+    )
+
 
 NAME = r"^[a-z][a-z0-9_]{0,31}$"
 """Of a study."""

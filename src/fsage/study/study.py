@@ -20,10 +20,9 @@ from fsage.recipes import State
 from fsage.statistics import reachable
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
-from fsage.study.comparisons import NAME, Compare, Headline
+from fsage.study.comparisons import NAME, Axes, Compare, Filter, Headline, any_matches, of_cells
 from fsage.study.extra_cells import AdditionalCells, DiagnosticCells, ReferenceReads, Sentinels, Traces, schemas
 from fsage.study.extra_cells import schema as additional_schema
-from fsage.study.filters import Axes, Filter, any_matches, of_cells
 from fsage.study.targets import REPEAT, SHARE, TARGETS, Bind, read_targets
 from fsage.text import yaml_text
 from fsage.text.strict import (

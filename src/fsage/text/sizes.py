@@ -1,4 +1,4 @@
-"""Sizes as people write them ('264M', '8 MiB', '1G') and bytes: powers of two only."""
+"""Sizes as people write them ('264M', '8 MiB', '1G') and bytes, powers of two only; other numbers as text."""
 
 from __future__ import annotations
 
@@ -45,3 +45,19 @@ def round_size(size_bytes: float) -> str:
     power = min(max(int(size_bytes), 1).bit_length() - 1, 59) // 10
     size = size_bytes / (1 << 10 * power)
     return f"{size:.0f} {UNITS[power]}" if size >= 1000 else f"{size:.3g} {UNITS[power]}"
+
+
+def ratio_text(value: float, digits: int = 2) -> str:
+    """'0.79'; what is not 1 never reads as 1: '0.997' where two digits would be '1.00'."""
+    while round(value, digits) == 1 != value and digits < 6:
+        digits += 1
+    return f"{value:.{digits}f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"

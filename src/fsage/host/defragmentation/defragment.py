@@ -20,14 +20,14 @@ from pathlib import Path
 
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
-from fsage.host.stores.free_space import of_mount
+from fsage.host.stores.filesystems import of_mount
 from fsage.host.system import caches, mounting
 from fsage.host.system.files import regular_files
 from fsage.model import filesystems as model
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence import fragmentation
-from fsage.model.evidence.counting import Counting
 from fsage.model.evidence.fragmentation import Extent, Fragmentation
+from fsage.model.evidence.freespace import Counting
 from fsage.model.filesystems import Defragmenter
 from fsage.model.typed import Json
 

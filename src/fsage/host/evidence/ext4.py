@@ -18,11 +18,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fsage.host.evidence.ext2fs import BlockBitmap
-from fsage.host.evidence.fsmap import free_extents
+from fsage.host.evidence.fiemap import free_extents
 from fsage.host.system.shell import run
 from fsage.model.errors import Failure
-from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.dumpe2fs import of_text, read_header
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, of_extents
 from fsage.model.evidence.text import Text, blocks_of
 

@@ -9,15 +9,13 @@ import os
 import re
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fsage.host.evidence import ext4
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.model import filesystems as facts
 from fsage.model import message
-
-if TYPE_CHECKING:
-    from fsage.model.evidence.counting import Counting
-    from fsage.model.evidence.store import Store
+from fsage.model.evidence.freespace import Counting
+from fsage.model.evidence.store import Store
 
 BLOCK_BYTES = 4096
 GROUP_BYTES = 8 * BLOCK_BYTES * BLOCK_BYTES
@@ -113,13 +111,9 @@ class Ext4(FileSystem, facts.Ext4):
         return f"{space.f_bfree}|{space.f_ffree}"
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        from fsage.host.evidence import ext4  # not part of root's helper
-
         return ext4.of_mount(device, mount, counting)
 
     def free_space_unmounted(self, device: str, counting: Counting) -> Store:
-        from fsage.host.evidence import ext4
-
         return ext4.of_device(device, counting)
 
     def temporaries(self, path: Path) -> list[str]:

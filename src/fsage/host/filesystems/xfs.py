@@ -4,6 +4,10 @@ Two settings say how much XFS gives a file at a time: the extent size hint of a 
 allocsize. The hint rounds every allocation of the files that are made below, direct and buffered (xfs(5), xfs_io(8)
 `extsize`; FS_IOC_FSGETXATTR in <linux/fs.h>). allocsize is what XFS reserves beyond the end of a file that is written
 through the cache (Documentation/admin-guide/xfs.rst). Both together cover every write.
+
+Its layout is from the kernel while it is mounted, else from xfs_db. Mounted, GETFSMAP gives the free space that
+`xfs_spaceman -c freesp` counts, with its place. xfs_db on a mounted XFS is stale even after a sync and is not asked.
+What statfs(2) has as free is less: it leaves out what each allocation group holds back for its own trees.
 """
 
 from __future__ import annotations
@@ -17,16 +21,16 @@ import struct
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fsage.host.evidence.fiemap import free_extents
 from fsage.host.stores.filesystem import FileSystem, Mover, Preallocation, Range
 from fsage.host.system import mounting
+from fsage.host.system.shell import run
 from fsage.model import filesystems as facts
 from fsage.model.errors import Failure
-
-if TYPE_CHECKING:
-    from fsage.model.evidence.counting import Counting
-    from fsage.model.evidence.store import Store
+from fsage.model.evidence import xfs
+from fsage.model.evidence.freespace import ONCE, Counting
+from fsage.model.evidence.store import Geometry, NotThisText, Store, of_extents
 
 FREES_PATIENCE_S = 60.0
 COPY_BYTES = 1 << 20
@@ -159,16 +163,12 @@ class Xfs(FileSystem, facts.Xfs):
         return f"{space.f_bfree}|"
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        from fsage.host.evidence import xfs  # not part of root's helper
-
-        return xfs.of_mount(mount, counting)
+        return of_mount(mount, counting)
 
     def free_space_unmounted(self, device: str, counting: Counting) -> Store:
-        from fsage.host.evidence import xfs
-
         if stat.S_ISBLK(os.stat(device).st_mode) and not mounting.exclusive(device):
             raise Failure("this XFS is mounted in another mount namespace: give its mount, there (nsenter -t PID -m)")
-        return xfs.of_device(device, counting)
+        return of_device(device, counting)
 
     def temporaries(self, path: Path) -> list[str]:
         """What xfs_fsr makes."""
@@ -203,3 +203,30 @@ def _attributes(directory: Path) -> tuple[int, ...]:
 
 
 FILESYSTEM = Xfs()
+
+
+# block bytes, then blocks of an allocation group; the number of blocks of the data device
+GEOMETRY = struct.Struct("=L4xL20xQ72x")
+
+
+def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
+    """The store of a mounted XFS. Raises OSError."""
+    fd = os.open(mount, os.O_RDONLY)
+    try:
+        block_bytes, group_blocks, blocks = GEOMETRY.unpack(
+            fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(GEOMETRY.size))
+        )
+    finally:
+        os.close(fd)
+    geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
+    return of_extents("xfs", "FS_IOC_GETFSMAP", xfs.KIND, geometry, free_extents(mount), counting)
+
+
+def of_device(device: str, counting: Counting = ONCE) -> Store:
+    """The store of an XFS that is mounted nowhere, on a device or in an image. Raises Failure."""
+    command = ["xfs_db", "-r", "-c", "sb 0", "-c", "print blocksize dblocks agblocks"]
+    output = run([*command, "-c", "freesp -d", device]).stdout
+    try:
+        return xfs.of_text(output.encode().splitlines(keepends=True), counting)
+    except NotThisText as error:
+        raise Failure(f"{device}: {error}; is there an XFS on it?") from error

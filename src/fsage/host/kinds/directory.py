@@ -17,7 +17,7 @@ from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
 from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.hosts import Asker
 from fsage.model.kinds import directory as facts

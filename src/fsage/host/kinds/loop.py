@@ -13,7 +13,7 @@ from fsage.host.claiming import calibrate, claim, images
 from fsage.host.device import below, capabilities, loops, models, seek
 from fsage.host.device.model import Model
 from fsage.host.settings.cleanup import shared_left_over, undo
-from fsage.host.stores import filesystems, free_space, metadata_image
+from fsage.host.stores import filesystems, metadata_image
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import files, journal, mounting, places, space
 from fsage.host.targets import claims
@@ -24,7 +24,7 @@ from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, Images
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.hosts import Asker
 from fsage.model.kinds import loop as facts
@@ -248,7 +248,7 @@ class Loop(Target, facts.Loop):
             self.made_of.settle(mount)
 
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
-        return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
+        return filesystems.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
 
     @property
     def layout_unavailable_because(self) -> str | None:

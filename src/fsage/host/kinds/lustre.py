@@ -15,7 +15,7 @@ from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.model import striping
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.kinds import lustre as facts
 from fsage.model.target import LustreSpec, Spec

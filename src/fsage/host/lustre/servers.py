@@ -19,7 +19,7 @@ from fsage.host.system import privilege
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets.limits import Ost
 from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.message import shown
 from fsage.model.target import LustreSpec

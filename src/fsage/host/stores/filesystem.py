@@ -1,8 +1,4 @@
-"""The interface of a local file system: made, mounted, settled, read, defragmented (fsage.host.filesystems).
-
-Root's helper (fsage.host.helper) contains this module and some of those. They import what reads a layout only inside
-functions, so that the helper does not need it.
-"""
+"""The interface of a local file system: made, mounted, settled, read, defragmented (fsage.host.filesystems)."""
 
 from __future__ import annotations
 
@@ -10,15 +6,12 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.host.system.mounting import Mount
 from fsage.model import filesystems as facts
 from fsage.model.errors import Failure
-
-if TYPE_CHECKING:
-    from fsage.model.evidence.counting import Counting
-    from fsage.model.evidence.store import Store
+from fsage.model.evidence.freespace import Counting
+from fsage.model.evidence.store import Store
 
 Range = tuple[int, int]
 """Of a file: its first byte, and the one after its last."""

@@ -23,6 +23,8 @@ from fsage.host.system.shell import run
 from fsage.model import filesystems as model
 from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.freespace import ONCE, Counting
+from fsage.model.evidence.store import OF_DEVICE, Store, without
 
 PACKAGE = "fsage.host.filesystems"
 
@@ -137,3 +139,20 @@ def one_cpu() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONCE) -> Store:
+    """The free space of a mounted file system; what cannot be told is absent, with the reason.
+
+    Nothing is synchronised: what the kernel has not placed yet counts as free.
+    """
+    system = like(filesystem)
+    try:
+        if system:
+            return system.free_space(device, mount, counting)
+        reason = f"of {filesystem} no free space is read; only of {model.titles()}"
+    except ValueError as error:  # an extent that lies in another, or before it
+        reason = f"it was written to while it was read, and what was read cannot be ({error}); ask again"
+    except (OSError, Failure) as error:
+        reason = str(error)
+    return Store(filesystem, {}, {}, without(OF_DEVICE, reason))

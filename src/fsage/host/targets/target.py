@@ -19,7 +19,7 @@ from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.hosts import Host
 from fsage.model.target import Spec

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fsage.model import geometry
-from fsage.model.evidence import runs
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence import freespace
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, without
 from fsage.model.evidence.text import LINE_BYTES, Text
 from fsage.model.typed import Json
@@ -137,7 +137,7 @@ class _Groups:
             self._refuse(first + wrong[0], wrong[1])
         columns = (b",".join(parts[place::PARTS]).decode() for place in range(1, PARTS - 1))
         try:
-            numbers, starts, ends, counted, inodes = map(runs.numbers, columns)
+            numbers, starts, ends, counted, inodes = map(freespace.numbers, columns)
         except ValueError:
             raise NotThisText("dumpe2fs' text has a number that begins with a 0; dumpe2fs writes none") from None
         if numbers != list(range(first, first + len(numbers))):

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
-from fsage.model.evidence.counting import ONCE, Counting
-from fsage.model.evidence.runs import DIGITS
+from fsage.model.evidence.freespace import DIGITS, ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 from fsage.model.typed import Json
 

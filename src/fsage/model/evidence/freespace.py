@@ -1,14 +1,56 @@
-"""Free extents of a device, counted as they come and not kept: the memory needed does not grow with their number."""
+"""Free extents of a device, counted as they come and not kept: the memory needed does not grow with their number.
+
+Runs of blocks, and their numbers, are read as dumpe2fs lists them, `9305-32767, 33000`: there are millions.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 import operator
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from fsage.model.evidence.runs import parts, runs
+from fsage.model.evidence.groups import Groups
+
+DIGITS = b"0123456789"
+PART_BYTES = 1 << 14
+
+
+def numbers(listed: str) -> list[int]:
+    """Of digits with commas between. Raises ValueError, also for a number that begins with a 0."""
+    values: list[int] = json.loads(f"[{listed}]")  # the quickest way that Python itself has
+    return values
+
+
+def runs(text: bytes, more: int) -> tuple[list[int], list[int]]:
+    """Where runs begin, and where they end: `more` after the beginning of their last block. Raises ValueError."""
+    between = text.translate(None, DIGITS)
+    if between.replace(b", ", b"").translate(None, b"-"):
+        raise ValueError(f"{text[:20]!r} is no run of blocks")
+    words, count = text.decode(), between.count(b",") + 1
+    if between != b"-, " * (count - 1) + b"-":
+        words = ", ".join([run if "-" in run else f"{run}-{run}" for run in words.split(", ")])
+    try:
+        ends = numbers(words.replace("-", ","))
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} ... is no run of blocks") from None
+    if len(ends) != 2 * count:
+        raise ValueError(f"{text[:40]!r} ... has a run of more than two blocks")
+    return ends[::2], [last + more for last in ends[1::2]]
+
+
+def parts(text: bytes) -> Iterator[bytes]:
+    """A list in pieces, cut between two runs: one of 7 MB has a million."""
+    at, end = 0, len(text)
+    while at < end:
+        stop = text.find(b", ", at + PART_BYTES)
+        stop = end if stop < 0 else stop
+        yield text[at:stop]
+        at = stop + len(", ")
+
 
 MIB_POWER = 20
 ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB
@@ -194,3 +236,26 @@ class FreeSpace:
             extents[power] += number
             sizes[power] += length * number * self.unit_bytes
         return extents, sizes, max(self._of_length, default=0) * self.unit_bytes
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Free extents are counted in how many `bins` at most, and who `keep`s them, starts and ends in bytes.
+
+    Those that are kept come in ascending order, and none touches the next.
+    """
+
+    bins: int = 1024
+    keep: Keep | None = None
+
+    def free_space(self, device_bytes: int, block_bytes: int, unit_bytes: int = 1) -> FreeSpace:
+        """Who counts the free extents of a device."""
+        return FreeSpace(device_bytes, block_bytes, self.bins, self.keep, unit_bytes)
+
+    def groups(self, kind: str) -> Groups:
+        """Who counts its groups."""
+        return Groups(kind)
+
+
+ONCE = Counting()
+"""Counted and not kept."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import IO, cast
 
 from fsage.model.evidence import dumpe2fs, e2freefrag, extents, filefrag, xfs, xfs_bmap, xfs_fsmap
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import NotThisText, Store
 from fsage.model.evidence.text import BLOCK_BYTES, Text, blocks_of
 

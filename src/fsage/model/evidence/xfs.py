@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 
 KIND = "allocation group"
@@ -16,7 +16,7 @@ NEEDED = (b"blocksize", b"dblocks", b"agblocks")
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
-    """The store in the output of xfs_db (fsage.host.evidence.xfs). Raises NotThisText."""
+    """The store in the output of xfs_db (fsage.host.filesystems.xfs). Raises NotThisText."""
     superblock: dict[bytes, int] = {}
     free: list[tuple[int, int, int]] = []  # group, start in it, blocks
     listed = 0

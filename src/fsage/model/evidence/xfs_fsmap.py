@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 
 SECTOR_BYTES, BLOCK_BYTES = 512, 4096

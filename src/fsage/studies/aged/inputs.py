@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from fsage.plan.plan import Plan
-from fsage.run.inputs import PLACE
+from fsage.run.request import PLACE
 from fsage.studies.aged.model import Restore
 from fsage.study.study import StudyError
 

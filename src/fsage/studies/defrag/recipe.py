@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from fsage import recipes as laying
 from fsage.model.filler import Method
 from fsage.model.structure import Step
-from fsage.recipes import State
-from fsage.recipes import filler as laying
-from fsage.recipes.filler import Filler
+from fsage.recipes import Filler, State
 from fsage.studies.defrag.model import Defragment, FragmentedFile, FreeReservedRun
 from fsage.studies.paf.model import Populate
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse

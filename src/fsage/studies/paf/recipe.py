@@ -9,11 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
+from fsage import recipes as laying
 from fsage.model.filler import Method
 from fsage.model.structure import Step
-from fsage.recipes import State
-from fsage.recipes import filler as laying
-from fsage.recipes.filler import Filler
+from fsage.recipes import Filler, State
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.studies.paf.notation import Generation, PaF, parse
 from fsage.text.sizes import format_size

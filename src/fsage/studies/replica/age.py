@@ -20,8 +20,8 @@ from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import load_claim
 from fsage.records.messages import check_claim
 from fsage.run import amount, request
-from fsage.run.inputs import PLACE
 from fsage.run.quarantine import quarantine_records
+from fsage.run.request import PLACE
 from fsage.statistics import reachable
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
 from fsage.study.study import read_yaml

@@ -13,7 +13,7 @@ from fsage.model import kinds
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
 from fsage.plan.plan import Plan
-from fsage.run.inputs import PLACE
+from fsage.run.request import PLACE
 from fsage.studies.replica.model import Replica
 from fsage.study.study import StudyError
 

@@ -4,12 +4,18 @@ The processes run at once, each with all queries in its own share of the volumes
 out in the source: neighbours, so that all segments are read from at the same time, and each byte once. Queries are few
 and words are long, so that it is the reading that takes the time. The size of the whole database is given to each, so
 that what is found does not depend on the shares. Nothing is written.
+
+The output is blastn's tabular one with comments (`-outfmt "7 ..."`), as BLAST+ 2.12.0 writes it. Its last line, "#
+BLAST processed N queries", is the one sign of a search that reached its end; a query that nothing was found for has its
+comments too. What is not found is no error to blastn, and its exit code is 0.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -23,10 +29,9 @@ from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.model.typed import JsonView
-from fsage.parse import MIB, BadOutput
-from fsage.studies.blast import output as blastn
-from fsage.studies.striping import striped
-from fsage.studies.striping.model import Database, base_of, queries_at, sequences
+from fsage.parse import MIB, BadOutput, check_end
+from fsage.studies.striping import model, striped
+from fsage.studies.striping.model import Database, base_of, queries_at
 from fsage.workloads import Outcome, Unsupported, shared
 
 PROGRAMS = ("blastn", "makeblastdb")
@@ -46,7 +51,7 @@ class Params(striped.Params):
     word_size: int = Field(
         default=64,
         ge=16,
-        le=sequences.QUERY_BASES,
+        le=model.QUERY_BASES,
         description="bases that must agree before a hit is examined; long words are faster",
     )
     processes: int | None = Field(
@@ -73,7 +78,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         "dbsize": volumes[-1].end_bytes * 4,
         "max_target_seqs": 1000,  # more than there are: a list that is cut would depend on the shares
         "num_threads": 1,
-        "outfmt": f"7 {blastn.FIELDS}",
+        "outfmt": f"7 {FIELDS}",
     }
     words = [word for key, value in options.items() for word in (f"-{key}", str(value))]
     clients, tasks = striped.clients(params.nodes, claim), []
@@ -81,7 +86,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         host = [clients[process % len(clients)]] if len(clients) > 1 else []
         front = shared.mpirun({**claim, "hosts": host, "tasks": 1}, named=True) if host else []
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
-    files = [str(base.with_suffix(suffix)) for base in bases for suffix in sequences.SUFFIXES]
+    files = [str(base.with_suffix(suffix)) for base in bases for suffix in model.SUFFIXES]
     search: Phase = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
     return striped.controlled(params, [search], steps, claim)
 
@@ -162,7 +167,7 @@ def _judge(noted: JsonView, queries: int, params: Params, phase: PhaseResult) ->
     hits: list[tuple[str, ...]] = []
     searched = 0
     for task in tasks:
-        run = blastn.parse(task["stdout"], task["stderr"], task["rc"])
+        run = parse(task["stdout"], task["stderr"], task["rc"])
         requested = task["argv"][task["argv"].index("-db") + 1]
         if (run.database, run.queries) != (requested, queries):
             raise BadOutput(
@@ -192,5 +197,34 @@ def _judge(noted: JsonView, queries: int, params: Params, phase: PhaseResult) ->
 def _where(hit: Sequence[str]) -> str | None:
     """Where a query is from, as its name says it, of a hit with the whole of it; None of any other."""
     _, subject, length, mismatches, gaps, *_ = hit
-    whole = (length, mismatches, gaps) == (str(sequences.QUERY_BASES), "0", "0")
+    whole = (length, mismatches, gaps) == (str(model.QUERY_BASES), "0", "0")
     return f"{subject}.{hit[7]}" if whole else None
+
+
+FIELDS = "qseqid sseqid length mismatch gapopen qstart qend sstart send evalue bitscore"
+"""The requested fields of each hit, in this order."""
+
+
+@dataclass(frozen=True)
+class BlastnRun:
+    """One search: the program's version, the database as it was named, how many queries, and a line for each hit."""
+
+    version: str
+    database: str
+    queries: int
+    hits: tuple[tuple[str, ...], ...]
+
+
+def parse(stdout: str, stderr: str, rc: int | None) -> BlastnRun:
+    """What one blastn found; `BadOutput` if it failed, warned, was cut short, or counts otherwise than it lists."""
+    check_end("blastn", rc, [line for line in stderr.splitlines() if "rror" in line or "arning" in line], stderr)
+    ended = re.search(r"^# BLAST processed (\d{1,18}) queries$", stdout, re.M)
+    version = re.search(r"^# BLASTN (\S+)$", stdout, re.M)
+    databases = set(re.findall(r"^# Database: (.*)$", stdout, re.M))
+    if not ended or not version or len(databases) != 1:
+        raise BadOutput("blastn's output lacks its version, its database or its last line: it was cut short")
+    hits = [tuple(line.split("\t")) for line in stdout.splitlines() if line and not line.startswith("#")]
+    counted = sum(map(int, re.findall(r"^# (\d{1,18}) hits found$", stdout, re.M)))
+    if counted != len(hits) or any(len(hit) != len(FIELDS.split()) for hit in hits):
+        raise BadOutput(f"blastn counts {counted} hits, and lists {len(hits)}, not all of them whole")
+    return BlastnRun(version[1], databases.pop(), int(ended[1]), tuple(hits))

@@ -17,7 +17,7 @@ from fsage.report.section import Data, Section
 from fsage.report.words import doing, joined
 from fsage.studies.paf.report.rows import by_measure, factor_axis, levels_axis, main_rows
 from fsage.study.study import Study
-from fsage.text.numbers import ratio_text
+from fsage.text.sizes import ratio_text
 
 SHARE = "share of the capacity that is measured, %"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
-from fsage.model.evidence.counting import Counting
 from fsage.model.evidence.extents import Extents, Head
+from fsage.model.evidence.freespace import Counting
 
 
 def check(target: Target) -> None:

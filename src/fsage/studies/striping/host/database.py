@@ -7,26 +7,29 @@ one OST of a target with stores; on Lustre they have their segment's stripes.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.host.lustre import stripes
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
+from fsage.host.system import places
+from fsage.host.system.files import read_json, write_json
+from fsage.host.system.shell import run
 from fsage.host.targets import claims
-from fsage.model import striping
+from fsage.host.targets.target import Target
+from fsage.model import striping, tools
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard, Step
 from fsage.model.target import Striping
-from fsage.studies.striping.host import blastdb
-from fsage.studies.striping.model import base_of, queries_at, sequences
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.striping.model import Database
+from fsage.studies.striping import model
+from fsage.studies.striping.model import Database, base_of, queries_at
 
 
 def work(step: Database, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
@@ -36,7 +39,7 @@ def work(step: Database, target: Target, done: list[Step], shard: Shard, check_l
     except Refusal as why:
         return Work(0, {"unsupported": str(why)})
     each = step.sequences(target.claim)
-    made = blastdb.made(target, step.seed, step.volumes, each, check_lease)
+    made = make_once(target, step.seed, step.volumes, each, check_lease)
     lustre = target.has_osts
     quota = Quota(target)
     for number in range(len(step.segments)):
@@ -48,10 +51,10 @@ def work(step: Database, target: Target, done: list[Step], shard: Shard, check_l
         for number, (segment, ost) in enumerate(noted):
             check_lease()
             base = base_of(target.mounts, number, segment, ost)
-            for suffix in sequences.SUFFIXES:
-                source = target.home / claims.KEPT / f"{sequences.name_of(number)}{suffix}"
+            for suffix in model.SUFFIXES:
+                source = target.home / claims.KEPT / f"{model.name_of(number)}{suffix}"
                 quota.copy(source, base.with_name(base.name + suffix), whole=not lustre)
-        text = sequences.queries(step.seed, step.queries, step.volumes, each)
+        text = model.queries(step.seed, step.queries, step.volumes, each)
         quota.note(queries_at(target.mounts), text)
     paths = step.named(target.mounts, {"volumes": noted})
     if lustre:
@@ -74,3 +77,65 @@ def _verify_stripes(step: Database, target: Target, paths: Sequence[Path]) -> No
         placement = stripes.of_files(packed, _striping(step, target, number), osts)
         if placement["astray"]:
             raise Failure(f"{len(placement['astray'])} volumes lie elsewhere: {placement['astray'][0]}")
+
+
+OPTIONS = ("-dbtype", "nucl", "-blastdb_version", "4")
+
+
+def make_once(
+    target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]
+) -> dict[str, object]:
+    """Make `volumes` volumes of `each` sequences in the target's home, unless they are there already.
+
+    Returns the parameters, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called
+    before each volume. Raises Failure.
+    """
+    place, version = target.home / claims.KEPT, target.claim["tools"].get("makeblastdb")
+    parameters = {"seed": seed, "sequences": each, "count": volumes, "makeblastdb": version}
+    noted = read_json(place / "made.json")
+    if noted and noted.items() >= parameters.items():
+        return dict(noted)
+    places.remove(place)
+    places.make(place)
+    size, free = each * model.PACKED_BYTES * volumes, shutil.disk_usage(place).free
+    if size + 4 * model.PACKED_BYTES * each * _at_once() > free:
+        raise Failure(f"{place} has {free} bytes free, and the database takes {size}: declare another home")
+    with ThreadPoolExecutor(_at_once()) as pool:
+        making = [pool.submit(_make, target, seed, number, each) for number in range(volumes)]
+        try:
+            for volume in making:
+                check_lease()
+                volume.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    digest = hashlib.blake2b(digest_size=16)
+    for number in range(volumes):
+        with open(place / f"{model.name_of(number)}.nsq", "rb") as packed:
+            while block := packed.read(1 << 20):
+                digest.update(block)
+    noted = {**parameters, "bytes": size, "digest": digest.hexdigest()}
+    write_json(place / "made.json", noted)
+    return noted
+
+
+def _at_once() -> int:
+    return os.cpu_count() or 1
+
+
+def _make(target: Target, seed: int | None, number: int, count: int) -> None:
+    """Make one volume by makeblastdb, and verify its size. Raises Failure."""
+    place = target.home / claims.KEPT
+    base = place / model.name_of(number)
+    text = base.with_suffix(".fa")
+    with open(text, "wb") as out:
+        out.writelines(model.fasta(seed, number, count))
+    start = tools.start(target.claim, "makeblastdb", str(place))
+    options = [*OPTIONS, "-title", base.name, "-out", str(base), "-logfile", os.devnull]
+    run([*start, "-in", str(text), *options])
+    text.unlink()
+    packed = base.with_suffix(".nsq")
+    if not packed.exists() or packed.stat().st_size < count * model.PACKED_BYTES:
+        raise Failure(
+            f"makeblastdb ended well, but {packed} does not hold {count * model.PACKED_BYTES} bytes of sequences"
+        )
