@@ -29,6 +29,7 @@ BASE: dict[str, Any] = {
     "home": "/var/lib/fsage",
     "lustre": {"fsname": "scratch", "mgs": "10.0.0.1@tcp", "capacity_gib": 4},
 }
+LOOP: dict[str, Any] = {"name": "site", "kind": "loop", "home": "/var/lib/fsage", "sparse": True}
 EDITS: dict[str, Any] = {
     "name": "other",
     "home": "/elsewhere",
@@ -37,6 +38,10 @@ EDITS: dict[str, Any] = {
     "stores": 2,
     "size_gib": 17,
     "sparse": True,
+    "geometry": {
+        **{"blocks": 1 << 20, "block_bytes": 4096, "group_blocks": 32768, "inodes": 4096, "inode_bytes": 512},
+        "features": ["flex_bg"],
+    },
     "minimum_gib": 5,
     "image_dir": "/srv",
     "mount_dir": "/mnt",
@@ -82,7 +87,8 @@ def test_each_key_of_a_declaration_is_decided_on_and_tried() -> None:
 
 @pytest.mark.parametrize("key", sorted(EDITS))
 def test_an_edit_is_applied_or_refused_as_decided(key: str) -> None:
-    before, after = complete(BASE), complete(edited(key))
+    base = LOOP if key == "geometry" else BASE
+    before, after = complete(base), complete(edited(key, base))
     claimed = {"target": "site", "launcher": "openmpi", "launcher_options": [], "declared": frozen.declared(before)}
     frozen.refuse(claimed, before)
     assert frozen.as_declared(claimed, before) is claimed

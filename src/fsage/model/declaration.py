@@ -11,6 +11,8 @@ from typing import cast, get_args
 
 from fsage.model import device, filesystems, kinds
 from fsage.model.errors import Refusal
+from fsage.model.geometry import Geometry
+from fsage.model.message import Unacceptable
 from fsage.model.target import Launcher, LustreSpec, Spec
 from fsage.model.typed import Json
 
@@ -27,6 +29,7 @@ DEFAULTS: Json = {
     "stores": 1,
     "size_gib": 16,
     "sparse": False,
+    "geometry": None,
     "minimum_gib": 2,
     "image_dir": None,
     "mount_dir": "/run/fsage/mnt",
@@ -69,6 +72,8 @@ def complete(spec: Mapping[str, object]) -> Spec:
             positive(f"fsage_target.{key}", full[key], whole=key in ("stores", "amount_mib"))
     if not isinstance(full["sparse"], bool):
         raise Refusal(f"fsage_target.sparse is {full['sparse']!r}: allowed are true and false")
+    if full["geometry"] is not None:
+        _check_geometry(full)
     full["scale"] = {**DEFAULTS["scale"], **full["scale"]}
     if full["device_model"] is not None:
         full["device_model"] = _device_model(full["device_model"])
@@ -107,6 +112,20 @@ def home_of(spec: Spec) -> Path:
 def tasks_of(spec: Spec) -> int:
     """How many processes a measurement has on each client."""
     return max(1, int(spec["scale"]["tasks"]))
+
+
+def _check_geometry(full: Json) -> None:
+    if not full["sparse"] or full["filesystem"] != "ext4" or full["stores"] != 1:
+        raise Refusal("fsage_target.geometry is for an ext4 with sparse: true and stores: 1")
+    try:
+        geometry = Geometry.from_json(full["geometry"], "fsage_target.geometry")
+    except Unacceptable as why:
+        raise Refusal(str(why)) from why
+    if geometry.device_bytes > full["size_gib"] * GIB:
+        raise Refusal(
+            f"fsage_target.geometry.blocks is {geometry.blocks}, which are {geometry.device_bytes / GIB:.2f} GiB: "
+            f"size_gib is {full['size_gib']}, and as much or more is wanted"
+        )
 
 
 def _device_model(given: dict[str, object]) -> dict[str, object]:

@@ -27,6 +27,7 @@ DECIDED = {
     "stores": MADE,
     "size_gib": MADE,
     "sparse": MADE,
+    "geometry": MADE,  # it decides what the target takes below
     "minimum_gib": MADE,
     "image_dir": MADE,
     "mount_dir": CLAIMED,

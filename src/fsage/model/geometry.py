@@ -18,6 +18,9 @@ ALIKE = (
 """Features that a target gets where the original has them. What other features keep is in use, and is laid as such."""
 WITHOUT = {"bigalloc": "clusters of several blocks", "journal_dev": "a journal of other file systems"}
 MOST_WITHOUT_64BIT = 1 << 32
+MKFS_JOURNAL_BLOCKS = 1 << 18  # the most that mkfs.ext4 chooses by itself
+OTHER_BYTES = 64 << 20
+"""For tables of inodes, directories and a few bitmaps of inodes."""
 MOST_INODES = (1 << 32) - 1
 Feature = Annotated[str, Check(lambda word: word in ALIKE, f"one of {', '.join(ALIKE)}")]
 
@@ -54,6 +57,14 @@ class Geometry:
     def device_bytes(self) -> int:
         """The size of the file system."""
         return self.blocks * self.block_bytes
+
+    @property
+    def metadata_bytes(self) -> int:
+        """What it holds once all bitmaps are written: journal, block bitmaps, and descriptors with their copies."""
+        groups = -(-self.blocks // self.group_blocks)
+        copies = 2 + sum(1 for base in (3, 5, 7) for power in range(1, 32) if base**power < groups)
+        journal_bytes = (self.journal_blocks or MKFS_JOURNAL_BLOCKS) * self.block_bytes
+        return journal_bytes + groups * (self.block_bytes + 64 * copies) + OTHER_BYTES
 
     def words(self) -> list[str]:
         """The options of mkfs.ext4, but for the number of blocks, which follows the device."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fsage.model import filesystems
+from fsage.model.geometry import Geometry
 from fsage.model.target import Spec
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -13,6 +14,8 @@ USUAL_CELL_BYTES = 4 * GIB
 SHARE_OF_SIZE = 0.15
 CELLS = 2
 """Room is reserved for a cell's files, and for those of the cell before, which are given back only where need be."""
+KEPT = 2
+"""On a target with a geometry so many layouts are kept beside the file system that is in use."""
 LEAST_BYTES = 512 * MIB  # mkfs.xfs wants 300 MiB
 OVERHEAD = 1.02  # of the XFS that the images lie in, with its log beside that
 LOG_BYTES = 64 * MIB
@@ -47,4 +50,6 @@ def takes(spec: Spec) -> Takes:
     usual = min(USUAL_CELL_BYTES, int(size_bytes * SHARE_OF_SIZE))
     cell_bytes = spec["amount_mib"] * tasks * MIB if spec["amount_mib"] else usual
     metadata_bytes = filesystems.named(spec["filesystem"]).metadata_bytes(size_bytes)
+    if spec["geometry"]:
+        metadata_bytes = (1 + KEPT) * Geometry.from_json(spec["geometry"], "fsage_target.geometry").metadata_bytes
     return Takes(metadata_bytes, cell_bytes, max(64 * MIB, (metadata_bytes + CELLS * cell_bytes) // 16))

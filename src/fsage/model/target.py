@@ -46,6 +46,7 @@ class Spec(TypedDict):
     stores: int
     size_gib: int
     sparse: bool
+    geometry: Json | None  # fsage.model.geometry
     minimum_gib: int
     image_dir: str | None
     mount_dir: str

@@ -63,6 +63,7 @@ class Target(Strict):
     stores: Positive = 1
     size_gib: Positive = 16
     sparse: bool = False
+    geometry: dict[str, object] | None = None  # fsage.model.geometry: as another ext4 was made
     minimum_gib: Positive = 2
     image_dir: str | None = None
     mount_dir: str = "/run/fsage/mnt"

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fsage.host.device import below, capabilities, loops, seek
+from fsage.host.device import below, capabilities, kept, loops, seek
 from fsage.host.device.loops import CLEAR
 from fsage.host.stores import filesystems
 from fsage.host.system import files, places, space
@@ -293,7 +293,7 @@ def give_back(home: Path) -> list[str]:
             os.truncate(image["image"], 0)
             os.truncate(image["image"], image["bytes"])
             proof.append(f"{image['image']} takes no room")
-    return proof
+    return proof + kept.forget(home)
 
 
 def known_images(home: Path, claim: Claim | None) -> list[Made]:

@@ -16,6 +16,8 @@ from fsage.model import filesystems as facts
 from fsage.model import message
 from fsage.model.evidence.freespace import Counting
 from fsage.model.evidence.store import Store
+from fsage.model.geometry import Geometry
+from fsage.model.typed import Json
 
 BLOCK_BYTES = 4096
 GROUP_BYTES = 8 * BLOCK_BYTES * BLOCK_BYTES
@@ -59,13 +61,15 @@ class Ext4(FileSystem, facts.Ext4):
         # refuses a device in use. The hash seed is constant, so that directories hash alike every time.
         return self._command(fs_uuid, hash_seed, "lazy_itable_init=0")
 
-    def make_sparse_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
+    def make_sparse_command(self, fs_uuid: str, hash_seed: str, geometry: Json | None = None) -> list[str]:
         # The journal is written, or one cell after the other would fill its holes.
-        return self._command(fs_uuid, hash_seed, "lazy_itable_init=1")
+        made = Geometry.from_json(geometry, "geometry") if geometry else None
+        return self._command(fs_uuid, hash_seed, "lazy_itable_init=1", made)
 
-    def _command(self, fs_uuid: str, hash_seed: str, tables: str) -> list[str]:
-        how = f"nodiscard,{tables},lazy_journal_init=0,hash_seed={hash_seed}"
-        return ["mkfs.ext4", "-q", "-m", "0", "-U", fs_uuid, "-E", how]
+    def _command(self, fs_uuid: str, hash_seed: str, tables: str, made: Geometry | None = None) -> list[str]:
+        how = ["nodiscard", tables, "lazy_journal_init=0", f"hash_seed={hash_seed}", *(made.extended() if made else ())]
+        alike = made.words() if made else []
+        return ["mkfs.ext4", "-q", "-m", "0", "-U", fs_uuid, *alike, "-E", ",".join(how)]
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
         # The image is from `e2image -Q`. tune2fs refuses a file system that was not checked after its last use.

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsage.host.claiming import calibrate, claim, images
-from fsage.host.device import below, capabilities, loops, models, seek
+from fsage.host.device import below, capabilities, kept, loops, models, seek
 from fsage.host.device.model import Model
 from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.stores import filesystems, metadata_image
 from fsage.host.stores.filesystem import FileSystem
-from fsage.host.system import files, journal, mounting, places, space
+from fsage.host.system import caches, files, journal, mounting, places, space
+from fsage.host.system.sparse_files import clone
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
@@ -310,6 +311,36 @@ class Loop(Target, facts.Loop):
         self.mount()
         return {"filesystem_bytes": size_bytes, "metadata_bytes": written}
 
+    @property
+    def takes_blocks(self) -> bool:
+        return self.spec["sparse"] and self.spec["filesystem"] == "ext4" and len(self.mounts) == 1
+
+    def change_unmounted(self, name: str | None, change: Callable[[str], None]) -> bool:
+        """Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system."""
+        [(store, device, point)] = self.stores()
+        image, own = Path(store["image"]), store["uuids"][0]
+        mounting.unmount(point)
+        mounting.refuse_if_in_use(device)
+        caches.drop_device(device)
+        is_kept = name is not None and kept.path_of(self.home, name).exists()
+        if name is None:
+            store["uuids"] = [own, own]
+            self.save()
+            change(device)
+        else:
+            path = kept.path_of(self.home, name) if is_kept else kept.keep(self.home, name, image, change)
+            store["uuids"] = [own, mounting.uuid_on(str(path)) or own]
+            self.save()
+            clone(path, image)
+        caches.give_up(Path(self.model.disk(store)["image"]))
+        caches.drop_device(device)
+        filesystems.mount(self.spec["filesystem"], device, point, self._options())
+        filesystems.verify(self.spec["filesystem"], device, store["uuids"][-1], point)
+        del store["uuids"][:-1]
+        self.save()
+        self.mount()
+        return is_kept
+
     def remount(self) -> None:
         """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
         for store, device, point in self.stores():
@@ -371,8 +402,8 @@ class Loop(Target, facts.Loop):
         for store, device, _ in self.stores():
             if self.spec["sparse"]:
                 mounting.discard(device)
-            uuid_to_come, sparse = store["uuids"][-1], self.spec["sparse"]
-            filesystems.make(self.spec["filesystem"], device, uuid_to_come, store["hash_seed"], sparse)
+            how = store["uuids"][-1], store["hash_seed"], self.spec["sparse"], self.spec["geometry"]
+            filesystems.make(self.spec["filesystem"], device, *how)
         for store in self.claim["stores"]:
             del store["uuids"][:-1]
         self.save()

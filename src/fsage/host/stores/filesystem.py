@@ -12,6 +12,7 @@ from fsage.model import filesystems as facts
 from fsage.model.errors import Failure
 from fsage.model.evidence.freespace import Counting
 from fsage.model.evidence.store import Store
+from fsage.model.typed import Json
 
 Range = tuple[int, int]
 """Of a file: its first byte, and the one after its last."""
@@ -80,8 +81,8 @@ class FileSystem(facts.FileSystem, ABC):
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
         """The command that makes one with this UUID; the device is appended. `hash_seed`: a UUID, always the same."""
 
-    def make_sparse_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
-        """The same for a sparse image, where nothing is to be written that is not needed."""
+    def make_sparse_command(self, fs_uuid: str, hash_seed: str, geometry: Json | None = None) -> list[str]:
+        """The same for a sparse image, where nothing is written that is not needed; `geometry`: made like another."""
         return self.make_command(fs_uuid, hash_seed)
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:

@@ -25,6 +25,7 @@ from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_DEVICE, Store, without
+from fsage.model.typed import Json
 
 PACKAGE = "fsage.host.filesystems"
 
@@ -56,16 +57,21 @@ def is_known_here(name: str) -> bool:
     return bool(shutil.which("modprobe")) and subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
-def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str, sparse: bool = False) -> None:
+def make(
+    filesystem: str, device: str, fs_uuid: str, hash_seed: str, sparse: bool = False, geometry: Json | None = None
+) -> None:
     """Make a file system with this UUID on a device that the caller has verified to be the target's own.
 
-    `sparse`: blocks that were never written take no room below.
+    `sparse`: blocks that were never written take no room below. `geometry`: it is made like another one.
     """
     system = named(filesystem)
-    command = (system.make_sparse_command if sparse else system.make_command)(fs_uuid, hash_seed)
+    if sparse:
+        command = system.make_sparse_command(fs_uuid, hash_seed, geometry)
+    else:
+        command = system.make_command(fs_uuid, hash_seed)
     if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
         wipe(device)
-    run([*command, device])
+    run([*command, device, *([str(geometry["blocks"])] if geometry else [])])
     uuid = uuid_on(device)
     if uuid != fs_uuid:
         raise Failure(

@@ -20,14 +20,13 @@ from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import places
 from fsage.host.system.shell import run
+from fsage.host.system.sparse_files import FIRST_BYTES, held
 from fsage.model.errors import Failure
 
 MOST_BYTES = 8 << 30
 """Of an image."""
 TIMEOUT_S = 1800
 COPY_BYTES = 4 << 20
-FIRST_BYTES = 1 << 20
-"""What tells a file system, its first superblocks, lies within; it is written last."""
 NOBODY = "nobody"
 # btrfs' tools look whether what they are given is mounted, and open every loop device with a btrfs on it for that,
 # which nobody may not. So they see none: a mount namespace of their own lacks them.
@@ -111,12 +110,12 @@ def write(raw: Path, device: str) -> int:
     source, to = os.open(raw, os.O_RDONLY | os.O_NOFOLLOW), os.open(device, os.O_WRONLY | os.O_EXCL)
     try:
         size = os.fstat(source).st_size
-        held = sum(end - begin for begin, end in _held(source, 0))
+        held_bytes = sum(end - begin for begin, end in held(source, 0, size))
         _copy_range(source, to, FIRST_BYTES, size)
         os.fsync(to)
         _copy_range(source, to, 0, min(FIRST_BYTES, size))
         os.fsync(to)
-        return held
+        return held_bytes
     finally:
         os.close(source)
         os.close(to)
@@ -131,15 +130,3 @@ def _copy_range(source: int, to: int, begin: int, end: int) -> None:
         while done < len(block):
             done += os.pwrite(to, memoryview(block)[done:], begin + done)
         begin += len(block)
-
-
-def _held(descriptor: int, begin: int) -> Iterator[tuple[int, int]]:
-    """The ranges from `begin` on that a sparse file holds."""
-    while True:
-        try:
-            begin = os.lseek(descriptor, begin, os.SEEK_DATA)
-        except OSError:  # none is left
-            return
-        end = os.lseek(descriptor, begin, os.SEEK_HOLE)
-        yield begin, end
-        begin = end

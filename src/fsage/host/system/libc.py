@@ -19,3 +19,9 @@ def error(what: str = "") -> OSError:
 def memory_bytes() -> int:
     """This host's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def available_bytes() -> int:
+    """Memory that a process may still take without another one losing any (proc_meminfo(5))."""
+    with open("/proc/meminfo", encoding="ascii") as table:
+        return next(int(line.split()[1]) << 10 for line in table if line.startswith("MemAvailable:"))

@@ -141,6 +141,18 @@ class Target(Kind):
         """Replace the file system by that of a metadata image; notes of that. Raises Failure."""
         raise Failure(f"target {self.name} is of kind {self.kind}: an image is restored only onto one of kind loop")
 
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether blocks of its one store can be taken out of use and into use while it is not mounted."""
+        return False
+
+    def change_unmounted(self, name: str | None, change: Callable[[str], None]) -> bool:
+        """Unmount the one store and have `change` write to its file system; whether a kept copy was taken instead.
+
+        `name`, a digest, is what the result is kept as, if it is. Raises Failure, OSError.
+        """
+        raise Failure(f"target {self.name} is of kind {self.kind}: its blocks are not written to while it is unmounted")
+
     def remount(self) -> None:
         """Reset the allocator, where the kind of target can."""
         return

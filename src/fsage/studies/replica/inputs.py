@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import os
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.model import kinds
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
+from fsage.model.evidence.store import NotThisText
 from fsage.plan.plan import Plan
 from fsage.run.request import PLACE
 from fsage.studies.replica.model import Replica
@@ -20,13 +23,21 @@ from fsage.study.study import StudyError
 if TYPE_CHECKING:
     from fsage.evidence.free import Free
 
-MOST_EXTENTS = 4_000_000
+MOST_EXTENTS = 20_000_000
 """Of a layout as large as its target."""
+LONG_BYTES = 1 << 20
+"""A packed list of so many bytes or more does not travel in requests."""
 
 
 def needed(plan: Plan, step: Replica) -> tuple[str, str]:
-    """(SHA-256 of the list's text, the text packed by zlib, in Base64). Raises StudyError."""
-    text = _text(plan, step)
+    """(SHA-256 of the list's text, the text packed by zlib, in Base64). Raises StudyError.
+
+    A long list that is laid whole is named instead: (SHA-256 of its file, the absolute path).
+    """
+    if path := _long_list(plan, step):
+        with open(path, "rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest(), str(path)
+    text = b"".join(extents.written(*_layout(plan, step)))
     return hashlib.sha256(text).hexdigest(), base64.b64encode(zlib.compress(text)).decode()
 
 
@@ -40,13 +51,25 @@ def free_bytes(plan: Plan, step: Replica) -> int:
     return extents.size(_layout(plan, step)[1])
 
 
-def _text(plan: Plan, step: Replica) -> bytes:
-    return b"".join(extents.written(*_layout(plan, step)))
+def _long_list(plan: Plan, step: Replica) -> Path | None:
+    """The file of a layout where it is a long list of free extents, packed by gzip, of a device that is laid whole."""
+    path = (plan.studies / PLACE / step.layout).absolute()
+    try:
+        if path.stat().st_size < LONG_BYTES or not (device_bytes := _laid_bytes(plan)):
+            return None
+        with gzip.open(path) as lines:
+            head, _ = extents.read(lines)
+    except (OSError, EOFError, zlib.error, NotThisText):
+        return None
+    return path if head.device_bytes <= device_bytes else None
+
+
+def _laid_bytes(plan: Plan) -> int | None:
+    return kinds.named(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
 
 
 def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
-    device_bytes = kinds.named(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
-    if not device_bytes:
+    if not (device_bytes := _laid_bytes(plan)):
         raise StudyError(
             f"target {plan.target.name}: a layout is copied onto one claimed file system that fsage made (kind loop), "
             "or onto one OST of a Lustre that fsage has alone (docs/background/replica.md)"

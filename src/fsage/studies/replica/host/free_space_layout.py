@@ -12,6 +12,7 @@ from fsage.model.evidence.extents import Extents, Head
 from fsage.model.structure import Notes
 from fsage.studies.replica.host import free_space
 from fsage.studies.replica.host.punched import Punched
+from fsage.studies.replica.host.taken import Taken
 from fsage.studies.replica.host.whole_extents import WholeExtents
 
 LEAST = 0.9
@@ -27,20 +28,26 @@ def lay(
     layout: tuple[Head, Extents],
     joined: bool,
     check_lease: Callable[[], None],
+    digest: str | None = None,
 ) -> Notes:
     """Lay out an empty target's free space as in `layout`, or as much in one run (`joined`); notes of that.
 
-    Notes: `files` made, `original` and `found` in short, and their `agreement`. Raises Failure.
+    `digest`: of the layout; what is laid by it may be kept. Notes: `files` made, `original` and `found` in short, and
+    their `agreement`. Raises Failure.
     """
     head, original = layout
     usable, device_bytes = _fitting(target, head, name)
     copied = extents.common(original, usable)
     if not copied:
         raise Failure(f"layout {name} has no free block where target {target.name} can have one")
-    files.make_room(target.mounts, generation)
     try:
-        way = Punched if target.frees_parts else WholeExtents
-        method = way(target, generation, check_lease, copied, usable if joined else None)
+        method: Taken | Punched | WholeExtents
+        if target.takes_blocks:
+            method = Taken(target, digest, check_lease, copied, usable if joined else None)
+        else:
+            files.make_room(target.mounts, generation)
+            way = Punched if target.frees_parts else WholeExtents
+            method = way(target, generation, check_lease, copied, usable if joined else None)
         made = method.lay()
     except OSError as error:
         raise Failure(f"laying out {name} on target {target.name}: {error.strerror}") from error
@@ -48,6 +55,7 @@ def lay(
     goal = method.wanted if joined else original
     notes: Notes = {
         "files": made,
+        "held_by": method.held_by,
         "source": head.source,
         "filesystem": head.filesystem,
         "drawn": head.drawn,

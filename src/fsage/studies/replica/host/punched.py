@@ -33,6 +33,8 @@ CHECK_EVERY = 256
 class Punched:
     """The files of one replica, and the holes that are punched into them."""
 
+    held_by = "files"
+
     def __init__(
         self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
     ) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import os
+import stat
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work
+from fsage.host.system import libc
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
@@ -27,15 +31,26 @@ from fsage.studies.replica.model import Replica
 
 MOST_BYTES = 1 << 30
 """Of a list of free extents."""
+GZIP = 16 + zlib.MAX_WBITS
+EXTENT_BYTES = 400
+"""Memory that a free extent takes while it is laid, as measured (bench/full_size.py)."""
 
 
 def _given(step: Replica, target: Target) -> tuple[Head, Extents]:
-    """The list of free extents, as the request has it. Raises Failure."""
+    """The list of free extents, as the request has it, or the file that it names. Raises Failure."""
     try:
-        content = zlib.decompressobj()
-        text = content.decompress(base64.b64decode(target.inputs[step.input or ""], validate=True), MOST_BYTES)
-        if not content.eof or hashlib.sha256(text).hexdigest() != step.input:
+        given = target.inputs[step.input or ""]
+        if given.startswith("/"):
+            packed, window = _content(Path(given)), GZIP
+        else:
+            packed, window = base64.b64decode(given, validate=True), zlib.MAX_WBITS
+        content = zlib.decompressobj(window)
+        text = content.decompress(packed, MOST_BYTES)
+        digest = hashlib.sha256(packed if given.startswith("/") else text).hexdigest()
+        if not content.eof or digest != step.input:
             raise NotThisText("it is not the one that was named, or too long")
+        del packed
+        _refuse_too_many(step, text)
         head, free = extents.read(text.splitlines(keepends=True))
         return head, list(free)
     except KeyError:
@@ -44,11 +59,36 @@ def _given(step: Replica, target: Target) -> tuple[Head, Extents]:
         ) from None
     except (NotThisText, binascii.Error, zlib.error) as error:
         raise Failure(f"the request's layout {step.layout}: {error}") from error
+    except OSError as error:
+        where = f"{error.filename} cannot be read on {os.uname().nodename}: {error.strerror}"
+        raise Failure(f"the request's layout {step.layout}: {where}") from error
+
+
+def _content(path: Path) -> bytes:
+    """A file, whoever owns it, that is no link. Raises OSError, NotThisText."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
+            raise NotThisText(f"{path} is no file of at most {MOST_BYTES >> 20} MiB")
+        return file.read()
+
+
+def _refuse_too_many(step: Replica, text: bytes) -> None:
+    """Raise Failure where this machine has no memory for so many extents."""
+    count = text.count(b"\n") - 3
+    needed = EXTENT_BYTES * count
+    if needed > (free := libc.available_bytes()):
+        raise Failure(
+            f"layout {step.layout} has {count:,} free extents, and to lay them takes {needed >> 20} MiB of memory; "
+            f"{os.uname().nodename} has {free >> 20} MiB available. Stop what takes the rest, or lay a sample of the "
+            "layout (fsage age --samples 5)"
+        )
 
 
 def work(step: Replica, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Lay out the free space of the request's layout; notes of how far it agrees."""
     free_space.check(target)
     head, original = _given(step, target)
-    notes = free_space_layout.lay(target, step.generation, step.layout, (head, original), step.joined, check_lease)
+    layout = (head, original)
+    notes = free_space_layout.lay(target, step.generation, step.layout, layout, step.joined, check_lease, step.input)
     return Work(notes["files"], notes)

@@ -38,6 +38,8 @@ KEPT, FREED = 0, 1
 class WholeExtents:
     """The two files of one replica."""
 
+    held_by = "files"
+
     def __init__(
         self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
     ) -> None:
