@@ -115,7 +115,7 @@ def tasks_of(spec: Spec) -> int:
 
 
 def _check_geometry(full: Json) -> None:
-    if not full["sparse"] or full["filesystem"] != "ext4" or full["stores"] != 1:
+    if not (full["sparse"] and filesystems.named(full["filesystem"]).has_geometry and full["stores"] == 1):
         raise Refusal("fsage_target.geometry is for an ext4 with sparse: true and stores: 1")
     try:
         geometry = Geometry.from_json(full["geometry"], "fsage_target.geometry")

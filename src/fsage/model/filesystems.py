@@ -35,6 +35,8 @@ class FileSystem:
     """What defragments its files."""
     placement: Placement | None = None
     """How it chooses blocks for a new file, where that is known."""
+    has_geometry = False
+    """Whether one is made like another (fsage.model.geometry), and its blocks are taken while it is not mounted."""
 
     def metadata_bytes(self, size_bytes: int) -> int:
         """The most that its own metadata take on a sparse image of this size, without those of many small files."""
@@ -47,6 +49,7 @@ class Ext4(FileSystem):
     name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     placement = ByRequest(8 << 20, 1 << 20)
+    has_geometry = True
 
     def metadata_bytes(self, size_bytes: int) -> int:
         """Both bitmaps of each group, 128 MiB; 24 copies of the descriptors (sparse_super); the journal (mke2fs(8))."""
