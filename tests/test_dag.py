@@ -77,7 +77,7 @@ def test_counts(tmp_path: Path) -> None:
 def test_two_studies_at_once_are_both_planned(tmp_path: Path) -> None:
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
     assert "plan series2: 70 cells, 7 states, 1 populates, 30 diagnostic cells, 100 cells to measure, " in said
-    assert "plan quickstart: 20 cells, 4 states, 3 populates, 2 diagnostic cells, 22 cells to measure, " in said
+    assert "plan quickstart: 20 cells, 4 states, 3 populates, 0 diagnostic cells, 20 cells to measure, " in said
     assert set(re.findall(r"^plan (\w+):", said, re.MULTILINE)) == {"series2", "quickstart"}
     assert jobs["populate"] == 3
     assert jobs["report"] == 2 and jobs["series2"] == jobs["quickstart"] == jobs["claim"] == 1

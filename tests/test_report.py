@@ -36,8 +36,11 @@ from fsage.study.study import load_study
 
 
 @pytest.fixture(scope="module")
-def quickstart():
-    return load_study(CONFIG / "quickstart.yaml")
+def quickstart(tmp_path_factory):
+    """Quickstart with requests traced in two states."""
+    file = tmp_path_factory.mktemp("traced") / "quickstart.yaml"
+    file.write_text((CONFIG / "quickstart.yaml").read_text() + 'traces: {states: ["80.00", "80.50"]}\n')
+    return load_study(file)
 
 
 PLANE = "Write bandwidth in MiB/s, 64 MiB transfers"

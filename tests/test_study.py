@@ -21,7 +21,7 @@ STUDIES = ("quickstart", "series1", "series2")
     [
         ("series1", 64, 8, {"planned": 2240, "sentinel": 128, "reference": 128, "traced": 2}),
         ("series2", 7, 1, {"planned": 70, "sentinel": 14, "reference": 14, "traced": 2}),
-        ("quickstart", 4, 3, {"planned": 20, "traced": 2}),
+        ("quickstart", 4, 3, {"planned": 20}),
     ],
 )
 def test_counts(name, states, populates, kinds):

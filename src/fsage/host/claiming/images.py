@@ -28,7 +28,7 @@ from fsage.model.hosts import Asker
 from fsage.model.sparse import takes
 from fsage.model.target import Spec
 
-STEP_BYTES, WRITERS = 16 * MIB, 4  # a quarter faster than one that writes 64 MiB at a time
+STEP_BYTES, WRITERS = 4 * MIB, 8  # half again as fast as four that write 16 MiB at a time
 
 
 OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
