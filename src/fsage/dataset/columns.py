@@ -143,6 +143,12 @@ COLUMNS = {
         "str",
         "whether names and inodes of the cell's own files were in memory before its phases that read the device",
     ),
+    "counters": Column(
+        "str",
+        "of each phase, while it ran: what the allocator of each store counted, the device's requests and this "
+        "machine's processor time (kernel threads too), JSON; a count that is missing did not change",
+    ),
+    "mounting": Column("str", "of each phase, what umount and mount before it took, seconds and processor time, JSON"),
     "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none"),
     "commands": Column("str", "command lines of the phases, as a shell takes them"),
 }

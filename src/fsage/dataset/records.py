@@ -143,6 +143,7 @@ def _row(record: Json) -> dict[str, object]:
         "metadata": _metadata(record["phases"]),
         "tunables": _text(conditions.get("tunables") or {}),
         "tools": _text(conditions.get("tools") or {}),
+        **{key: _of_phases(record["phases"], key) for key in ("counters", "mounting")},
         "images": _text(conditions.get("images") or None),
         "commands": "; ".join(_phase(phase) for phase in record["phases"]),
     }
@@ -174,6 +175,11 @@ def _measured(phases: list[Json]) -> dict[str, object]:
     extents: dict[str, object] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
     of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
     return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
+
+
+def _of_phases(phases: list[Json], key: str) -> str | None:
+    """What each phase has under a key, by its name."""
+    return _text({phase["name"]: phase[key] for phase in phases if phase.get(key)} or None)
 
 
 def _metadata(phases: list[Json]) -> str | None:

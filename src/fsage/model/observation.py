@@ -109,6 +109,15 @@ class Extents(_Extents, total=False):
     digest: str
 
 
+class Mounting(TypedDict):
+    """What umount and mount before a phase took, all stores together; `cpu_s`: of the calls themselves."""
+
+    umount_s: Seconds
+    umount_cpu_s: Seconds
+    mount_s: Seconds
+    mount_cpu_s: Seconds
+
+
 class _PhaseResult(TypedDict):
     name: Name
     cache_drop_s: Seconds
@@ -133,6 +142,9 @@ class PhaseResult(CommandResult, _PhaseResult, total=False):
     placement: Json
     server_cache: Json
     trace: Json
+    mounting: Mounting
+    mount_options: list[Word]
+    counters: Json
     groups: list[Json]
     queries: list[Json]
     shared_s: Seconds

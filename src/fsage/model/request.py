@@ -71,6 +71,7 @@ class Phase(_Phase, total=False):
     of them. `beside`: commands that run at the same time. `env`: variables; `folders` are made first; `files`: name ->
     text, found at {files}/NAME. `jobs`: client -> what its own run of the command reads, all begun together, and
     `asks_next`: they share a count (fsage.host.remote.synchronised). `io_groups`: groups instead of a command.
+    `allocator`: none, or all, of what the file system's allocator reads is in memory; `mount_options`: further ones.
     `metadata`: how warm names are, if that is known. `eviction_file`: it is read after caches were
     dropped. `server_cache`: what the servers may cache. `timeout_s`: set where it runs.
     """
@@ -88,6 +89,8 @@ class Phase(_Phase, total=False):
     metadata: str
     eviction_file: bool
     server_cache: Literal["metadata", "none"]
+    allocator: Literal["cold", "warm"]
+    mount_options: str
     timeout_s: float
 
 

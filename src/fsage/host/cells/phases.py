@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.cells import io_groups, leftover
+from fsage.host.cells.counters import Counters
 from fsage.host.lustre import servercache
 from fsage.host.remote.host_agent import measured_files
 from fsage.host.remote.remote_hosts import Hosts, Lost
@@ -48,6 +49,8 @@ class Phases:
             with servercache.held(self.hosts, cell["phases"]) as server_cache:
                 self.target.make_folders(state.notes)
                 taken, why = self.measured(cell, state)
+            if any("mount_options" in phase for phase in cell["phases"]):
+                self.target.remount()
         except Lost:
             raise
         except Failure as failure:
@@ -85,6 +88,10 @@ class Phases:
                 result["files"] = phase["files"]
             if "jobs" in phase:
                 result["jobs"] = phase["jobs"]
+            if dropped.get("mounting"):
+                result["mounting"] = dropped["mounting"]
+            if "mount_options" in phase:
+                result["mount_options"] = self.target.mount_options()
             if dropped.get("hosts"):
                 result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
@@ -97,8 +104,10 @@ class Phases:
                 return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
             if self.target.watch and phase.get("folders"):  # it makes many names, and a watch costs some µs for each
                 self.target.watch.lift()
+            counters = Counters(self.target)
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
                 result.update(cast(PhaseResult, self.served({**phase, "argv": result["argv"]})))
+            result["counters"] = counters.since()
             if trace:
                 result["trace"] = trace.noted
             if result.get("timed_out"):
@@ -156,12 +165,13 @@ class Phases:
         began = time.monotonic()
         # caches.known wants paths without symbolic links: to follow one the kernel would have to read it.
         of_state = [Path(os.path.realpath(path)) for path in phase.get("reads_files", ())]
-        if self.target.allocator_reset != "remount":
+        warm = {"cold": False, "warm": True}.get(phase.get("allocator", ""))
+        if self.target.allocator_reset != "remount" and warm is None:
             dropped = self.hosts.drop(self.target, of_state)
         else:
             files = [*measured_files(self.target.mounts), *of_state]
-            self.target.remount()
-            dropped = {**caches.left_of(files), "method": "umount and mount"}
+            mounting = self.target.remount(phase.get("mount_options", ""), warm)
+            dropped = {**caches.left_of(files), "method": "umount and mount", "mounting": mounting}
         if phase.get("eviction_file"):
             self.hosts.read_eviction_file(self.target)
             dropped["method"] += ", then read the cache-eviction file"

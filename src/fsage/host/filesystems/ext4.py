@@ -14,6 +14,7 @@ from fsage.host.evidence import ext4
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.model import filesystems as facts
 from fsage.model import message
+from fsage.model.errors import Failure
 from fsage.model.evidence.freespace import Counting
 from fsage.model.evidence.store import Store
 from fsage.model.geometry import Geometry
@@ -95,8 +96,8 @@ class Ext4(FileSystem, facts.Ext4):
             )
         return None
 
-    def mounted(self, device: str) -> None:
-        """Have it read the bitmap of every block group, so that the allocator's choice repeats.
+    def mounted(self, device: str, warm: bool | None = None) -> None:
+        """Have it count what its allocator does, and read the bitmap of every block group, so that its choice repeats.
 
         Its first passes leave out groups whose bitmap is not in memory yet: after a mount, what a file gets would
         depend on which reads have come back. Reading mb_groups loads them all (fs/ext4/mballoc.c,
@@ -105,10 +106,27 @@ class Ext4(FileSystem, facts.Ext4):
         A large one has too many: 180,000 take 5 to 47 s. There the allocator begins with what it has in memory after
         any mount. Each session compares the places of what cells write.
         """
+        with contextlib.suppress(FileNotFoundError):
+            _sysfs(device, "mb_stats").write_text("1", encoding="ascii")
+        if warm is False:
+            return
         sectors = int((Path("/sys/class/block") / Path(device).name / "size").read_text(encoding="ascii"))
-        if sectors * 512 <= LOADED_GROUPS * GROUP_BYTES:
+        if warm or sectors * 512 <= LOADED_GROUPS * GROUP_BYTES:
             with contextlib.suppress(FileNotFoundError):
                 (Path("/proc/fs/ext4") / Path(device).name / "mb_groups").read_bytes()
+
+    def allocator_counts(self, device: str) -> dict[str, int]:
+        """What mb_stats has: names of criteria stand before their counters (ext4_seq_mb_stats_show)."""
+        path, counts, criterion = Path("/proc/fs/ext4") / Path(device).name / "mb_stats", dict[str, int](), ""
+        for line in path.read_text(encoding="ascii").splitlines()[1:]:
+            name, _, value = line.strip().partition(": ")
+            if name.startswith("mb stats collection turned off"):
+                raise Failure(f"{path} does not count: 1 could not be written to {_sysfs(device, 'mb_stats')}")
+            if not line.startswith("\t\t"):
+                criterion = "" if value else name.removesuffix("stats:")
+            if value:
+                counts[criterion + name] = int(value.partition("/")[0])
+        return counts
 
     def counted(self, space: os.statvfs_result) -> str:
         """Free blocks and inodes."""
@@ -123,6 +141,10 @@ class Ext4(FileSystem, facts.Ext4):
     def temporaries(self, path: Path) -> list[str]:
         """What e4defrag makes."""
         return [f"{path.name}.defrag"]
+
+
+def _sysfs(device: str, name: str) -> Path:
+    return Path("/sys/fs/ext4") / Path(device).name / name
 
 
 FILESYSTEM = Ext4()

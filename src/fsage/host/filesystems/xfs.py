@@ -43,6 +43,11 @@ XFS_FSOP_GEOM_FLAGS_RMAPBT = 1 << 19
 XFS_IOC_FREE_EOFBLOCKS, EOFBLOCKS, SYNC = 0x8080583A, struct.Struct("=II120x"), 1  # version, flags; version 1
 
 
+TREES = {"abtb2": "free_by_place", "abtc2": "free_by_size", "bmbt2": "file_map"}
+OF_TREE = ("lookups", "compares", "inserts", "deletes")
+OF_EXTENTS = ("extents_allocated", "blocks_allocated", "extents_freed", "blocks_freed")
+
+
 class ExchangeRange(Mover):
     """What the range holds is copied into the donor; then the kernel exchanges the extents of both, all or none.
 
@@ -157,6 +162,14 @@ class Xfs(FileSystem, facts.Xfs):
             if time.monotonic() > deadline:
                 raise Failure(f"{mount}: space is still being freed after {FREES_PATIENCE_S} s ({now} blocks free)")
             time.sleep(0.002)
+
+    def allocator_counts(self, device: str) -> dict[str, int]:
+        """What XFS has of its trees of free extents and of files' maps (Documentation/admin-guide/xfs.rst, `stats`)."""
+        path = Path("/sys/fs/xfs") / Path(device).name / "stats/stats"
+        lines = {line.split()[0]: line.split()[1:] for line in path.read_text(encoding="ascii").splitlines()}
+        trees = {f"{tree}_{name}": (key, at) for key, tree in TREES.items() for at, name in enumerate(OF_TREE)}
+        extents = {f"{name}": ("extent_alloc", at) for at, name in enumerate(OF_EXTENTS)}
+        return {name: int(lines[key][at]) for name, (key, at) in {**extents, **trees}.items() if key in lines}
 
     def counted(self, space: os.statvfs_result) -> str:
         """Free blocks; it makes inodes as it needs them."""

@@ -29,6 +29,7 @@ from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.hosts import Asker
 from fsage.model.kinds import loop as facts
+from fsage.model.observation import Mounting
 from fsage.model.sparse import takes
 from fsage.model.target import Spec
 from fsage.model.typed import Json
@@ -341,11 +342,18 @@ class Loop(Target, facts.Loop):
         self.mount()
         return is_kept
 
-    def remount(self) -> None:
+    def remount(self, more: str = "", warm: bool | None = None) -> Mounting:
         """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
+        taken: Mounting = {"umount_s": 0.0, "umount_cpu_s": 0.0, "mount_s": 0.0, "mount_cpu_s": 0.0}
+        options = ",".join(filter(None, (self._options(), more)))
         for store, device, point in self.stores():
-            filesystems.remount(self.spec["filesystem"], device, point, self._options(), self.watch)
+            umount, mount = filesystems.remount(self.spec["filesystem"], device, point, options, self.watch, warm)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+            taken["umount_s"] += umount.seconds
+            taken["umount_cpu_s"] += umount.cpu_s
+            taken["mount_s"] += mount.seconds
+            taken["mount_cpu_s"] += mount.cpu_s
+        return taken
 
     def attach(self) -> None:
         """Attach the images, or what the device model offers in their place; fill in `devices`."""

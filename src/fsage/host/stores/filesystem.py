@@ -100,9 +100,13 @@ class FileSystem(facts.FileSystem, ABC):
         """What in its superblock refers to another device or sets mount options of its own; None: nothing does."""
         raise Failure(f"of {self.title} no superblock is read")
 
-    def mounted(self, device: str) -> None:
-        """Prepare it after a mount."""
+    def mounted(self, device: str, warm: bool | None = None) -> None:
+        """Prepare it after a mount; `warm`: with all that its allocator reads in memory, or with nothing of it."""
         return
+
+    def allocator_counts(self, device: str) -> dict[str, int]:
+        """What its allocator has done since it was mounted, by counters' names. Raises OSError, ValueError, Failure."""
+        raise Failure(f"{self.title} does not count what its allocator does")
 
     def is_on(self, device: str, mount: Mount, point: Path) -> bool:
         """Whether the mount at `point` is of this block device."""

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import caches, mounting, places
@@ -28,6 +29,13 @@ from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.typed import Json
 
 PACKAGE = "fsage.host.filesystems"
+
+
+class Taken(NamedTuple):
+    """What a call took: seconds, and of them the processor's in the call itself."""
+
+    seconds: float
+    cpu_s: float
 
 
 def get(name: str | None) -> FileSystem | None:
@@ -79,10 +87,17 @@ def make(
         )
 
 
-def mount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
+def mount(
+    filesystem: str,
+    device: str,
+    point: Path,
+    more: str = "",
+    watch: FileWatch | None = None,
+    warm: bool | None = None,
+) -> Taken:
     """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options.
 
-    `watch` goes on with it.
+    `watch` goes on with it. `warm`: see FileSystem.mounted. Returns what the call took.
     """
     mounting.refuse_occupied(point, device)
     places.make(point)
@@ -92,27 +107,48 @@ def mount(filesystem: str, device: str, point: Path, more: str = "", watch: File
         try:
             with watch.mounting(device) if watch else contextlib.nullcontext():
                 flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME
+                began = _now()
                 mounting.mount_call(device, str(point), filesystem, flags, options)
+            taken = _since(began)
             break
         except OSError as error:  # busy: another command looks at the device for a moment, to be told to keep off
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
             time.sleep(0.02)
-    named(filesystem).mounted(device)
+    named(filesystem).mounted(device, warm)
+    return taken
 
 
-def remount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
+def remount(
+    filesystem: str,
+    device: str,
+    point: Path,
+    more: str = "",
+    watch: FileWatch | None = None,
+    warm: bool | None = None,
+) -> tuple[Taken, Taken]:
     """Unmount and mount again, so that nothing is known of the file system and its allocator starts anew.
 
-    `watch` goes on after it.
+    `watch` goes on after it. Returns what umount and mount took.
     """
+    began = _now()
     mounting.unmount(point)
+    unmounted = _since(began)
     # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
     mounting.refuse_if_in_use(device)
     if watch:
         watch.unmounted(device)
     caches.drop_device(device)
-    mount(filesystem, device, point, more, watch)
+    return unmounted, mount(filesystem, device, point, more, watch, warm)
+
+
+def _now() -> Taken:
+    return Taken(time.monotonic(), time.thread_time())
+
+
+def _since(began: Taken) -> Taken:
+    now = _now()
+    return Taken(now.seconds - began.seconds, now.cpu_s - began.cpu_s)
 
 
 def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:

@@ -22,6 +22,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.hosts import Host
+from fsage.model.observation import Mounting
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
@@ -153,9 +154,12 @@ class Target(Kind):
         """
         raise Failure(f"target {self.name} is of kind {self.kind}: its blocks are not written to while it is unmounted")
 
-    def remount(self) -> None:
-        """Reset the allocator, where the kind of target can."""
-        return
+    def remount(self, more: str = "", warm: bool | None = None) -> Mounting | None:
+        """Reset the allocator, where the kind of target can; what that took.
+
+        `more`: further mount options; `warm`: see FileSystem.mounted.
+        """
+        return None
 
     @property
     def why_unwatched(self) -> str | None:

@@ -1,0 +1,121 @@
+"""One phase: `python -m fsage.studies.allocator.host.phase TASK.json DEVICE` prints what came of its calls as JSON.
+
+Root alone may shut a file system down, so the command names the device: then it is run by root (Target.front).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from fsage.host.evidence import fiemap
+from fsage.host.system import caches
+from fsage.model import typed
+from fsage.model.filler import BLOCK_BYTES
+from fsage.model.message import Unacceptable
+from fsage.model.typed import Json
+from fsage.studies.allocator.host import bounded
+from fsage.studies.allocator.model import Assignment
+
+FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+FREES_S, LOOK_S = 60.0, 0.001
+MOST_CALLS = 200
+"""Of those that filled the target, so many are kept: the slowest."""
+
+
+def fallocate(assignment: Assignment) -> Iterator[Json]:
+    """One call for all bytes of a new file."""
+    descriptor = os.open(Path(assignment.folder) / "asked", FRESH, 0o600)
+    yield bounded.timed(partial(os.posix_fallocate, descriptor, 0, assignment.request_bytes))
+
+
+def fill(assignment: Assignment) -> Iterator[Json]:
+    """Call after call until nothing is left: half as much where there is no room for so much."""
+    place, size, number = Path(assignment.folder), assignment.request_bytes, 0
+    descriptor, offset = os.open(place / "asked.0", FRESH, 0o600), 0
+    while size >= BLOCK_BYTES:
+        call = bounded.timed(partial(os.posix_fallocate, descriptor, offset, size))
+        yield {**call, "bytes": size}
+        if call["error"] == errno.errorcode[errno.ENOSPC]:
+            size = size // 2 // BLOCK_BYTES * BLOCK_BYTES
+        elif call["error"] == errno.errorcode[errno.EFBIG]:
+            number, offset = number + 1, 0
+            os.close(descriptor)
+            descriptor = os.open(place / f"asked.{number}", FRESH, 0o600)
+        elif call["error"]:
+            return
+        else:
+            offset += size
+
+
+def make(assignment: Assignment) -> Iterator[Json]:
+    """A file of so many extents of one block each, in turns with another, which holds what is between them.
+
+    Every second block of it is a hole: its extents stay apart where two of them meet on the device.
+    """
+    place = Path(assignment.folder)
+    paths = [place / "pieces", *([place / "between"] if assignment.extents > 1 else [])]
+    descriptors = [os.open(path, FRESH, 0o600) for path in paths]
+    for number in range(assignment.extents):
+        for descriptor in descriptors:
+            os.posix_fallocate(descriptor, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
+    caches.flush(place)
+    yield {"extents": len(fiemap.extents(paths[0])), "error": None}
+
+
+def unlink(assignment: Assignment) -> Iterator[Json]:
+    """Unlink it, and wait until its blocks are free."""
+    path = Path(assignment.folder) / "pieces"
+    wanted, began = _free(path.parent) + assignment.extents, time.monotonic()
+    call = bounded.timed(path.unlink)
+    caches.flush(path.parent)
+    while (left := _free(path.parent) < wanted) and time.monotonic() < began + FREES_S:
+        time.sleep(LOOK_S)
+    yield {**call, "freed_s": None if left else time.monotonic() - began}
+
+
+def _free(place: Path) -> int:
+    return os.statvfs(place).f_bfree
+
+
+OPERATIONS: dict[str, Callable[[Assignment], Iterator[Json]]] = {
+    "fallocate": fallocate,
+    "fill": fill,
+    "make": make,
+    "unlink": unlink,
+}
+
+
+def run(assignment: Assignment) -> Json:
+    """The calls of a phase, how many they were, and the bytes that they gave."""
+    work = partial(OPERATIONS[assignment.operation], assignment)
+    calls = list(bounded.results(work, Path(assignment.folder), assignment.limit_s))
+    given = sum(call.get("bytes", 0) for call in calls if not call.get("error"))
+    kept = calls
+    if len(calls) > MOST_CALLS:
+        kept = [*sorted(calls[:-1], key=lambda call: -call["seconds"])[: MOST_CALLS - 1], calls[-1]]
+    return {"count": len(calls), "bytes": given, "calls": kept}
+
+
+def main(path: str) -> int:
+    """Exit code 0 and the calls as JSON, or 1 and why not."""
+    try:
+        result = run(typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8"))))
+    except (Unacceptable, OSError) as why:
+        print(f"{path}: {why}", file=sys.stderr)
+        return 1
+    if not result["count"]:
+        print(f"{path}: the calls ended without a result", file=sys.stderr)
+        return 1
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

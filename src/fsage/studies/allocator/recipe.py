@@ -1,0 +1,90 @@
+"""Full file systems whose free space lies in holes of one size at equal distances, with or without one larger run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from fsage.model.structure import Step
+from fsage.recipes import BLOCK_BYTES, State
+from fsage.studies.allocator.model import PlantFreeSpace
+from fsage.text.sizes import format_size
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse
+
+Percent = Annotated[float, Field(gt=0, lt=100)]
+
+
+class States(Strict):
+    """Block `states:` of a study: every fullness with every size of holes, and with the run at every place."""
+
+    recipe: Literal["allocator"] = "allocator"
+    fullness: Annotated[tuple[Percent, ...], Levels()] = Field(description="share of the capacity that is in use")
+    hole_size: Annotated[tuple[Size, ...], Levels()] = Field(description="size of the free extents")
+    run_size: Size | None = Field(None, description="size of one larger free extent; null: there is none")
+    run_position: Annotated[tuple[Percent, ...], Levels()] = Field(
+        (50.0,), description="where the run begins, in percent of the device; without run_size of no effect"
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="without effect: nothing is drawn")
+    reuse: Literal["nested", "fresh"] = Field(
+        "nested", description="without effect: no state is reached from another one"
+    )
+
+    @field_validator("hole_size")
+    @classmethod
+    def _whole_blocks(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        odd = [size for size in sizes if size % BLOCK_BYTES]
+        if odd:
+            raise ValueError(f"{format_size(odd[0])} is no multiple of {format_size(BLOCK_BYTES)}, a block")
+        return sizes
+
+    @model_validator(mode="after")
+    def _the_run_is_the_largest(self) -> States:
+        if self.run_size is not None and (self.run_size % BLOCK_BYTES or self.run_size <= max(self.hole_size)):
+            text = f"{format_size(self.run_size)} is not larger than a hole, or no multiple of 4K, a block"
+            refuse([Problem(("run_size",), text)])
+        return self
+
+
+def expand(states: States) -> list[State]:
+    """Return the states: the emptiest first."""
+    places = states.run_position if states.run_size else (None,)
+    return [
+        _state(states, fullness, hole_bytes, place)
+        for fullness in states.fullness
+        for hole_bytes in states.hole_size
+        for place in places
+    ]
+
+
+def _state(states: States, fullness: float, hole_bytes: int, place: float | None) -> State:
+    axes: dict[str, object] = {"fullness": fullness, "hole_size": hole_bytes}
+    run = {}
+    if place is not None:
+        axes["run_position"] = place
+        run = {"run_bytes": states.run_size}
+    name = f"{fullness:g}.{format_size(hole_bytes)}" + (f".{place:g}" if run else "")
+    nominal = {
+        "recipe": "allocator",
+        "fullness_percent": fullness,
+        "axes": {
+            "fullness_percent": fullness,
+            "hole_bytes": hole_bytes,
+            **run,
+            **({"run_percent": place} if run else {}),
+        },
+    }
+    step = PlantFreeSpace(1, fullness, hole_bytes, states.run_size or 0, place or 0.0)
+    return State(name, name, axes, nominal, (step,))
+
+
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
+    """Return what `steps` made of a target, e.g. 85% full, holes of 1M."""
+    text = [
+        f"{step.fullness_percent:g}% full, holes of {format_size(step.hole_bytes)}"
+        + (f", a run of {format_size(step.run_bytes)} at {step.run_percent:g}%" if step.run_bytes else "")
+        for step in steps
+        if isinstance(step, PlantFreeSpace)
+    ]
+    return ", ".join(text) or "empty"

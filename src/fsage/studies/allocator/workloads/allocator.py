@@ -1,0 +1,198 @@
+"""One call of the allocator, timed: `fallocate` of a size, cold or warm; or `unlink` of a file in so many extents.
+
+Umount and mount before and after it are timed too. `cold`: the allocator has nothing in memory, which the device's
+reads show. `warm`: it has every bitmap (ext4), so that its choice repeats. A call that takes longer than `limit_s` is
+left behind and ended by shutting the file system down; that is a result too, with the processor time that it took.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fsage.model import kinds, typed
+from fsage.model.claim import Claim
+from fsage.model.filler import BLOCK_BYTES
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.structure import Step
+from fsage.model.typed import Json, JsonView
+from fsage.parse import BadOutput
+from fsage.studies.allocator.model import Assignment, Operation
+from fsage.workloads import Outcome, Unsupported, shared
+
+TASK = "task.json"
+EXTENTS_A_S = 20_000.0
+CELL_S = 1.0  # before a claim
+AFTER = "umount"
+"""The phase before which the file system is unmounted as the call left it."""
+READ_LATER = ("ext4", "xfs")
+"""Their mount leaves the allocator's bitmaps or trees unread; a small btrfs is read by its mount."""
+SUMS = {
+    "groups_considered": "_groups_considered",
+    "groups_scanned": "groups_scanned",
+    "free_extents_scanned": "extents_scanned",
+    "buddies_made": "buddies_generated",
+    "tree_lookups": "_lookups",
+    "tree_compares": "_compares",
+}
+"""Metric -> the end of the counters' names that it sums up."""
+
+
+class Params(BaseModel):
+    """Parameters of one cell: either `request_size` or `extents`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Literal["allocator"] = "allocator"
+    request_size: int | None = Field(
+        default=None, ge=BLOCK_BYTES, description="bytes of one `fallocate`; null: `unlink` is timed"
+    )
+    extents: int | None = Field(
+        default=None, ge=1, le=1_000_000, description="extents, of one block each, of the file that is unlinked"
+    )
+    until_full: bool = Field(
+        default=False, description="true: call after call until nothing is left, or one does not end"
+    )
+    cache: Literal["cold", "warm"] = Field(default="cold", description="what the allocator has in memory")
+    mb_optimize_scan: Literal[0, 1] | None = Field(
+        default=None, description="ext4's mount option of this name; null: the kernel's own choice"
+    )
+    limit_s: int = Field(default=60, ge=1, le=3600, description="time limit of one call")
+    iteration: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _one_call(self) -> Params:
+        if (self.request_size is None) == (self.extents is None):
+            raise ValueError("give either request_size, for fallocate, or extents, for unlink")
+        if self.until_full and self.request_size is None:
+            raise ValueError("until_full wants a request_size")
+        return self
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What is called, in order; the last one is timed."""
+        if self.extents is not None:
+            return "make", "unlink"
+        return ("fill" if self.until_full else "fallocate",)
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """A phase a call, and a last one that does nothing. Raises Unsupported."""
+    if not kinds.named(claim["kind"]).own_stores:
+        raise Unsupported(f"a target of kind {claim['kind']} is not mounted by fsage, so its allocator cannot be cold")
+    (filesystem,) = {store["filesystem"] for store in claim["stores"]}
+    if params.mb_optimize_scan is not None and filesystem != "ext4":
+        raise Unsupported(f"mb_optimize_scan is a mount option of ext4, and the target is {filesystem}")
+    module = "fsage.studies.allocator.host.phase"
+    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", module, f"{{files}}/{TASK}", "{device}"]
+    phases: list[Phase] = []
+    for operation in params.operations:
+        assignment = Assignment(
+            operation, shared.places_of(claim)[0], params.request_size or 0, params.extents or 0, float(params.limit_s)
+        )
+        task = json.dumps(typed.to_json(assignment), sort_keys=True)
+        phase: Phase = {"name": operation, "argv": argv, "files": {TASK: task}, "reads": True}
+        phases.append({**phase, "allocator": params.cache})
+    phases.append({"name": AFTER, "argv": ["true"], "reads": True, "allocator": "cold"})
+    if params.mb_optimize_scan is not None:
+        option = f"mb_optimize_scan={params.mb_optimize_scan}"
+        phases = [{**phase, "mount_options": option} for phase in phases]
+    return phases
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """Nothing is written."""
+    return 0
+
+
+def makes_bytes(params: Params, claim: Claim) -> int:
+    """What its files hold; a file in pieces lies between the pieces of another."""
+    if params.extents:
+        return 2 * params.extents * BLOCK_BYTES
+    return 0 if params.until_full else params.request_size or 0
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Estimate of what one cell takes: what a cell costs, and making a file in pieces."""
+    return claim["calibration"]["cell_overhead_s"] + 3 * (params.extents or 0) / EXTENTS_A_S
+
+
+def rates(params: Params) -> list[str]:
+    """Calls a second, so that a longer call is a lower rate."""
+    return [f"{params.operations[-1]}_per_s"]
+
+
+def read(observation: JsonView) -> Outcome:
+    """`<call>_ms`, `<call>_cpu_ms`, `<call>_unended`, umount and mount, what the allocator counted; or why not.
+
+    Of several calls, until the target is full, the slowest one's.
+    """
+    lazy = observation["conditions"].get("filesystem") in READ_LATER
+    return shared.judge(observation, Params, lambda params: [*params.operations, AFTER], partial(_judge, lazy))
+
+
+def _judge(lazy: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
+    name = phase["name"]
+    if name == AFTER:
+        return {
+            "umount_ms": 1e3 * phase["mounting"]["umount_s"],
+            "umount_cpu_ms": 1e3 * phase["mounting"]["umount_cpu_s"],
+        }
+    result = _result(phase)
+    call = max(result["calls"], key=lambda call: call.get("seconds", 0.0))
+    unended = call.get("unended", False)
+    if name == "make":
+        if call.get("extents") != params.extents:
+            made = call.get("extents", "no")
+            raise BadOutput(f"the file has {made} extents, {params.extents} were to be made: {call.get('error')}")
+        return {}
+    if name != "fill" and call.get("error"):
+        raise BadOutput(f"{name} was refused: {call['error']}")
+    mounted, processor = phase["mounting"], phase["counters"]["processor"]
+    metrics: shared.Metrics = {
+        f"{name}_ms": 1e3 * call["seconds"],
+        f"{name}_cpu_ms": 1e3 * call["cpu_s"],
+        f"{name}_per_s": 1 / call["seconds"],
+        f"{name}_unended": int(unended),
+        "mount_ms": 1e3 * mounted["mount_s"],
+        "mount_cpu_ms": 1e3 * mounted["mount_cpu_s"],
+        **_counted(phase["counters"]),
+    }
+    if processor["kernel_threads_s"] is not None:
+        metrics["kernel_threads_ms"] = 1e3 * processor["kernel_threads_s"]
+    if name == "fill":
+        metrics |= {"calls": result["count"], "given_bytes": result["bytes"]}
+    if call.get("freed_s"):
+        metrics["freed_ms"] = 1e3 * call["freed_s"]
+    if lazy and params.cache == "cold" and metrics.get("device_reads") == 0:
+        raise BadOutput("the device was not read: what the allocator needs was in memory, so it was not cold")
+    return metrics
+
+
+def _result(phase: PhaseResult) -> Any:
+    if phase["rc"] != 0:
+        raise BadOutput(phase["stderr"].strip().rpartition("\n")[2] or f"it ended with code {phase['rc']}")
+    try:
+        return json.loads(phase["stdout"])
+    except ValueError as error:
+        raise BadOutput(f"its output is not JSON: {error}") from error
+
+
+def _counted(counters: Json) -> shared.Metrics:
+    """What the device and the allocator of the one store counted, where they count."""
+    metrics: shared.Metrics = {}
+    device, allocator = counters["device"][0], counters["allocator"][0]
+    if "counts" in device:
+        metrics |= {"device_reads": device["counts"].get("reads", 0)}
+        metrics |= {"device_read_bytes": device["counts"].get("read_bytes", 0)}
+    counts = allocator.get("counts", {})
+    for metric, end in SUMS.items():
+        values = [count for name, count in counts.items() if name == end or (end[0] == "_" and name.endswith(end))]
+        if values:
+            metrics[metric] = sum(values)
+    return metrics

@@ -1,0 +1,110 @@
+"""The workload `allocator` and the counters beside each cell, on real file systems of a loop device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from local_targets import claimed
+from tiers import first_of
+
+from fsage.host.cells.phases import Phases
+from fsage.host.remote.remote_hosts import Hosts, inventory_of
+from fsage.host.states.state import remove_measured
+from fsage.model import filesystems
+from fsage.model.token import Token
+from fsage.studies.allocator.host import bounded
+from fsage.studies.allocator.model import PlantFreeSpace
+from fsage.studies.allocator.workloads import allocator
+
+MIB = 1 << 20
+NAMES = filesystems.names()
+
+
+@pytest.fixture(params=first_of("ext4", *sorted({*NAMES} - {"ext4"})))
+def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Phases]:
+    target = claimed({**local_target, "filesystem": request.param})
+    remove_measured(target)
+    with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
+        yield Phases(target, hosts, None, lambda: None)
+
+
+def measured(phases: Phases, **given: object) -> tuple[dict[str, dict], dict[str, float]]:
+    """A cell's phases by name, and its metrics."""
+    params = allocator.Params.model_validate({"workload": "allocator", "iteration": 1, **given})
+    commands = allocator.commands(params, phases.target.claim)
+    taken, why = phases.run({"phases": commands}, Token("claim", "ready", 1, "instance", ""))
+    remove_measured(phases.target)
+    assert why is None, (why, taken)
+    observation = {
+        "status": "done",
+        "params": params.model_dump(),
+        "phases": json.loads(json.dumps(taken)),
+        "conditions": {"filesystem": phases.target.filesystem},
+    }
+    outcome = allocator.read(observation)
+    assert outcome.status == "valid", outcome
+    return {phase["name"]: phase for phase in taken}, outcome.metrics
+
+
+@pytest.mark.root
+def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Phases) -> None:
+    _, cold = measured(phases, request_size=8 * MIB, cache="cold")
+    of_warm, warm = measured(phases, request_size=8 * MIB, cache="warm")
+    assert cold["device_reads"] > 0 or phases.target.filesystem == "btrfs"
+    assert {"fallocate_ms", "fallocate_cpu_ms", "mount_ms", "umount_ms", "kernel_threads_ms"} <= warm.keys()
+    counts = of_warm["fallocate"]["counters"]["allocator"][0]["counts"]
+    blocks = 8 * MIB // 4096
+    if phases.target.filesystem == "ext4":
+        assert counts["reqs"] == counts["success"] == 1
+        assert 1 <= counts["groups_scanned"] <= warm["groups_considered"]
+        # Warm: the bitmap of every group was made into a buddy before the call.
+        assert warm["device_reads"] < cold["device_reads"]
+        assert "buddies_made" not in warm
+    elif phases.target.filesystem == "xfs":
+        assert counts["blocks_allocated"] >= blocks
+        assert warm["tree_lookups"] > 0
+    else:
+        assert counts.keys() <= {"commits", "total_commit_ms", "data_bytes_used", "metadata_bytes_used"}
+
+
+@pytest.mark.root
+def test_a_file_in_extents_is_made_and_unlinked(phases: Phases) -> None:
+    before = phases.target.free(phases.target.mounts[0])
+    _, metrics = measured(phases, extents=300)
+    assert 0 < metrics["unlink_ms"] < metrics["freed_ms"]
+    assert metrics["device_reads"] > 0
+    phases.target.settle()
+    assert phases.target.free(phases.target.mounts[0]).bytes == before.bytes
+
+
+@pytest.mark.root
+def test_a_mount_option_is_of_its_own_phases_alone(local_target: dict) -> None:
+    target = claimed(local_target)
+    remove_measured(target)
+    with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
+        taken, _ = measured(Phases(target, hosts, None, lambda: None), request_size=MIB, mb_optimize_scan=1)
+    (options,) = taken["fallocate"]["mount_options"]
+    assert "mb_optimize_scan=1" in options.split(",")
+    assert not any("mb_optimize_scan" in line for line in target.mount_options())
+
+
+@pytest.mark.root
+def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(phases: Phases) -> None:
+    mount = phases.target.mounts[0]
+
+    def spins() -> Iterator[dict]:
+        yield {"first": True}
+        while True:
+            mount.joinpath("measured", "made").touch()
+            mount.joinpath("measured", "made").unlink()
+
+    first, last = bounded.results(spins, mount, 0.5)
+    assert first == {"first": True}
+    assert last["unended"] and last["seconds"] >= 0.5
+    assert last["cpu_s"] > 0
+    assert last["functions"] and last["freed_by"] == "SIGKILL"
+    phases.target.remount()
