@@ -145,8 +145,8 @@ COLUMNS = {
     ),
     "counters": Column(
         "str",
-        "of each phase, while it ran: what the allocator of each store counted, the device's requests and this "
-        "machine's processor time (kernel threads too), JSON; a count that is missing did not change",
+        "of each phase: what the allocator of each store counted, requests of the device, processor time of the "
+        "whole machine and of kernel threads, JSON. A count that is missing did not change",
     ),
     "mounting": Column("str", "of each phase, what umount and mount before it took, seconds and processor time, JSON"),
     "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none"),

@@ -37,6 +37,12 @@ class FileSystem:
     """How it chooses blocks for a new file, where that is known."""
     has_geometry = False
     """Whether one is made like another (fsage.model.geometry), and its blocks are taken while it is not mounted."""
+    allocator_options: tuple[str, ...] = ()
+    """Mount options of its allocator that a study may set, to a number."""
+    reads_at_mount = False
+    """Whether a mount reads what its allocator needs, so that no call afterwards finds it cold."""
+    loads_all = False
+    """Whether it can be made to read, after a mount, all that its allocator needs."""
 
     def metadata_bytes(self, size_bytes: int) -> int:
         """The most that its own metadata take on a sparse image of this size, without those of many small files."""
@@ -50,6 +56,8 @@ class Ext4(FileSystem):
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     placement = ByRequest(8 << 20, 1 << 20)
     has_geometry = True
+    allocator_options = ("mb_optimize_scan",)
+    loads_all = True
 
     def metadata_bytes(self, size_bytes: int) -> int:
         """Both bitmaps of each group, 128 MiB; 24 copies of the descriptors (sparse_super); the journal (mke2fs(8))."""
@@ -75,6 +83,7 @@ class Btrfs(FileSystem):
         ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
     )
     placement = LargestFirst()
+    reads_at_mount = True  # a small one
 
 
 @cache

@@ -71,7 +71,8 @@ class Phase(_Phase, total=False):
     of them. `beside`: commands that run at the same time. `env`: variables; `folders` are made first; `files`: name ->
     text, found at {files}/NAME. `jobs`: client -> what its own run of the command reads, all begun together, and
     `asks_next`: they share a count (fsage.host.remote.synchronised). `io_groups`: groups instead of a command.
-    `allocator`: none, or all, of what the file system's allocator reads is in memory; `mount_options`: further ones.
+    `allocator`: of what the file system's allocator reads none is in memory, or all, or what the phase before left
+    there (nothing is dropped then); `mount_options`: further ones.
     `metadata`: how warm names are, if that is known. `eviction_file`: it is read after caches were
     dropped. `server_cache`: what the servers may cache. `timeout_s`: set where it runs.
     """
@@ -89,7 +90,7 @@ class Phase(_Phase, total=False):
     metadata: str
     eviction_file: bool
     server_cache: Literal["metadata", "none"]
-    allocator: Literal["cold", "warm"]
+    allocator: Literal["cold", "warm", "kept"]
     mount_options: str
     timeout_s: float
 

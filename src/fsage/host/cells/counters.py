@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,11 +62,11 @@ class Counters:
         system = filesystems.get(self.target.filesystem)
         devices = self.target.devices
         no_file_system = f"nothing is known of the allocator of {self.target.filesystem}"
-        read = [_tried(lambda device=device: system.allocator_counts(device)) for device in devices] if system else []
+        read = [_tried(partial(system.allocator_counts, device)) for device in devices] if system else []
         return _Seen(
             time.monotonic(),
             read or [no_file_system] * len(devices),
-            [_tried(lambda device=device: _of_device(device)) for device in devices],
+            [_tried(partial(_of_device, device)) for device in devices],
             _of_machine(),
             _threads(),
         )

@@ -11,7 +11,7 @@ from fsage.model.evidence.extents import Extents
 from fsage.model.filler import BLOCK_BYTES, path_of
 from fsage.model.structure import Achieved, Notes, Step
 
-Operation = Literal["fallocate", "fill", "make", "unlink"]
+Operation = Literal["warm_up", "fallocate", "fill", "make", "unlink"]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ MOST_CALLS = 200
 def fallocate(assignment: Assignment) -> Iterator[Json]:
     """One call for all bytes of a new file."""
     descriptor = os.open(Path(assignment.folder) / "asked", FRESH, 0o600)
-    yield bounded.timed(partial(os.posix_fallocate, descriptor, 0, assignment.request_bytes))
+    call = bounded.timed(partial(os.posix_fallocate, descriptor, 0, assignment.request_bytes))
+    os.close(descriptor)
+    yield call
 
 
 def fill(assignment: Assignment) -> Iterator[Json]:
@@ -69,15 +71,25 @@ def make(assignment: Assignment) -> Iterator[Json]:
     yield {"extents": len(fiemap.extents(paths[0])), "error": None}
 
 
+def warm_up(assignment: Assignment) -> Iterator[Json]:
+    """The call that is to be timed next; what it gets is given back."""
+    yield from fallocate(assignment)
+    yield _unlinked(Path(assignment.folder) / "asked", assignment.request_bytes // BLOCK_BYTES)
+
+
 def unlink(assignment: Assignment) -> Iterator[Json]:
-    """Unlink it, and wait until its blocks are free."""
-    path = Path(assignment.folder) / "pieces"
-    wanted, began = _free(path.parent) + assignment.extents, time.monotonic()
+    """Unlink the file, and wait until its blocks are free."""
+    yield _unlinked(Path(assignment.folder) / "pieces", assignment.extents)
+
+
+def _unlinked(path: Path, blocks: int) -> Json:
+    """What unlinking a file took, and how long until so many more blocks were free."""
+    wanted, began = _free(path.parent) + blocks, time.monotonic()
     call = bounded.timed(path.unlink)
     caches.flush(path.parent)
     while (left := _free(path.parent) < wanted) and time.monotonic() < began + FREES_S:
         time.sleep(LOOK_S)
-    yield {**call, "freed_s": None if left else time.monotonic() - began}
+    return {**call, "freed_s": None if left else time.monotonic() - began}
 
 
 def _free(place: Path) -> int:
@@ -85,6 +97,7 @@ def _free(place: Path) -> int:
 
 
 OPERATIONS: dict[str, Callable[[Assignment], Iterator[Json]]] = {
+    "warm_up": warm_up,
     "fallocate": fallocate,
     "fill": fill,
     "make": make,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fsage.model import kinds, typed
+from fsage.model import filesystems, kinds, typed
 from fsage.model.claim import Claim
 from fsage.model.filler import BLOCK_BYTES
 from fsage.model.observation import PhaseResult
@@ -29,9 +29,8 @@ TASK = "task.json"
 EXTENTS_A_S = 20_000.0
 CELL_S = 1.0  # before a claim
 AFTER = "umount"
-"""The phase before which the file system is unmounted as the call left it."""
-READ_LATER = ("ext4", "xfs")
-"""Their mount leaves the allocator's bitmaps or trees unread; a small btrfs is read by its mount."""
+"""The phase before which the file system is unmounted as the call left it, and mounted again."""
+MOUNTING = ("umount_ms", "umount_cpu_ms", "mount_ms", "mount_cpu_ms")
 SUMS = {
     "groups_considered": "_groups_considered",
     "groups_scanned": "groups_scanned",
@@ -80,29 +79,34 @@ class Params(BaseModel):
             return "make", "unlink"
         return ("fill" if self.until_full else "fallocate",)
 
+    @property
+    def options(self) -> str:
+        """The mount options that it wants beside."""
+        return "" if self.mb_optimize_scan is None else f"mb_optimize_scan={self.mb_optimize_scan}"
+
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """A phase a call, and a last one that does nothing. Raises Unsupported."""
     if not kinds.named(claim["kind"]).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} is not mounted by fsage, so its allocator cannot be cold")
-    (filesystem,) = {store["filesystem"] for store in claim["stores"]}
-    if params.mb_optimize_scan is not None and filesystem != "ext4":
-        raise Unsupported(f"mb_optimize_scan is a mount option of ext4, and the target is {filesystem}")
+    system = filesystems.named(claim["stores"][0]["filesystem"] or "")
+    if params.options and params.options.partition("=")[0] not in system.allocator_options:
+        raise Unsupported(f"{system.title} has no mount option {params.options}")
     module = "fsage.studies.allocator.host.phase"
     argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", module, f"{{files}}/{TASK}", "{device}"]
+    # Where not all can be read after a mount, the same call is made once before, and what it got is given back.
+    before: tuple[Operation, ...] = ("warm_up",) if params.cache == "warm" and not system.loads_all else ()
     phases: list[Phase] = []
-    for operation in params.operations:
+    for operation in (*before, *params.operations):
         assignment = Assignment(
             operation, shared.places_of(claim)[0], params.request_size or 0, params.extents or 0, float(params.limit_s)
         )
         task = json.dumps(typed.to_json(assignment), sort_keys=True)
         phase: Phase = {"name": operation, "argv": argv, "files": {TASK: task}, "reads": True}
-        phases.append({**phase, "allocator": params.cache})
+        last = operation == params.operations[-1]
+        phases.append({**phase, "allocator": "kept" if before and last else "cold" if before else params.cache})
     phases.append({"name": AFTER, "argv": ["true"], "reads": True, "allocator": "cold"})
-    if params.mb_optimize_scan is not None:
-        option = f"mb_optimize_scan={params.mb_optimize_scan}"
-        phases = [{**phase, "mount_options": option} for phase in phases]
-    return phases
+    return [{**phase, "mount_options": params.options} for phase in phases] if params.options else phases
 
 
 def bytes_written(params: Params, claim: Claim) -> int:
@@ -132,17 +136,16 @@ def read(observation: JsonView) -> Outcome:
 
     Of several calls, until the target is full, the slowest one's.
     """
-    lazy = observation["conditions"].get("filesystem") in READ_LATER
+    system = filesystems.get(observation.get("conditions", {}).get("filesystem"))
+    lazy = system is not None and not system.reads_at_mount
     return shared.judge(observation, Params, lambda params: [*params.operations, AFTER], partial(_judge, lazy))
 
 
 def _judge(lazy: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
     name = phase["name"]
     if name == AFTER:
-        return {
-            "umount_ms": 1e3 * phase["mounting"]["umount_s"],
-            "umount_cpu_ms": 1e3 * phase["mounting"]["umount_cpu_s"],
-        }
+        mounting: JsonView = phase["mounting"]
+        return {name: 1e3 * mounting[f"{name.removesuffix('_ms')}_s"] for name in MOUNTING}
     result = _result(phase)
     call = max(result["calls"], key=lambda call: call.get("seconds", 0.0))
     unended = call.get("unended", False)
@@ -153,14 +156,12 @@ def _judge(lazy: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
         return {}
     if name != "fill" and call.get("error"):
         raise BadOutput(f"{name} was refused: {call['error']}")
-    mounted, processor = phase["mounting"], phase["counters"]["processor"]
+    processor = phase["counters"]["processor"]
     metrics: shared.Metrics = {
         f"{name}_ms": 1e3 * call["seconds"],
         f"{name}_cpu_ms": 1e3 * call["cpu_s"],
         f"{name}_per_s": 1 / call["seconds"],
         f"{name}_unended": int(unended),
-        "mount_ms": 1e3 * mounted["mount_s"],
-        "mount_cpu_ms": 1e3 * mounted["mount_cpu_s"],
         **_counted(phase["counters"]),
     }
     if processor["kernel_threads_s"] is not None:
