@@ -24,7 +24,7 @@ from fsage.studies.allocator.host import bounded
 from fsage.studies.allocator.model import Assignment
 
 FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-FREES_S, LOOK_S = 60.0, 0.001
+STILL_S, LOOK_S = 1.0, 0.001
 MOST_CALLS = 200
 """Of those that filled the target, so many are kept: the slowest."""
 
@@ -83,13 +83,16 @@ def unlink(assignment: Assignment) -> Iterator[Json]:
 
 
 def _unlinked(path: Path, blocks: int) -> Json:
-    """What unlinking a file took, and how long until so many more blocks were free."""
+    """What unlinking a file took, and how long until so many more blocks were free, or no more came (btrfs)."""
     wanted, began = _free(path.parent) + blocks, time.monotonic()
     call = bounded.timed(path.unlink)
     caches.flush(path.parent)
-    while (left := _free(path.parent) < wanted) and time.monotonic() < began + FREES_S:
+    free, changed = _free(path.parent), time.monotonic()
+    while free < wanted and time.monotonic() < changed + STILL_S:
         time.sleep(LOOK_S)
-    return {**call, "freed_s": None if left else time.monotonic() - began}
+        if (now := _free(path.parent)) != free:
+            free, changed = now, time.monotonic()
+    return {**call, "freed_s": changed - began}
 
 
 def _free(place: Path) -> int:
