@@ -16,9 +16,9 @@ import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
 from fsage.plan import results, settings
-from fsage.plan.again import Commands
 from fsage.plan.plan import STATE_S, Plan, load_plan
 from fsage.plan.pool import Pool, load_pools
+from fsage.plan.settings import Commands
 from fsage.plan.target import load_target, target_of
 from fsage.records import record
 from fsage.run import progress, request, runs

@@ -10,7 +10,7 @@ import pytest
 from builds import Build, builds
 from cells import METADATA, MIB, SEQUENTIAL, Bench, between, meanwhile
 
-from fsage.parse import launcher
+from fsage import parse
 
 pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.timeout(600)]
 LAUNCHERS = ("orterun", "mpirun", "mpiexec.hydra", "prterun")
@@ -48,7 +48,7 @@ def test_cells_are_valid_and_say_what_ran(build: Build, bench: Bench) -> None:
 
 def tells(build: Build, pattern: str, why: str) -> bool:
     """Whether a cell's reason is the one expected; on a busy machine MPICH's launcher loses a task's last words."""
-    return bool(re.match(pattern, why)) or (build.mpi == "mpich" and why.endswith(launcher.SILENT))
+    return bool(re.match(pattern, why)) or (build.mpi == "mpich" and why.endswith(parse.SILENT))
 
 
 def test_whatever_goes_wrong_with_ior_is_a_failed_cell_with_a_sentence(build: Build, bench: Bench) -> None:

@@ -1,11 +1,11 @@
-"""What became of the planned cells: counts, gaps and why, samples that are too short."""
+"""What became of the planned cells: counts, gaps, samples that are too short, references that are fragmented."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from fsage.analysis.groups import samples
-from fsage.plan.again import Commands
+from fsage.plan.settings import Commands
 from fsage.plan.target import Target
 from fsage.study.study import Study
 
@@ -97,3 +97,35 @@ def short_samples(frame: pd.DataFrame) -> dict[str, object]:
     ]
     rows.sort(key=lambda row: (row["seconds"], row["state"], row["cell"]))
     return {"count": len(rows), "shown": rows[:SHOWN]}
+
+
+TIMES = 2.0
+"""Up to this multiple of one extent a file is no sign of fragmentation: the file system's own blocks split files."""
+FEW = 3
+"""States that a sentence names."""
+
+
+def fragmented_references(frame: pd.DataFrame) -> dict[str, str]:
+    """State without deleted files -> its extents, where these are too many: '16 extents instead of 1'."""
+    valid_rows = samples(frame)
+    valid_rows = valid_rows[valid_rows["fragmentation_percent"] == 0]
+    too_many = {}
+    for state, part in valid_rows.dropna(subset=["measured_extents", "measured_files"]).groupby("state"):
+        extents, least = part["measured_extents"].median(), part["measured_files"].median()
+        if extents > TIMES * least:
+            too_many[str(state)] = f"{extents:.0f} extents instead of {least:.0f}"
+    return too_many
+
+
+def of_references(frame: pd.DataFrame) -> list[str]:
+    """Sentences for all these states together."""
+    references = fragmented_references(frame)
+    if not references:
+        return []
+    states = "; ".join(f"{state}: {why}" for state, why in list(references.items())[:FEW])
+    states += f"; and {len(references) - FEW} more" if len(references) > FEW else ""
+    return [
+        f"Warning: the reference itself is fragmented ({states}), so the loss may be underestimated. Nothing was "
+        "deleted in these states. `filler:`, `request_size:` and `files_at_once:` of a study say how its filler gets "
+        "its blocks."
+    ]

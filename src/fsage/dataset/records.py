@@ -15,8 +15,7 @@ import orjson
 import pandas as pd
 from pydantic import ValidationError
 
-from fsage.dataset.columns import COLUMNS
-from fsage.dataset.shape import Record
+from fsage.dataset.columns import COLUMNS, Record
 from fsage.dataset.tables import DatasetError
 from fsage.model.caches import WARM
 from fsage.model.observation import PhaseResult

@@ -3,13 +3,23 @@
 Each parser takes `stdout, stderr, rc` and returns a frozen dataclass whose names carry the units, or raises
 `BadOutput` with a plain reason. A parser never returns a number for a run that failed or did not reach its
 end. MiB is 2^20 bytes; conversion happens here and nowhere else.
+
+What MPI's launchers and libraries say beside a tool: trouble, what is known to be harmless, and how they end.
+
+Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is ended does so
+with code 0 at times, and at times loses what a task said that gave up; a launcher of one MPI starts programs built with
+another without a complaint, each of which then believes that it is alone.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import resources
+
+import yaml
 
 MIB = 2**20
 VERSION = {
@@ -60,3 +70,56 @@ def check_end(tool: str, rc: int | None, errors: Iterable[str], stderr: str = ""
         raise BadOutput(f"{tool} {ended}" + (f": {reason}" if reason else ""))
     if reason:
         raise BadOutput(f"{tool} {ended} but tells of trouble: {reason}")
+
+
+TAG = re.compile(r"^\[\d+,\d+\]<std(out|err)>: ?")  # mpirun --tag-output
+TROUBLE = re.compile(
+    r"WARNING|ERROR|FAILED|error could not|[Ii]nvalid (options|argument)|Unrecognized|signal \d|Sending Ctrl-C"
+    r"|mpirun (was unable|has detected)"
+)
+"""What IOR, mdtest and what launches them say of trouble, whatever the return code."""
+SILENT = (
+    "without a word, as a launcher ends that was ended itself (a kill, a time limit, a lost login), "
+    "and MPICH's at times when a task gave up"
+)
+
+
+PROGRAMS = ("mpirun", "srun")
+
+
+def launches(argv: Sequence[str]) -> bool:
+    """Whether a command is one of MPI's launchers."""
+    return bool(argv) and argv[0] in PROGRAMS
+
+
+@functools.cache
+def _known() -> re.Pattern[str]:
+    """What of harmless.yaml is in a line."""
+    table = yaml.safe_load(resources.files("fsage.parse").joinpath("harmless.yaml").read_text(encoding="utf-8"))
+    return re.compile("|".join(f"(?:{entry['says']})" for entry in table))
+
+
+def harmless(text: str) -> list[str]:
+    """The lines of an output, each once, that are known to say nothing about the numbers (harmless.yaml)."""
+    return list(dict.fromkeys(line.strip() for line in text.splitlines() if _known().search(line)))
+
+
+def tells_of_trouble(line: str) -> bool:
+    """Whether a line tells of trouble that is not known to be harmless."""
+    return bool(TROUBLE.search(line)) and not line.startswith("Command line") and not _known().search(line)
+
+
+def why_it_ended(stderr: str) -> str:
+    """What standard error says of an end with another code than 0, or that it says nothing."""
+    reasons = [line for line in stderr.splitlines() if not line.startswith("Commencing ")]  # IOR 3.0.1's progress
+    return "\n".join(reasons) or SILENT
+
+
+def check_together(tool: str, heads: Iterable[str]) -> None:
+    """`BadOutput` if there are several `heads`, the lines with which a run of the tool begins."""
+    if (count := len(list(heads))) > 1:
+        raise BadOutput(
+            f"{count} processes of {tool} ran, and each believed that it was alone. The launcher does not belong to "
+            f"the MPI that {tool} was built with. Declare the fsage_target.launcher of that MPI, or build {tool} with "
+            "the launcher's MPI"
+        )

@@ -17,8 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fsage.parse import BadOutput, check_end
-from fsage.parse.launcher import TAG, check_together, tells_of_trouble, why_it_ended
+from fsage.parse import TAG, BadOutput, check_end, check_together, tells_of_trouble, why_it_ended
 
 HEAD = r"^(mdtest-\S+) was launched with (\d+) total task\(s\) on (\d+) node"
 # Of reads only, which are then no more than open and close; 4.x says it whether reads are requested or not.

@@ -16,9 +16,8 @@ from fsage.model.claim import Claim
 from fsage.model.declaration import MIB
 from fsage.model.frozen import as_declared
 from fsage.model.structure import Step
-from fsage.plan.again import Commands
 from fsage.plan.results import Results
-from fsage.plan.settings import PLACES
+from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p
 from fsage.study.cells import Cell

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fsage.plan.again import Commands
 from fsage.plan.partition import Parts, partition_states
 from fsage.plan.plan import WHOLE, Plan, check_name, load_plan
 from fsage.plan.results import Results
+from fsage.plan.settings import Commands
 from fsage.plan.target import Target
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage import recipes, workloads
+from fsage import parse, recipes, workloads
 from fsage.model import structure
 from fsage.model.message import Unacceptable, shown
 from fsage.model.observation import Observation
 from fsage.model.typed import JsonView
-from fsage.parse import launcher
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
@@ -67,7 +66,7 @@ def _of_budget(layout: JsonView) -> workloads.Outcome | None:
 def _lean(phase: JsonView) -> dict[str, object]:
     lean = {key: phase[key] for key in phase if key not in BULKY}
     output = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
-    if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(output)):
+    if parse.launches(phase.get("argv", ())) and (warnings := parse.harmless(output)):
         lean["warnings"] = warnings
     if "beside" in phase:
         lean["beside"] = [_lean(part) for part in phase["beside"]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.analysis import references
+from fsage.analysis import missing
 from fsage.analysis.groups import samples
 from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, powers_of_two, shares
 from fsage.model.evidence.layout import StoreLayout as Store
@@ -39,7 +39,7 @@ def section(evidence: Evidence, planned: list[str], headline: Iterable[str], fra
         *_extents(chosen),
         *_scores(layouts, frame),
     ]
-    warnings = [*references.warnings(frame), *evidence.refused, *_without(planned, evidence), *_absent(layouts)]
+    warnings = [*missing.of_references(frame), *evidence.refused, *_without(planned, evidence), *_absent(layouts)]
     text = "No state has evidence of its layout."
     if layouts:
         compared = ", ".join(map(short, chosen))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fsage import dataset, recipes
-from fsage.analysis import missing, references
+from fsage.analysis import missing
 from fsage.analysis import targets as blocks
 from fsage.analysis.conditions import basis, conditions, reduced
 from fsage.analysis.groups import samples, summarise
@@ -155,7 +155,7 @@ def _gaps(frame: pd.DataFrame) -> list[str]:
 
 def _warnings(frame: pd.DataFrame) -> list[str]:
     """What the answer leaves open, for the first screen of the terminal and of the page."""
-    return [*blocks.warnings(frame), *references.warnings(frame), *reduced(samples(frame))]
+    return [*blocks.warnings(frame), *missing.of_references(frame), *reduced(samples(frame))]
 
 
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import IO, cast
 
-from fsage.model.evidence import dumpe2fs, e2freefrag, extents, filefrag, xfs, xfs_bmap, xfs_fsmap
+from fsage.model.evidence import dumpe2fs, e2fsprogs, extents, xfs
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import NotThisText, Store
 from fsage.model.evidence.text import BLOCK_BYTES, Text, blocks_of
@@ -31,13 +31,13 @@ def _placeless(reader: Callable[[Iterable[bytes]], Store]) -> Reader:
 READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     (re.compile(re.escape(extents.MARK) + b"$"), extents.of_text),
     (re.compile(rb"Filesystem volume name: |Filesystem UUID: "), dumpe2fs.of_text),
-    (re.compile(rb"Device: .*|Blocksize: \d+ bytes"), _placeless(e2freefrag.of_text)),
+    (re.compile(rb"Device: .*|Blocksize: \d+ bytes"), _placeless(e2fsprogs.of_e2freefrag_text)),
     (
         re.compile(rb"Filesystem type is: |File size of .* blocks? of |.*: \d+ extents? found"),
-        _placeless(filefrag.of_text),
+        _placeless(e2fsprogs.of_filefrag_text),
     ),
-    (re.compile(rb"\s+\d+: \[\d+\.\.\d+\]: | EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs_bmap.of_text)),
-    (re.compile(rb"\s+\d+: \d+:\d+ \[\d+\.\.\d+\]: | EXT: DEV BLOCK-RANGE"), xfs_fsmap.of_text),
+    (re.compile(rb"\s+\d+: \[\d+\.\.\d+\]: | EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs.of_bmap_text)),
+    (re.compile(rb"\s+\d+: \d+:\d+ \[\d+\.\.\d+\]: | EXT: DEV BLOCK-RANGE"), xfs.of_fsmap_text),
     (re.compile(rb"blocksize = \d+$|\s+agno\s+agbno\s+len$"), xfs.of_text),
 )
 

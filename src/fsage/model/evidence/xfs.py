@@ -1,12 +1,32 @@
-"""What xfs_db tells of the free space of an XFS that is mounted nowhere."""
+"""Texts of XFS' tools.
+
+- xfs_db: free space of an XFS that is mounted nowhere.
+- xfs_bmap, with or without -v and -p: extents of files in any number. It counts sectors of 512 bytes and does not say
+  how large a block is, so there is no layout score. It has no mark of its end either: a text that was cut between two
+  lines cannot be told from a whole one.
+- `xfs_io -c fsmap MOUNT`, with or without -v: every extent of the data device, by who has it. It counts sectors too.
+  How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
+from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
+from fsage.model.evidence.store import (
+    OF_DEVICE,
+    Geometry,
+    NotThisText,
+    Store,
+    check_device,
+    check_extents,
+    number_of,
+    of_extents,
+    without,
+)
 
 KIND = "allocation group"
 FREE = re.compile(rb" +(\d+) +(\d+) +(\d+)$")
@@ -51,4 +71,85 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     except ValueError as error:
         raise NotThisText(f"xfs_db's list of free extents: {error}") from error
     store.absent["files"] = "xfs_db lists free space only"
+    return store
+
+
+SECTOR_BYTES = 512
+UNWRITTEN = 0o10000  # of the flags, the last column of -v and -p
+NAME = re.compile(rb"(\S.*):(?: no extents)?$")
+# Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
+ROW = re.compile(rb"\s+(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.\d+|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+)$|\b)")
+HEAD, LEGEND = b" EXT: FILE-OFFSET", b" FLAG Values:"
+
+
+def of_bmap_text(lines: Iterable[bytes]) -> Store:
+    """How the listed files lie. Raises NotThisText."""
+    layouts, pieces = FileLayouts(None), list[Extent]()
+    expected, legend, line = None, False, b""
+    for line in lines:
+        if row := ROW.match(line):
+            if expected is None or number_of(row[1]) != expected:
+                raise NotThisText(f"xfs_bmap's text has extent {int(row[1])} where {expected or 0} should be")
+            expected, legend = expected + 1, False
+            if row[4]:
+                begin, last, place = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:4])
+                unwritten = bool(int((row[5] or b"0")[-20:], 8) & UNWRITTEN)
+                pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
+                check_extents(len(pieces))
+        elif NAME.match(line):
+            if expected is not None:
+                layouts.add(pieces)
+            expected, pieces, legend = 0, [], False
+        elif line.startswith(LEGEND):
+            legend = True
+        elif not (legend or line.startswith(HEAD)):
+            raise NotThisText(f"xfs_bmap's text continues with {line[:60]!r}, which is no extent: cut short or foreign")
+    if expected is None or not line.endswith(b"\n"):
+        raise NotThisText("xfs_bmap's text ends in the middle of a line: it was cut short")
+    layouts.add(pieces)
+    absent = without(OF_DEVICE, "xfs_bmap tells of files only")
+    return Store("xfs", {"files": "xfs_bmap"}, {"files": {"listed": layouts.summary()}}, absent)
+
+
+BLOCK_BYTES = 4096
+FSMAP_ROW = re.compile(rb"\s+\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")
+GROUP = re.compile(rb".*\s1\s+\(0\.\.\d+\)\s+\d+$")
+FSMAP_HEAD = b" EXT: DEV BLOCK-RANGE"
+FSMAP_FREE = b"free space"
+
+
+def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+    """The store that the text tells of. Raises NotThisText.
+
+    The first device is the main one. Its extents must follow one another without a gap; a text that was cut between
+    two lines cannot be told from a whole one.
+    """
+    free: list[tuple[int, int]] = []
+    end, main, group, line = 0, b"", 0, b""
+    for line in lines:
+        row = FSMAP_ROW.match(line)
+        if not row and line.startswith(FSMAP_HEAD):
+            continue
+        if not row:
+            raise NotThisText(f"fsmap's text continues with {line[:60]!r}, which is no extent: cut short or foreign")
+        main = main or row[1]
+        if row[1] != main:  # a log or a real-time device
+            continue
+        start, last = number_of(row[2]), number_of(row[3])
+        if start != end or last < start:
+            raise NotThisText(f"fsmap's text has sectors {start} to {last} where {end} should follow: it is not whole")
+        if row[4].startswith(FSMAP_FREE):
+            free.append((start * SECTOR_BYTES, (last + 1 - start) * SECTOR_BYTES))
+        if not group and GROUP.match(line):
+            group = start * SECTOR_BYTES
+        end = last + 1
+    if not end or not line.endswith(b"\n"):
+        raise NotThisText("fsmap's text ends in the middle of a line: it was cut short")
+    device_bytes = end * SECTOR_BYTES
+    check_device(device_bytes // BLOCK_BYTES, BLOCK_BYTES)
+    if any(end % BLOCK_BYTES for extent in free for end in extent):
+        raise NotThisText(f"fsmap's text has free space in other blocks than of {BLOCK_BYTES} bytes")
+    geometry = Geometry(device_bytes, BLOCK_BYTES, group or device_bytes)
+    store = of_extents("xfs", "xfs_io fsmap", "allocation group", geometry, free, counting)
+    store.absent["files"] = "fsmap is read for free space only"
     return store

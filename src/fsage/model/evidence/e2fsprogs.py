@@ -1,4 +1,6 @@
-"""The text of filefrag (e2fsprogs 1.42.7 and later), of any number of files: how many extents, with -v also where."""
+"""Texts of e2fsprogs 1.42.7 and later: filefrag's of any number of files (how many extents, with -v also where), and
+e2freefrag's.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from fsage.model.evidence.store import (
     OF_DEVICE,
     NotThisText,
     Store,
+    check_device,
     check_extents,
     number_of,
     without,
@@ -24,7 +27,7 @@ PLACELESS = {b"unknown_loc", b"delalloc", b"unknown"}
 TITLE = b" ext:"
 
 
-def of_text(lines: Iterable[bytes]) -> Store:
+def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     """How the listed files lie. Raises NotThisText.
 
     A file that filefrag could not map (on Lustre: one of several stripes) has a head only. `source` counts these files.
@@ -75,3 +78,59 @@ def of_text(lines: Iterable[bytes]) -> Store:
 
 def _shown(name: bytes | None) -> str:
     return (name or b"").decode(errors="backslashreplace")
+
+
+NUMBER = re.compile(rb"((?:Total|Free) blocks|(?:Max|Num)\. free extent|Blocksize|Chunksize|Free chunks): +(\d+)")
+CLASS_ROW = re.compile(rb" *(\d+)([KMGT])\.\.\. +\d+[KMGT]- +: +(\d+) +(\d+) +")
+UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40}
+MOST_CLASSES = 64
+NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks", b"Num. free extent")
+
+
+def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
+    """What e2freefrag tells of a device. Raises NotThisText."""
+    head: dict[bytes, int] = {}
+    histogram: list[tuple[int, int, int]] = []
+    for line in lines:
+        if match := NUMBER.match(line):
+            head[match[1]] = number_of(match[2])
+        elif match := CLASS_ROW.match(line):
+            if len(histogram) == MOST_CLASSES:
+                raise NotThisText(f"e2freefrag's text lists more than {MOST_CLASSES} classes of extents")
+            histogram.append((number_of(match[1]) * UNITS[match[2]], number_of(match[3]), number_of(match[4])))
+    if lacking := [name.decode() for name in NEEDED if name not in head]:
+        raise NotThisText(f"e2freefrag's text lacks {', '.join(lacking)}: it was cut short")
+    block_bytes, blocks, free, extents = (head[name] for name in NEEDED)
+    check_device(blocks, block_bytes)
+    if free > blocks:
+        raise NotThisText(f"e2freefrag's text has {free} free blocks of {blocks}")
+    listed = sum(number for _, number, _ in histogram)
+    if listed != extents:
+        raise NotThisText(f"e2freefrag counts {extents} free extents and lists {listed} by size: it was cut short")
+    free_bytes = free * block_bytes
+    values: dict[str, object] = {
+        "device_bytes": blocks * block_bytes,
+        "block_bytes": block_bytes,
+        "used_bytes": (blocks - free) * block_bytes,
+        "free_bytes": free_bytes,
+        "fullness_percent": 100 * (blocks - free) / blocks,
+        "free_extents": {
+            "count": extents,
+            "largest_bytes": head.get(b"Max. free extent", 0) << 10,
+            "mean_bytes": free_bytes / extents if extents else None,
+            "histogram": [
+                {"from_bytes": start, "extents": number, "bytes": count * block_bytes}
+                for start, number, count in histogram
+            ],
+        },
+    }
+    absent = {
+        "bitmap": "e2freefrag says nothing of where free extents lie; dumpe2fs does",
+        "aligned_free_share": "e2freefrag counts free chunks only when run with -c",
+        "groups": "e2freefrag says nothing of block groups; dumpe2fs does",
+        "files": "e2freefrag lists no files",
+    }
+    if b"Chunksize" in head and b"Free chunks" in head and free_bytes:
+        chunk_bytes = head[b"Chunksize"]
+        values["aligned_free_share"] = {str(chunk_bytes): head[b"Free chunks"] * chunk_bytes / free_bytes}
+    return Store("ext4", {"free": "e2freefrag"}, values, absent)
