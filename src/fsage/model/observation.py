@@ -182,6 +182,7 @@ class Observation(_Observation, total=False):
 
     seconds: dict[Name, Seconds]
     osts: Json
+    below: Json  # a sparse image: bytes that each rehearsal gave it, and the run that counts
 
 
 class _TokenSeen(TypedDict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 from fsage.host import token
 from fsage.host.cells import io_groups, leftover, outbox
 from fsage.host.cells.phases import Phases
+from fsage.host.cells.sparse_room import SparseRoom
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.lustre import prealloc, servercache, servers
 from fsage.host.remote.remote_hosts import Hosts
@@ -40,6 +42,7 @@ class Session:
         self.lustre = target.spec["lustre"]
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
         self.structure = StructureCheck(target)
+        self.below = SparseRoom(target)
         self.differs: str | None = None  # how the state differed at the last check
         self.unsure: list[Cell] = []  # cells since the last look at all files: only a sample was examined before each
 
@@ -95,7 +98,9 @@ class Session:
         )
 
     def close(self) -> None:
-        """End the watch of the target."""
+        """Give back what cells took below a sparse target, and end the watch of the target."""
+        with contextlib.suppress(OSError, Failure):  # a target that is lost is made anew, which gives back all
+            self.below.give_back()
         self.structure.close()
 
     def check(self) -> Check:
@@ -133,12 +138,14 @@ class Session:
         self.unsure = [*self.unsure, cell] if seen["looked_at"] == "sample" else []
         if cannot := cell.get("unsupported") or self.unavailable_because(cell):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
-        elif full := self.over_quota(cell):
+        elif full := self.over_quota(cell) or self.below.refused(cell):
             observation = self.observation(cell, began, seen, [], "failed", full)
         else:
             self.now = token.changed(self.mount, self.now, status=MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
-            phases, why = self.phases.run(cell, self.now)
+            (phases, why), given = self.below.measured(
+                lambda: self.phases.run(cell, self.now), lambda: remove_measured(self.target, self.now)
+            )
             counted = osts.ended() if osts else None
             if osts and (
                 untuned := prealloc.unavailable_because(self.hosts, self.conditions["tunables"].get(prealloc.NOTE))
@@ -150,6 +157,8 @@ class Session:
             observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
             if counted:
                 observation["osts"] = counted
+            if self.target.spec["sparse"]:
+                observation["below"] = given
             observation["seconds"] = {
                 "check": seen["seconds"],
                 "drop": sum(phase["cache_drop_s"] for phase in phases),
@@ -181,6 +190,7 @@ class Session:
             of_state
             or io_groups.unavailable_because(self.target, cell["phases"])
             or servercache.unavailable_because(self.hosts, cell["phases"])
+            or self.below.unavailable_because(cell)
         )
 
     def over_quota(self, cell: Cell) -> str | None:

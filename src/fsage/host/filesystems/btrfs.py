@@ -46,6 +46,7 @@ class Btrfs(FileSystem, facts.Btrfs):
 
     programs = ("mkfs.btrfs",)
     mover = DefragmentRange()
+    places_on_device = False
     frees_parts = False  # of an extent, up to 128 MiB
     no_preallocation = "btrfs has no preallocation to set: the structure itself is laid out at the granularity"
 

@@ -104,7 +104,7 @@ class Ext4(FileSystem, facts.Ext4):
         ext4_mb_seq_groups_show). For local ext4 only: in several ldiskfs series this file must not be read.
 
         A large one has too many: 180,000 take 5 to 47 s. There the allocator begins with what it has in memory after
-        any mount. Each session compares the places of what cells write.
+        any mount.
         """
         with contextlib.suppress(FileNotFoundError):
             _sysfs(device, "mb_stats").write_text("1", encoding="ascii")

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from fsage.host.claiming import calibrate, claim, images
@@ -14,7 +14,7 @@ from fsage.host.device import below, capabilities, kept, loops, models, seek
 from fsage.host.device.model import Model
 from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.stores import filesystems, metadata_image
-from fsage.host.stores.filesystem import FileSystem
+from fsage.host.stores.filesystem import FileSystem, Range
 from fsage.host.system import caches, files, journal, mounting, places, space
 from fsage.host.system.sparse_files import clone
 from fsage.host.targets import claims
@@ -232,6 +232,21 @@ class Loop(Target, facts.Loop):
         self.identify()
         self.mount()
         self.model_in_place()
+
+    def room_below(self) -> int | None:
+        return below.room_bytes(self.home) if self.spec["sparse"] else None
+
+    def taken_below(self) -> int:
+        if not self.spec["sparse"]:
+            return 0
+        return sum(os.stat(store["image"]).st_blocks for store in self.claim["stores"]) * 512
+
+    def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
+        if ranges is None or not self.made_of.places_on_device:
+            ranges = {mount: [(0, 2**64 - 1)] for mount in self.mounts}
+        for mount in self.mounts if self.spec["sparse"] else ():
+            for begin, end in sorted(ranges[mount]):
+                mounting.trim(mount, begin, end)
 
     def limits(self) -> Limits:
         return Limits()  # nobody else uses these file systems: they end where the claim does

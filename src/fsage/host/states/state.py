@@ -235,6 +235,12 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
         preallocated.verify_step(target, request, step)
+        room, wanted = target.room_below(), step.writes_bytes(target.capacity_bytes)
+        if room is not None and wanted > room:
+            raise Refusal(
+                f"cannot {step.describe()} on target {target.name}: it writes {wanted} bytes, and below the sparse "
+                f"image there is room for {room}; nothing was touched. Have filler allocated (filler: fallocate)"
+            )
         if not check:
             clients = max(1, len(clients_of(request))) if step.SHARDED else 1
             token.changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)

@@ -74,6 +74,8 @@ class FileSystem(facts.FileSystem, ABC):
     preallocation: Preallocation | None = None
     frees_parts = True
     """Whether a hole that is punched into a file frees its blocks at once."""
+    places_on_device = True
+    """Whether FIEMAP's addresses are places on its device."""
     no_preallocation = "nothing is known of its preallocation"
     """Why there is no `preallocation` to set."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fsage.host.device import models, queue
 from fsage.host.device.model import Model
+from fsage.host.stores.filesystem import Range
 from fsage.host.system import files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets import directories, run_as
@@ -169,6 +170,17 @@ class Target(Kind):
     def settle(self, wrong: Wrong = nothing) -> None:
         """Wait until deleted files have freed their blocks; on Lustre until `wrong` finds nothing. Raises Failure."""
         return
+
+    def room_below(self) -> int | None:
+        """Bytes that may still be written for the first time on a sparse target; None: all blocks are there."""
+        return None
+
+    def taken_below(self) -> int:
+        """Bytes that sparse images take; 0 where no image is sparse."""
+        return 0
+
+    def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
+        """Give back free blocks below sparse images: in these ranges of each store, or all. Raises Failure."""
 
     @abstractmethod
     def limits(self) -> Limits:
