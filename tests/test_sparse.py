@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from local_targets import Spec, claim_file, claimed, take_down
+from small_filesystems import small
+from states import bring, populate
 from tiers import first_of
 
+from fsage.host.cells import measure
 from fsage.host.claiming import images
 from fsage.host.device import below, loops
 from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
+from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create, recover
 from fsage.model import declaration, sparse
 from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
+from fsage.model.structure import Step
+from fsage.workloads import sequential
 
 pytestmark = pytest.mark.root
 TIB_17 = 17 << 10  # GiB: ext4 allows a file 16 TiB
@@ -130,3 +140,84 @@ def test_another_file_in_its_place_is_refused(large: Spec) -> None:
         open_target(large)
     os.rename(f"{pool['image']}.kept", pool["image"])
     assert open_target(large).devices
+
+
+def cell(target: Target, name: str, **more: object) -> dict:
+    params = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1}
+    phases = sequential.commands(sequential.Params.model_validate(params), target.claim)
+    about = {"name": name, "kind": "planned", "order": 1, "attempt": 1, "params": params}
+    return {**about, "phases": phases, "makes_bytes": target.claim["amount_mib"] * MIB, **more}
+
+
+def measured(spec: Spec, steps: list[Step], *cells: dict) -> list[dict]:
+    """The observations of cells in the state that the target is in."""
+    request = {"study": "test", "state": "wanted", "nominal": {}, "steps": steps, "reuse": "nested"}
+    answer = measure.measure(spec, {**request, "cells": list(cells)}, False)
+    assert answer["lost"] is None and answer["measured"] == len(cells), answer["msg"]
+    outbox = claim_file(spec).parent / "outbox"
+    return [json.loads(next(outbox.rglob(f"{cell['name']}.1.json")).read_text()) for cell in cells]
+
+
+@pytest.mark.parametrize("filesystem", first_of("xfs", "ext4"))
+def test_cells_are_measured_on_blocks_that_are_there_and_give_them_back(large: Spec, filesystem: str) -> None:
+    large |= {"filesystem": filesystem, "size_gib": 4}
+    create.create(large, {}, False)
+    target, steps = claimed(large), [populate(50)]
+    bring(large, *steps)
+    empty_bytes = below.room_bytes(target.home)
+    first, second, third = measured(large, steps, *(cell(target, name) for name in ("first", "second", "third")))
+    assert [seen["status"] for seen in (first, second, third)] == ["done"] * 3, first["why"]
+    [rehearsal] = first["below"]["rehearsals"]
+    assert 64 * MIB <= rehearsal < 66 * MIB and first["below"]["given_bytes"] < MIB / 4
+    assert second["below"]["rehearsals"] == third["below"]["rehearsals"] == [], "they lie where the first one lay"
+    assert len({seen["phases"][0]["extents"]["digest"] for seen in (first, second, third)}) == 1
+    assert abs(below.room_bytes(target.home) - empty_bytes) < 2 * MIB, "given back"
+
+
+@pytest.fixture
+def small_disk(new_target: Spec, tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 GiB, on which a sparse target of 4 GiB is created."""
+    disk = tmp_path / "disk"
+    with small("ext4", disk, size=2 * GIB):
+        new_target |= {"size_gib": 4, "sparse": True, "image_dir": str(disk / "images"), "filesystem": "xfs"}
+        create.create(new_target, {}, False)
+        yield disk
+        create.remove(new_target, {}, False)
+        assert not (disk / "images").exists()
+
+
+def test_a_disk_that_others_fill_takes_nothing_from_the_target(new_target: Spec, small_disk: Path) -> None:
+    target, steps = claimed(new_target), [populate(50)]
+    bring(new_target, *steps)
+    with contextlib.suppress(OSError), open(small_disk / "others", "wb") as others:
+        for offset in range(0, 4 * GIB, MIB):
+            os.posix_fallocate(others.fileno(), offset, MIB)
+    assert shutil.disk_usage(small_disk).free == 0
+    (seen,) = measured(new_target, steps, cell(target, "full"))
+    assert seen["status"] == "done" and seen["below"]["rehearsals"], seen["why"]
+
+
+def test_a_cell_without_room_below_is_not_begun_or_fails_and_the_target_stays(
+    new_target: Spec, small_disk: Path
+) -> None:
+    target = claimed(new_target)
+    with pytest.raises(
+        Refusal, match=r"it writes \d+ bytes, and below the sparse image there is room for \d+; nothing"
+    ):
+        bring(new_target, populate(50, method="write"))
+    bring(new_target, *(steps := [populate(50)]))
+    room_bytes = below.room_bytes(target.home)
+    ballast = below.point_of(target.home) / "ballast"  # as metadata that took more than was expected
+    with open(ballast, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, room_bytes - 48 * MIB)
+    refused, failed = measured(
+        new_target, steps, cell(target, "large"), cell(target, "larger-than-it-says", makes_bytes=0)
+    )
+    assert refused["status"] == "failed" and re.search(
+        r"its files take 67108864 bytes, and \d+ more stay free for metadata\. Below .* room for \d+ bytes",
+        refused["why"],
+    )
+    assert failed["status"] == "failed" and "No space left" in str(failed["phases"][0]) + failed["why"]
+    ballast.unlink()
+    (seen,) = measured(new_target, steps, cell(target, "after"))
+    assert seen["status"] == "done", seen["why"]
