@@ -97,17 +97,23 @@ def of_checks(target: Target) -> dict[str, float]:
     return medians
 
 
-def by_hand(target: Target, sizes: list[int], to_delete: set[int]) -> dict[str, float]:
+def by_hand(
+    target: Target, sizes: list[int], to_delete: set[int], request_bytes: int = 1 << 40, at_once: int = 1
+) -> dict[str, float]:
     """Seconds of processor time of the same calls in a bare loop, on the same target when it is empty again."""
     target.format()
     below = target.mounts[0] / "filler" / "g1"
     below.mkdir(parents=True)
     paths = [str(below / f"{index:07d}") for index in range(len(sizes))]
     took, began = {}, time.process_time()
-    for path, size in zip(paths, sizes, strict=True):
-        descriptor = os.open(path, files.FRESH, 0o600)
-        os.posix_fallocate(descriptor, 0, size)
-        os.close(descriptor)
+    for first in range(0, len(paths), at_once):
+        growing = [os.open(path, files.FRESH, 0o600) for path in paths[first : first + at_once]]
+        for offset in range(0, max(sizes[first : first + at_once]), request_bytes):
+            for descriptor, size in zip(growing, sizes[first:], strict=False):
+                if offset < size:
+                    os.posix_fallocate(descriptor, offset, min(request_bytes, size - offset))
+        for descriptor in growing:
+            os.close(descriptor)
     took["populate"] = time.process_time() - began
     target.remount()
     began = time.process_time()

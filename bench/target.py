@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,13 +11,15 @@ from collections.abc import Iterator
 from fsage.host.system import namespace
 from fsage.host.verbs import claim, create
 
+numbers = itertools.count(os.getpid())
+
 
 @contextlib.contextmanager
-def loop_target(size_gib: int, amount_mib: int = 64) -> Iterator[dict]:
-    """The declaration of a claimed ext4 target without a device model."""
+def loop_target(size_gib: int, amount_mib: int = 64, **more: object) -> Iterator[dict]:
+    """The declaration of a claimed target: an ext4 without a device model, unless `more` declares otherwise."""
     with namespace.entered(), tempfile.TemporaryDirectory(prefix="fsage-bench-", dir="/var/tmp") as place:
         spec = {
-            "name": f"bench{os.getpid()}",
+            "name": f"bench{next(numbers)}",
             "kind": "loop",
             "filesystem": "ext4",
             "size_gib": size_gib,
@@ -25,6 +28,7 @@ def loop_target(size_gib: int, amount_mib: int = 64) -> Iterator[dict]:
             "mount_dir": f"{place}/mnt",
             "home": f"{place}/home",
             "amount_mib": amount_mib,
+            **more,
         }
         create.create(spec, {}, False)
         try:

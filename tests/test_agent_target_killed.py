@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from local_targets import Spec, claim_file, claimed, images_of, take_down
+from local_targets import Spec, claim_file, claimed, images_of, take_down, written
 from tiers import first_of
 
 from fsage.host.device import loops
@@ -60,7 +60,9 @@ def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: s
     assert open_target(local_target).notes == []
 
 
-def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> None:
+@pytest.mark.parametrize("sparse", first_of(False, True))
+def test_a_claim_killed_anywhere_is_finished_or_removed(new_target: Spec, sparse: bool) -> None:
+    local_target = {**new_target, "sparse": True} if sparse else written(new_target)
     create.create(local_target, {}, False)
     given = json.dumps({"target": local_target})
     for tenths in range(1, 9):

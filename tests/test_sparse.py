@@ -82,8 +82,9 @@ def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> 
     device = run(["losetup", "--find", "--show", str(holder)]).stdout.strip()
     try:
         assert create.create(large, {}, True)["changed"]
-        again = open_target(large)
-        assert len(again.notes) == 3 and open_target(large).notes == []
+        assert create.create(large, {}, False)["changed"] and open_target(large).notes == [
+            f"mounted {point}" for point in target.mounts
+        ]
         assert recover.recover(large, {}, False)["changed"]
         assert not loops.devices_of(below.image(noted(large))), "nothing stays attached after a run"
         open_target(large)
@@ -106,7 +107,7 @@ def test_refused_where_the_disk_holds_less_than_it_takes(large: Spec) -> None:
     assert not Path(large["image_dir"]).exists() and not (claim_file(large).parent / "images.json").exists()
 
 
-@pytest.mark.parametrize("killed", ["before the file", "in the file", "before mkfs", "before the image"])
+@pytest.mark.parametrize("killed", first_of("before mkfs", "before the file", "in the file", "before the image"))
 def test_a_creation_that_was_killed_is_finished(large: Spec, killed: str) -> None:
     create.create(large, {}, False)
     home, now = claim_file(large).parent, noted(large)
@@ -129,6 +130,7 @@ def test_a_creation_that_was_killed_is_finished(large: Spec, killed: str) -> Non
     assert create.create(large, {}, False)["changed"] and not create.create(large, {}, False)["changed"]
 
 
+@pytest.mark.long
 def test_another_file_in_its_place_is_refused(large: Spec) -> None:
     target = claimed(large)
     take_down(target)
@@ -165,12 +167,12 @@ def test_cells_are_measured_on_blocks_that_are_there_and_give_them_back(large: S
     target, steps = claimed(large), [populate(50)]
     bring(large, *steps)
     empty_bytes = below.room_bytes(target.home)
-    first, second, third = measured(large, steps, *(cell(target, name) for name in ("first", "second", "third")))
-    assert [seen["status"] for seen in (first, second, third)] == ["done"] * 3, first["why"]
+    first, second = measured(large, steps, *(cell(target, name) for name in ("first", "second")))
+    assert first["status"] == second["status"] == "done", first["why"]
     [rehearsal] = first["below"]["rehearsals"]
     assert 64 * MIB <= rehearsal < 66 * MIB and first["below"]["given_bytes"] < MIB / 4
-    assert second["below"]["rehearsals"] == third["below"]["rehearsals"] == [], "they lie where the first one lay"
-    assert len({seen["phases"][0]["extents"]["digest"] for seen in (first, second, third)}) == 1
+    assert second["below"]["rehearsals"] == [], "it lies where the first one lay"
+    assert first["phases"][0]["extents"]["digest"] == second["phases"][0]["extents"]["digest"]
     assert abs(below.room_bytes(target.home) - empty_bytes) < 2 * MIB, "given back"
 
 
@@ -186,8 +188,14 @@ def small_disk(new_target: Spec, tmp_path: Path) -> Iterator[Path]:
         assert not (disk / "images").exists()
 
 
-def test_a_disk_that_others_fill_takes_nothing_from_the_target(new_target: Spec, small_disk: Path) -> None:
+def test_a_disk_that_others_fill_takes_nothing_and_a_cell_without_room_is_not_begun(
+    new_target: Spec, small_disk: Path
+) -> None:
     target, steps = claimed(new_target), [populate(50)]
+    with pytest.raises(
+        Refusal, match=r"it writes \d+ bytes, and below the sparse image there is room for \d+; nothing"
+    ):
+        bring(new_target, populate(50, method="write"))
     bring(new_target, *steps)
     with contextlib.suppress(OSError), open(small_disk / "others", "wb") as others:
         for offset in range(0, 4 * GIB, MIB):
@@ -196,16 +204,6 @@ def test_a_disk_that_others_fill_takes_nothing_from_the_target(new_target: Spec,
     (seen,) = measured(new_target, steps, cell(target, "full"))
     assert seen["status"] == "done" and seen["below"]["rehearsals"], seen["why"]
 
-
-def test_a_cell_without_room_below_is_not_begun_or_fails_and_the_target_stays(
-    new_target: Spec, small_disk: Path
-) -> None:
-    target = claimed(new_target)
-    with pytest.raises(
-        Refusal, match=r"it writes \d+ bytes, and below the sparse image there is room for \d+; nothing"
-    ):
-        bring(new_target, populate(50, method="write"))
-    bring(new_target, *(steps := [populate(50)]))
     room_bytes = below.room_bytes(target.home)
     ballast = below.point_of(target.home) / "ballast"  # as metadata that took more than was expected
     with open(ballast, "wb") as file:

@@ -179,7 +179,18 @@ def _study(listed: Listed, study: Json) -> Json:
 
 def _declaration(target: Target) -> dict[str, object]:
     """A target's declaration without places, hosts and users."""
-    kept = {"name", "kind", "filesystem", "stores", "size_gib", "minimum_gib", "budget_gib", "scale", "allocator_reset"}
+    kept = {
+        "name",
+        "kind",
+        "filesystem",
+        "stores",
+        "size_gib",
+        "sparse",
+        "minimum_gib",
+        "budget_gib",
+        "scale",
+        "allocator_reset",
+    }
     kept |= {"amount_mib", "launcher", "device_model"}
     declared = target.model_dump(include=kept)
     if target.directory:

@@ -15,6 +15,7 @@ from fsage import recipes, workloads
 from fsage.model.claim import Claim
 from fsage.model.declaration import MIB
 from fsage.model.frozen import as_declared
+from fsage.model.sparse import takes
 from fsage.model.structure import Step
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
@@ -249,13 +250,21 @@ class Plan:
             f"note {self.study.name}: others load the device of target {self.target.name} too, so its states are "
             "visited in turns, every second time in the reverse order (ABBA)"
         )
-        return [turns] * self.study.turns + [
-            f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
-            f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
-            f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"
-            for pair, count, against in short
-            if count and against and not reachable(count, against, family)
-        ]
+        below = (
+            f"note {self.study.name}: target {self.target.name} is sparse and is not claimed yet. It takes "
+            f"{takes(self.target.spec).words()}"
+        )
+        return (
+            [turns] * self.study.turns
+            + [below] * (self.target.sparse and not self.claim)
+            + [
+                f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
+                f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
+                f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"
+                for pair, count, against in short
+                if count and against and not reachable(count, against, family)
+            ]
+        )
 
     def _samples(self, pair: Headline, text: str) -> _Samples:
         """Of the states that `text` means, of what the pair compares at the largest transfer."""

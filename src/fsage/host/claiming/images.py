@@ -185,14 +185,13 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
         )
     free = space.free_bytes(good[0])
     if spec["sparse"]:
-        taken = takes(spec)
-        if taken.total_bytes > free / 2:
-            raise Refusal(
-                f"target {spec['name']}, sparse, takes {taken.words()}. {good[0]} has {free / GIB:.2f} GiB free, and "
-                f"half of it, {free / 2 / GIB:.2f} GiB, is less; nothing was made. Declare a smaller size_gib or "
-                "amount_mib, free some, or name another fsage_target.image_dir"
-            )
-        return good[0], int(spec["size_gib"] * GIB) // spec["stores"] // MIB * MIB, f"sparse: it takes {taken.words()}"
+        if why := why_no_room(spec, good[0]):
+            raise Refusal(f"{why}; nothing was made")
+        return (
+            good[0],
+            int(spec["size_gib"] * GIB) // spec["stores"] // MIB * MIB,
+            f"sparse: it takes {takes(spec).words()}",
+        )
     total_gib = int(min(spec["size_gib"], free / 2 / GIB))
     if total_gib < spec["minimum_gib"]:
         raise Refusal(
@@ -206,6 +205,18 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
         else f"half of the {free / GIB:.1f} GiB free, {spec['size_gib']} declared"
     )
     return good[0], total_gib * GIB // spec["stores"] // MIB * MIB, why
+
+
+def why_no_room(spec: Spec, place: Path) -> str | None:
+    """Why a sparse target cannot be made in this directory; None where it can."""
+    taken, free = takes(spec), space.free_bytes(place)
+    if taken.total_bytes <= free / 2:
+        return None
+    return (
+        f"target {spec['name']}, sparse, takes {taken.words()}. {place} has {free / GIB:.2f} GiB free, and half of it, "
+        f"{free / 2 / GIB:.2f} GiB, is less: declare a smaller size_gib or amount_mib, free some, or name another "
+        "fsage_target.image_dir"
+    )
 
 
 def _allocate(path: str, size_bytes: int) -> Made:

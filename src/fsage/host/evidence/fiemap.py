@@ -8,7 +8,7 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fsage.model.evidence.fragmentation import Extent
@@ -20,6 +20,7 @@ FIEMAP_EXTENT_UNKNOWN = 0x2  # not placed yet
 FIEMAP_EXTENT_UNWRITTEN = 0x800
 HEADER = struct.Struct("=QQLLLL")
 EXTENT = struct.Struct("=QQQQQLLLL")
+FLAGS_AT = 10  # of the words of 4 bytes
 BATCH = 128
 
 
@@ -29,11 +30,9 @@ def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
     Raises OSError.
     """
     return merged(
-        [
-            Extent(logical, physical, length, bool(flags & FIEMAP_EXTENT_UNWRITTEN))
-            for logical, physical, length, flags in _records(path, synchronise)
-            if not flags & FIEMAP_EXTENT_UNKNOWN
-        ]
+        (logical, physical, length, flags & FIEMAP_EXTENT_UNWRITTEN)
+        for logical, physical, length, flags in _records(path, synchronise)
+        if not flags & FIEMAP_EXTENT_UNKNOWN
     )
 
 
@@ -59,32 +58,35 @@ def _records(path: str | Path, synchronise: bool) -> Iterator[tuple[int, int, in
             HEADER.pack_into(buffer, 0, start, 2**64 - 1 - start, request_flags, 0, BATCH, 0)
             fcntl.ioctl(fd, FS_IOC_FIEMAP, buffer)
             mapped = HEADER.unpack_from(buffer)[3]
-            for i in range(mapped):
-                logical, physical, length, _, _, flags, *_ = EXTENT.unpack_from(buffer, HEADER.size + i * EXTENT.size)
-                yield logical, physical, length, flags
-                start = logical + length
-                if flags & FIEMAP_EXTENT_LAST:
-                    return
             if not mapped:
                 return
+            records = memoryview(buffer)[HEADER.size : HEADER.size + mapped * EXTENT.size]
+            logical, physical, length = (records.cast("Q")[word :: EXTENT.size // 8].tolist() for word in range(3))
+            flags = records.cast("I")[FLAGS_AT :: EXTENT.size // 4].tolist()
+            yield from zip(logical, physical, length, flags)
+            if flags[-1] & FIEMAP_EXTENT_LAST:
+                return
+            start = logical[-1] + length[-1]
     finally:
         os.close(fd)
 
 
-def merged(pieces: list[Extent]) -> list[Extent]:
-    """Join extents that are contiguous in the file and on the device: ext4 limits one extent to 128 MiB."""
+def merged(pieces: Iterable[tuple[int, int, int, int]]) -> list[Extent]:
+    """Join extents that are contiguous in the file and on the device: logical, physical, length, and if unwritten.
+
+    ext4 limits one extent to 128 MiB, and keeps one for each request. There are millions, so this has few steps for each.
+    """
     joined: list[Extent] = []
-    for piece in pieces:
-        last = joined[-1] if joined else None
-        if (
-            last
-            and last.logical + last.length == piece.logical
-            and last.physical + last.length == piece.physical
-            and last.unwritten == piece.unwritten
-        ):
-            joined[-1] = last._replace(length=last.length + piece.length)
-        else:
-            joined.append(piece)
+    begin = place = size = unwritten = 0
+    for logical, physical, length, state in pieces:
+        if logical == begin + size and physical == place + size and state == unwritten:
+            size += length
+            continue
+        if size:
+            joined.append(Extent(begin, place, size, bool(unwritten)))
+        begin, place, size, unwritten = logical, physical, length, state
+    if size:
+        joined.append(Extent(begin, place, size, bool(unwritten)))
     return joined
 
 

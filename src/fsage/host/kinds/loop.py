@@ -67,6 +67,8 @@ class Loop(Target, facts.Loop):
             room_bytes = {str(place): space.free_bytes(place) for place in good}
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
+            elif spec["sparse"] and not images.known_images(declaration.home_of(spec), None):
+                missing += filter(None, [images.why_no_room(spec, good[0])])
             if why := models.why_refused(spec["device_model"]):
                 missing.append(why)
         return Lacking(missing, room_bytes)
@@ -220,11 +222,7 @@ class Loop(Target, facts.Loop):
 
     def open(self) -> None:
         capabilities.need_loops(self.name)
-        if (noted := claims.images(self.home)) and "below" in noted:
-            if below.put(self.home, noted):
-                self.notes.append(f"mounted {below.point_of(self.home)}")
-            for store in self.claim["stores"]:
-                store["image_id"]["dev"] = below.number(self.home)
+        self._put_below()
         for store in self.claim["stores"]:
             places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
@@ -372,12 +370,23 @@ class Loop(Target, facts.Loop):
 
     def attach(self) -> None:
         """Attach the images, or what the device model offers in their place; fill in `devices`."""
+        self._put_below()
         self.devices = []
         for store in self.claim["stores"]:
             disk = self.model.disk(store)
             if not loops.devices_of(disk):
                 self.notes.append(f"attached {disk['image']}")
             self.devices.append(loops.attach(disk))
+
+    def _put_below(self) -> None:
+        """Have what sparse images lie in mounted; the number of its device is another each time."""
+        noted = claims.images(self.home) if self.spec["sparse"] else None
+        if not noted:
+            return
+        if below.put(self.home, noted):
+            self.notes.append(f"mounted {below.point_of(self.home)}")
+        for store in self.claim["stores"]:
+            store["image_id"]["dev"] = below.number(self.home)
 
     def mount(self) -> None:
         """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
