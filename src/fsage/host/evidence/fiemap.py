@@ -74,7 +74,7 @@ def _records(path: str | Path, synchronise: bool) -> Iterator[tuple[int, int, in
 def merged(pieces: Iterable[tuple[int, int, int, int]]) -> list[Extent]:
     """Join extents that are contiguous in the file and on the device: logical, physical, length, and if unwritten.
 
-    ext4 limits one extent to 128 MiB, and keeps one for each request. There are millions, so this has few steps for each.
+    ext4 limits one extent to 128 MiB, and keeps one for each request. There are millions of them: few steps for each.
     """
     joined: list[Extent] = []
     begin = place = size = unwritten = 0
