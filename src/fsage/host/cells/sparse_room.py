@@ -40,7 +40,7 @@ class SparseRoom:
         reads_device = any("{device}" in word for phase in cell["phases"] for word in phase["argv"])
         if not self.target.spec["sparse"] or not reads_device or self.target.model_in_place():
             return None
-        return "it reads the device where a sparse image has holes, and holes reach no disk; with a device model they are charged for"
+        return "it reads holes of a sparse image, which reach no disk; a device model charges for them"
 
     def refused(self, cell: Cell) -> str | None:
         """Why a cell is not begun: it writes more than there is room for; None: it may begin."""
