@@ -69,6 +69,17 @@ def lacking(spec: Spec) -> list[str]:
     return [f"needs {', '.join(needs)}" if why == no_loops else why for why in missing]
 
 
+def why_not_made(spec: Spec) -> str | None:
+    from fsage.host.verbs import create
+    from fsage.model.errors import Failure, Refusal
+
+    try:
+        create.create(spec, {}, True)
+    except (Refusal, Failure) as why:
+        return str(why)
+    return None
+
+
 def why_no_model(kind: str) -> str | None:
     from fsage.host.device.models import KINDS
 

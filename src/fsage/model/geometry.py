@@ -59,12 +59,21 @@ class Geometry:
         return self.blocks * self.block_bytes
 
     @property
-    def metadata_bytes(self) -> int:
-        """What it holds once all bitmaps are written: journal, block bitmaps, and descriptors with their copies."""
-        groups = -(-self.blocks // self.group_blocks)
-        copies = 2 + sum(1 for base in (3, 5, 7) for power in range(1, 32) if base**power < groups)
+    def groups(self) -> int:
+        """Number of block groups."""
+        return -(-self.blocks // self.group_blocks)
+
+    @property
+    def made_bytes(self) -> int:
+        """What mkfs writes: the journal, and descriptors with their copies (sparse_super)."""
+        copies = 2 + sum(1 for base in (3, 5, 7) for power in range(1, 32) if base**power < self.groups)
         journal_bytes = (self.journal_blocks or MKFS_JOURNAL_BLOCKS) * self.block_bytes
-        return journal_bytes + groups * (self.block_bytes + 64 * copies) + OTHER_BYTES
+        return journal_bytes + self.groups * 64 * copies + OTHER_BYTES
+
+    @property
+    def laid_bytes(self) -> int:
+        """What it holds once all block bitmaps are written."""
+        return self.made_bytes + self.groups * self.block_bytes
 
     def words(self) -> list[str]:
         """The options of mkfs.ext4, but for the number of blocks, which follows the device."""
@@ -85,8 +94,7 @@ class Geometry:
         options += [f"stripe_width={self.stripe_blocks}"] if self.stripe_blocks else []
         if "resize_inode" in self.features:
             descriptors = self.block_bytes // (64 if "64bit" in self.features else 32)  # of a block
-            groups = -(-self.blocks // self.group_blocks)
-            most = (-(-groups // descriptors) + self.reserved_gdt_blocks) * descriptors * self.group_blocks
+            most = (-(-self.groups // descriptors) + self.reserved_gdt_blocks) * descriptors * self.group_blocks
             options.append(f"resize={min(most, MOST_WITHOUT_64BIT - 1)}")
         return options
 

@@ -15,7 +15,7 @@ SHARE_OF_SIZE = 0.15
 CELLS = 2
 """Room is reserved for a cell's files, and for those of the cell before, which are given back only where need be."""
 KEPT = 2
-"""On a target with a geometry so many layouts are kept beside the file system that is in use."""
+"""On a target with a geometry so many layouts are kept. The image shares its blocks with one, or mkfs has just run."""
 LEAST_BYTES = 512 * MIB  # mkfs.xfs wants 300 MiB
 OVERHEAD = 1.02  # of the XFS that the images lie in, with its log beside that
 LOG_BYTES = 64 * MIB
@@ -51,5 +51,6 @@ def takes(spec: Spec) -> Takes:
     cell_bytes = spec["amount_mib"] * tasks * MIB if spec["amount_mib"] else usual
     metadata_bytes = filesystems.named(spec["filesystem"]).metadata_bytes(size_bytes)
     if spec["geometry"]:
-        metadata_bytes = (1 + KEPT) * Geometry.from_json(spec["geometry"], "fsage_target.geometry").metadata_bytes
+        geometry = Geometry.from_json(spec["geometry"], "fsage_target.geometry")
+        metadata_bytes = KEPT * geometry.laid_bytes + geometry.made_bytes
     return Takes(metadata_bytes, cell_bytes, max(64 * MIB, (metadata_bytes + CELLS * cell_bytes) // 16))

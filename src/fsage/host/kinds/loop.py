@@ -338,6 +338,7 @@ class Loop(Target, facts.Loop):
         caches.drop_device(device)
         is_kept = name is not None and kept.path_of(self.home, name).exists()
         if name is None:
+            kept.forget(self.home)
             store["uuids"] = [own, own]
             self.save()
             change(device)

@@ -14,16 +14,19 @@ import yaml
 
 from fsage.evidence import free
 from fsage.evidence.free import Free
+from fsage.model.evidence.extents import Head
 from fsage.model.message import Unacceptable
 from fsage.model.typed import Json
 from fsage.plan.plan import Plan, load_plan
-from fsage.plan.target import load_claim
+from fsage.plan.target import Target, load_claim
 from fsage.records.messages import check_claim
 from fsage.run import amount, request
 from fsage.run.quarantine import quarantine_records
 from fsage.run.request import PLACE
 from fsage.statistics import reachable
+from fsage.studies.replica import whole
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
+from fsage.studies.replica.whole import Base
 from fsage.study.study import read_yaml
 from fsage.text.strict import show
 
@@ -51,13 +54,16 @@ def prepare(
     sources: Sequence[str],
     studies: Path,
     folder: Path,
-    samples: int,
+    samples: int | None,
     claim_copy: Path,
     what_if: WhatIf = NOTHING_ELSE,
+    base: Base | None = None,
 ) -> tuple[str, list[str]]:
     """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
 
-    It is named after what was read: the same layouts are the same study, which is then resumed. Raises ValueError.
+    It is named after what was read: the same layouts are the same study, which is then resumed. `samples`: of a layout
+    larger than the target `base`; None: it is laid whole, on a target of its own, where one can be made. Raises
+    ValueError.
     """
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
@@ -65,7 +71,8 @@ def prepare(
     refuse_stale(claim_copy)
     block = read_yaml(studies / f"{SHIPPED}.yaml")
     folder.mkdir(parents=True, exist_ok=True)
-    digest, names, sentences = hashlib.sha256(f"{samples}".encode()), list[str](), list[str]()
+    digest, names, sentences = hashlib.sha256(f"{samples or 1}".encode()), list[str](), list[str]()
+    heads: list[Head] = []
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
         for source in sources:
             refuse_target(source, claim_copy)
@@ -75,6 +82,7 @@ def prepare(
             free_space = free.save(source, layout)
             digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
             names.append(name)
+            heads.append(free_space.head)
             sentences.append(
                 f"{name}: {free_space.store['fullness_percent']:.1f}% full, {len(free_space.places):,} free extents, "
                 f"by {free_space.head.source}"
@@ -86,20 +94,39 @@ def prepare(
                 free.write(changed, layout)
                 digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
                 names.append(more)
+        own = _own_target(heads, base, sentences) if base and samples is None else None
+        if own:
+            digest.update(own.name.encode())
         if what_if.defragmented:
             digest.update(b"defragmented")
         study = f"age_{digest.hexdigest()[:12]}"
-        block = _study_of(block, study, names, samples, what_if.defragmented)
+        block = _study_of(block, study, names, samples or 1, what_if.defragmented)
         (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
+    if own and base:
+        whole.write(own, base, folder / study)
     (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
     return study, sentences
 
 
+def _own_target(heads: Sequence[Head], base: Base, sentences: list[str]) -> Target | None:
+    """The target on which layouts that are too large for `base` are laid whole; None where none is, or none can be."""
+    if not (large := whole.larger(heads, base)):
+        return None
+    try:
+        target = whole.like(large, base)
+    except ValueError as why:
+        sentences.append(f"warning: a layout larger than the target is not laid whole, but sampled: {why}")
+        return None
+    sentences.append(whole.sentence(target, large))
+    return target
+
+
 def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
     """The plan of a study that was prepared. Raises StudyError."""
-    return load_plan(folder / study / f"{study}.yaml", inventory, results)
+    own = whole.inventory_of(folder / study, inventory)
+    return load_plan(folder / study / f"{study}.yaml", own, results)
 
 
 def measured_again(plan: Plan) -> list[str]:

@@ -19,7 +19,12 @@ app = typer.Typer()
 def age(
     context: typer.Context,
     sources: Annotated[list[str], typer.Argument(help="mounts, devices, images or saved texts; several are ranked")],
-    samples: Annotated[int, typer.Option(min=1, max=99, help="of a layout larger than the target, so many")] = 1,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=99, help="sample a layout larger than the target, so many times, instead of laying it whole"
+        ),
+    ] = None,
     at: Annotated[str, typer.Option(help="also filled further by the same pattern: percent full, e.g. 80,90")] = "",
     delete: Annotated[str, typer.Option(help="also after so much of it was deleted, e.g. 10% or 10%,20%")] = "",
     after: Annotated[str, typer.Option(help="defragment: also say what that would bring at best")] = "",
@@ -31,15 +36,16 @@ def age(
     """
     from fsage.plan.results import Results
     from fsage.studies.replica import age as ages
+    from fsage.studies.replica.whole import Base
 
     where = context.obj.on_one_target(None)
     folder = where.results / "age"
-    target = where.target().name
+    target = where.target()
     if after not in ("", "defragment"):
         raise ValueError(f"--after {after!r}: allowed is defragment")
     what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
-    copy = Results(where.results, target, "").claim
-    study, sentences = ages.prepare(sources, where.studies, folder, samples, copy, what_if)
+    base = Base(target, where.inventory, Results(where.results, target.name, "").claim)
+    study, sentences = ages.prepare(sources, where.studies, folder, samples, base.claim_copy, what_if, base)
     for line in sentences:
         say(line)
     plan = ages.planned(study, folder, where.inventory, where.results)

@@ -1,0 +1,94 @@
+"""Targets of their own for layouts that are larger than the target at hand: sparse, and made like their file system."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from fsage import seam
+from fsage.model import filesystems, geometry, kinds
+from fsage.model.declaration import GIB
+from fsage.model.evidence.extents import Head
+from fsage.plan.target import Target, load_claim
+from fsage.text.sizes import round_size
+
+PLACE = "inventories"
+"""Below the folder of the study."""
+USUAL_AMOUNT_MIB = 1024
+LEAST_GIB = 1
+
+
+class Base(NamedTuple):
+    """The target at hand, from which a larger one has all that no layout says; its inventory and its claim's copy."""
+
+    target: Target
+    inventory: Path
+    claim_copy: Path
+
+
+def larger(heads: Sequence[Head], base: Base) -> list[Head]:
+    """The layouts that do not fit on the target at hand."""
+    claim = load_claim(base.claim_copy)
+    size_bytes = kinds.named(base.target.kind).laid_bytes(claim) if claim else base.target.size_gib * GIB
+    return [head for head in heads if head.device_bytes > (size_bytes or 0)]
+
+
+def like(heads: Sequence[Head], base: Base) -> Target:
+    """The declaration of a target on which these layouts are laid whole. Raises ValueError: why there is none."""
+    if not base.target.of_kind.own_stores:
+        raise ValueError(f"target {base.target.name} is of kind {base.target.kind}, which is no file system of its own")
+    names = {head.filesystem for head in heads}
+    if len({json.dumps(head.geometry, sort_keys=True) for head in heads}) > 1 or len(names) > 1:
+        raise ValueError("they are not all made alike; give them one at a time")
+    system, head = filesystems.like(names.pop()), max(heads, key=lambda head: head.device_bytes)
+    if system is None:
+        raise ValueError(f"their text names {head.filesystem or 'no file system'}, which no target can have")
+    if system.has_geometry and (why := geometry.why_not(head.geometry)):
+        raise ValueError(why)
+    claim = load_claim(base.claim_copy)
+    declared = {
+        **base.target.model_dump(),
+        "name": "",
+        "filesystem": system.name,
+        "stores": 1,
+        "size_gib": max(LEAST_GIB, -(-head.device_bytes // GIB)),
+        "sparse": True,
+        "geometry": head.geometry if system.has_geometry else None,
+        "amount_mib": base.target.amount_mib or (claim["amount_mib"] if claim else USUAL_AMOUNT_MIB),
+    }
+    digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+    target = Target.model_validate({**declared, "name": f"whole-{digest[:8]}"})
+    if why := seam.here().why_not_made(target.spec):
+        raise ValueError(why)
+    return target
+
+
+def write(target: Target, base: Base, folder: Path) -> Path:
+    """Write the inventory of such a target below the folder of a study; where it is."""
+    inventory = folder / PLACE / target.name
+    shutil.copytree(base.inventory, inventory, dirs_exist_ok=True)
+    text = "---\n# Made by `fsage age` for a layout that is larger than the target of {base}.\n"
+    declared = yaml.safe_dump({"fsage_target": target.model_dump()}, sort_keys=False)
+    path = inventory / "group_vars" / "all" / "target.yml"
+    path.write_text(text.format(base=base.inventory.name) + declared, encoding="utf-8")
+    return inventory
+
+
+def inventory_of(folder: Path, usual: Path) -> Path:
+    """The inventory of the target on which a study is measured."""
+    return next((path for path in sorted((folder / PLACE).glob("whole-*"))), usual)
+
+
+def sentence(target: Target, heads: Sequence[Head]) -> str:
+    """What is said of it."""
+    size = round_size(max(head.device_bytes for head in heads))
+    return (
+        f"{len(heads)} of the layouts {'is' if len(heads) == 1 else 'are'} of up to {size}, larger than the target: "
+        f"each is laid whole on target {target.name}, which is sparse and made alike"
+    )
