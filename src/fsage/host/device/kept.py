@@ -15,8 +15,9 @@ from fsage.host.device import below
 from fsage.host.system import files
 from fsage.host.system.sparse_files import clone
 from fsage.model import sparse
+from fsage.model.typed import Json
 
-PREFIX, SUFFIX, PART = "layout-", ".img", ".part"
+PREFIX, SUFFIX, NOTES, PART = "layout-", ".img", ".json", ".part"
 
 
 def path_of(home: Path, name: str) -> Path:
@@ -30,6 +31,7 @@ def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> P
     part = path.with_suffix(PART)
     for other in sorted(_all(home), key=lambda kept: kept.stat().st_mtime)[: -sparse.KEPT + 1 or None]:
         files.remove(other)
+        files.remove(other.with_suffix(NOTES))
     for killed in below.point_of(home).glob(f"{PREFIX}*{PART}"):
         files.remove(killed)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -45,10 +47,24 @@ def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> P
     return path
 
 
+def note(home: Path, name: str, notes: Json | None) -> None:
+    """Note beside a layout that is kept what is known of it, if it is kept; None: it is removed."""
+    if notes is None:
+        files.remove(path_of(home, name))
+    elif path_of(home, name).exists():
+        files.write_json(path_of(home, name).with_suffix(NOTES), notes)
+
+
+def notes_of(home: Path, name: str) -> Json | None:
+    """What was noted of a layout that is kept; None where there is none."""
+    path = path_of(home, name)
+    return files.read_json(path.with_suffix(NOTES)) if path.exists() else None
+
+
 def forget(home: Path) -> list[str]:
     """Remove all that are kept; a sentence for each."""
     proof = []
-    for path in (*_all(home), *below.point_of(home).glob(f"{PREFIX}*{PART}")):
+    for path in below.point_of(home).glob(f"{PREFIX}*"):
         files.remove(path)
         proof.append(f"{path} is gone")
     return proof

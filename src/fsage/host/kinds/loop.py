@@ -356,6 +356,12 @@ class Loop(Target, facts.Loop):
         self.mount()
         return is_kept
 
+    def note_kept(self, name: str, notes: Json | None) -> None:
+        kept.note(self.home, name, notes)
+
+    def kept(self, name: str) -> Json | None:
+        return kept.notes_of(self.home, name) if self.takes_blocks else None
+
     def remount(self, more: str = "", warm: bool | None = None) -> Mounting:
         """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
         taken: Mounting = {"umount_s": 0.0, "umount_cpu_s": 0.0, "mount_s": 0.0, "mount_cpu_s": 0.0}

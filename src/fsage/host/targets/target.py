@@ -155,6 +155,14 @@ class Target(Kind):
         """
         raise Failure(f"target {self.name} is of kind {self.kind}: its blocks are not written to while it is unmounted")
 
+    def note_kept(self, name: str, notes: Json | None) -> None:
+        """Note what is known of what is kept under a name (`change_unmounted`), if it is; None: it is kept no more."""
+        return
+
+    def kept(self, name: str) -> Json | None:
+        """What was noted of what is kept under a name; None where nothing is."""
+        return None
+
     def remount(self, more: str = "", warm: bool | None = None) -> Mounting | None:
         """Reset the allocator, where the kind of target can; what that took.
 

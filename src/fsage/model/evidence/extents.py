@@ -25,6 +25,7 @@ GROUP = "group"
 MOST_GROUPS = 1 << 24
 BATCH = 1 << 16  # lines that are looked at together: there are millions
 LINE_BYTES = 40
+BLOCK_BYTES = 4096
 
 Extents = list[tuple[int, int]]
 """Start and end in bytes, ascending; none touches the next."""
@@ -187,7 +188,7 @@ def without(some: Extents, others: Extents) -> Extents:
 def joined(room: Extents, total: int, centre: int) -> Extents:
     """`total` bytes of `room`, one after the other, that lie about `centre` as far as there is room on both sides."""
     before = size(common(room, [(0, max(1, centre))]))
-    skip = max(0, min(before - total // 2, size(room) - total))
+    skip = max(0, min(before - total // 2, size(room) - total)) // BLOCK_BYTES * BLOCK_BYTES
     run = []
     for start, end in room:
         passed = min(skip, end - start)

@@ -23,7 +23,7 @@ from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
 from fsage.model.structure import Shard, Step
-from fsage.studies.replica.host import free_space, free_space_layout
+from fsage.studies.replica.host import free_space, free_space_layout, taken
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target
@@ -88,7 +88,10 @@ def _refuse_too_many(step: Replica, text: bytes) -> None:
 def work(step: Replica, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Lay out the free space of the request's layout; notes of how far it agrees."""
     free_space.check(target)
-    head, original = _given(step, target)
-    layout = (head, original)
+    if step.input and (kept := taken.again(target, step.input, step.joined)):
+        return Work(0, kept)
+    layout = _given(step, target)
     notes = free_space_layout.lay(target, step.generation, step.layout, layout, step.joined, check_lease, step.input)
+    if step.input:
+        taken.note(target, step.input, step.joined, notes)
     return Work(notes["files"], notes)

@@ -10,8 +10,12 @@ from collections.abc import Callable
 
 from fsage.host.evidence.ext2fs import BlockBitmap
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents
+from fsage.model.structure import Notes
+
+COPIED = ", copied from where it was kept"
 
 
 class Taken:
@@ -29,18 +33,16 @@ class Taken:
 
         `digest`: of the layout; its bitmaps are kept, and laying it again copies them. None: they are not.
         """
-        self.target, self.check_lease, self.name = target, check_lease, None
+        self.target, self.check_lease = target, check_lease
+        self.name = name_of(digest, joined is not None) if digest else None
         self.wanted, self.held_by = copied, "the block bitmap alone"
         if joined is not None:
             self.wanted = extents.joined(joined, extents.size(copied), extents.centre(copied))
-        if digest:
-            self.name = f"{digest[:40]}-{'copied' if joined is None else 'joined'}"
 
     def lay(self) -> int:
         """Lay it out; the number of files, 0. Raises OSError, Failure."""
         self.check_lease()
-        if self.target.change_unmounted(self.name, self._take):
-            self.held_by += ", copied from where it was kept"
+        self.target.change_unmounted(self.name, self._take)
         return 0
 
     def _take(self, place: str) -> None:
@@ -50,3 +52,33 @@ class Taken:
             bitmap.close()
         finally:
             bitmap.leave()
+
+
+def name_of(digest: str, joined: bool) -> str:
+    """What a layout is kept as."""
+    return f"{digest[:40]}-{'joined' if joined else 'copied'}"
+
+
+def note(target: Target, digest: str, joined: bool, notes: Notes) -> None:
+    """Note with a layout that is kept what was compared, and how much the kernel counts as free."""
+    counted_bytes = target.free(target.mounts[0]).bytes
+    target.note_kept(name_of(digest, joined), {"notes": notes, "counted_bytes": counted_bytes})
+
+
+def again(target: Target, digest: str, joined: bool) -> Notes | None:
+    """Lay a layout that is kept, by a copy; what was noted when it was laid. None where it is not kept.
+
+    Raises OSError, Failure.
+    """
+    name = name_of(digest, joined)
+    noted = target.kept(name)
+    if noted is None or not target.change_unmounted(name, lambda place: None):
+        return None
+    if (free_bytes := target.free(target.mounts[0]).bytes) != noted["counted_bytes"]:
+        target.note_kept(name, None)
+        raise Failure(
+            f"target {target.name}: the layout that was kept as {name} has {free_bytes} bytes free, and "
+            f"{noted['counted_bytes']} when it was laid. It is kept no more: give the same command again"
+        )
+    notes: Notes = noted["notes"]
+    return {**notes, "held_by": notes["held_by"] + COPIED}
