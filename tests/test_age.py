@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -24,9 +25,11 @@ from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.evidence.store import Geometry, of_extents
 from fsage.plan import results
+from fsage.plan.target import load_target
 from fsage.run import request
 from fsage.studies.replica import age
 from fsage.studies.replica.command import percents
+from fsage.studies.replica.whole import Base
 from fsage.study.study import StudyError, load_study
 
 root = pytest.mark.root
@@ -141,6 +144,54 @@ def test_a_layout_without_room_for_a_sample_is_refused_with_both_numbers(tmp_pat
     )
     with pytest.raises(StudyError, match=why):
         age.amount_line(planned(tmp_path, 99.9))
+
+
+GEOMETRY = {
+    **{"blocks": 1 << 27, "block_bytes": 4096, "group_blocks": 32768, "inodes": 1 << 20, "inode_bytes": 512},
+    **{"flex_groups": 256, "journal_blocks": 1024, "features": ["flex_bg", "64bit", "sparse_super", "uninit_bg"]},
+}
+
+
+def larger_layout(place, **changes):
+    """A saved text of a device of 512 GiB, or as changed, with three free extents."""
+    geometry = {**GEOMETRY, **changes}
+    size = geometry["blocks"] * geometry["block_bytes"]
+    head = Head(size, geometry["block_bytes"], 128 * MIB, "ext4", "a test", None, geometry)
+    places = [(at, at + size // 64) for at in (size // 8, size // 4, size // 2)]
+    place.write_bytes(b"".join(extents.written(head, places)))
+    return str(place)
+
+
+@root
+def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_wanted(tmp_path):
+    inventory = CONFIG.parent / "inventories" / "local"
+    base, folder = Base(load_target(inventory), inventory, tmp_path / "no claim"), tmp_path / "age"
+
+    def prepared(*sources, samples=None):
+        study, said = age.prepare(sources, CONFIG, folder, samples, tmp_path / "no claim", base=base)
+        return age.planned(study, folder, inventory, tmp_path), said[-1]
+
+    ost = larger_layout(tmp_path / "ost1")
+    whole, said = prepared(ost)
+    assert "of up to 512 GiB, larger than the target: each is laid whole on target whole-" in said
+    target = whole.target
+    assert (target.size_gib, target.sparse, target.geometry) == (512, True, GEOMETRY)
+    assert (
+        target.device_model == base.target.device_model and f"inventories={whole.inventories}" in whole.commands.measure
+    )
+    sampled, said = prepared(ost, samples=1)
+    assert sampled.target.name == "local" and sampled.study.name != whole.study.name and "laid whole" not in said
+    again, _ = prepared(larger_layout(tmp_path / "other"))
+    assert again.target.name == target.name and again.study.name != whole.study.name, "one target for all made alike"
+    for changes, why in (
+        ({"features": [*GEOMETRY["features"], "bigalloc"]}, "it has feature bigalloc"),
+        ({"block_bytes": 65536}, "block_bytes is 65536: 4096 is wanted"),
+        ({"blocks": 1 << 38, "group_blocks": 256}, r"takes \d+\.\d\d GiB below: .* has \d+\.\d\d GiB free"),
+    ):
+        sampled, said = prepared(larger_layout(tmp_path / "odd", **changes))
+        assert sampled.target.name == "local" and re.search(f"is not laid whole, but sampled: .*{why}", said), said
+    _, said = prepared(ost, larger_layout(tmp_path / "unlike", flex_groups=16))
+    assert said.endswith("they are not all made alike; give them one at a time")
 
 
 @pytest.mark.parametrize("claimed", [{}, {"stores": []}, {"target": "local", "stores": [{"mount": 1}]}])
