@@ -188,20 +188,21 @@ def draw_run_chart(chart: RunChart, stamp: str, size: Size) -> Panel:
 
 
 USED_TO_FREE = sns.color_palette("blend:#1f4e79,#9dc0dc,#ffffff", as_cmap=True)
-GIB = 1 << 30
+GIB, TIB = 1 << 30, 1 << 40
 STRIP_INCHES = 0.3
 
 
 def draw_strips(of: Strips, stamp: str, size: Size) -> Panel:
     """From the device's first byte to its last."""
     strips = of.strips
+    unit_bytes, unit = (TIB, "TiB") if of.device_bytes > 4 * TIB else (GIB, "GiB")
     with style(size, **PLAIN):
         height = STRIP_INCHES * len(strips) + 1.25
         longest = max(map(len, strips))
         figure, axes = canvas(of.title, stamp, size, height, left_inches=0.31 + 0.081 * longest, head_inches=0.36)
         for row, shares in enumerate(strips.values()):
             # One image a strip: scaling it up may blend neighbouring bins, never neighbouring states.
-            box = (0, of.device_bytes / GIB, row + 0.42, row - 0.42)
+            box = (0, of.device_bytes / unit_bytes, row + 0.42, row - 0.42)
             axes.imshow(
                 np.array([shares], dtype=float),
                 cmap=USED_TO_FREE,
@@ -212,7 +213,7 @@ def draw_strips(of: Strips, stamp: str, size: Size) -> Panel:
                 interpolation="none",
             )
             axes.plot([0, box[1], box[1], 0, 0], [box[2], box[2], box[3], box[3], box[2]], color="0.5", linewidth=0.6)
-        axes.set(xlabel="place, GiB (dark: in use)", ylim=(len(strips) - 0.5, -0.5))
+        axes.set(xlabel=f"place, {unit} (dark: in use)", ylim=(len(strips) - 0.5, -0.5))
         axes.set_yticks(range(len(strips)), list(strips), fontsize=size.points(9))
         axes.tick_params(axis="y", length=0)
         return finish(figure, axes, of)

@@ -69,10 +69,13 @@ def lacking(spec: Spec) -> list[str]:
     return [f"needs {', '.join(needs)}" if why == no_loops else why for why in missing]
 
 
-def why_not_made(spec: Spec) -> str | None:
+def why_not_made(spec: Spec, memory_bytes: int) -> str | None:
+    from fsage.host.system import libc
     from fsage.host.verbs import create
     from fsage.model.errors import Failure, Refusal
 
+    if memory_bytes > (available := libc.available_bytes()):
+        return f"laying it takes {memory_bytes >> 20} MiB of memory, and {available >> 20} MiB are available here"
     try:
         create.create(spec, {}, True)
     except (Refusal, Failure) as why:

@@ -69,8 +69,11 @@ class Local(Protocol):
     def lacking(self, spec: Spec) -> list[str]:
         """What this machine lacks for such a target; capabilities are only named."""
 
-    def why_not_made(self, spec: Spec) -> str | None:
-        """Why such a target cannot be made on this machine as it is now; None where it can, or is there."""
+    def why_not_made(self, spec: Spec, memory_bytes: int) -> str | None:
+        """Why a target cannot be made on this machine as it is now; None where it can, or is there.
+
+        `memory_bytes`: of memory that must be available to lay something on it.
+        """
 
     def why_no_model(self, kind: str) -> str | None:
         """Why this machine cannot have a device model of this kind, as it is by default; None when it can."""

@@ -72,7 +72,7 @@ def prepare(
     block = read_yaml(studies / f"{SHIPPED}.yaml")
     folder.mkdir(parents=True, exist_ok=True)
     digest, names, sentences = hashlib.sha256(f"{samples or 1}".encode()), list[str](), list[str]()
-    heads: list[Head] = []
+    heads, most_extents = list[Head](), 0
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
         for source in sources:
             refuse_target(source, claim_copy)
@@ -83,6 +83,7 @@ def prepare(
             digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
             names.append(name)
             heads.append(free_space.head)
+            most_extents = max(most_extents, len(free_space.places))
             sentences.append(
                 f"{name}: {free_space.store['fullness_percent']:.1f}% full, {len(free_space.places):,} free extents, "
                 f"by {free_space.head.source}"
@@ -94,7 +95,7 @@ def prepare(
                 free.write(changed, layout)
                 digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
                 names.append(more)
-        own = _own_target(heads, base, sentences) if base and samples is None else None
+        own = _own_target(heads, most_extents, base, sentences) if base and samples is None else None
         if own:
             digest.update(own.name.encode())
         if what_if.defragmented:
@@ -110,12 +111,12 @@ def prepare(
     return study, sentences
 
 
-def _own_target(heads: Sequence[Head], base: Base, sentences: list[str]) -> Target | None:
+def _own_target(heads: Sequence[Head], most_extents: int, base: Base, sentences: list[str]) -> Target | None:
     """The target on which layouts that are too large for `base` are laid whole; None where none is, or none can be."""
     if not (large := whole.larger(heads, base)):
         return None
     try:
-        target = whole.like(large, base)
+        target = whole.like(large, most_extents, base)
     except ValueError as why:
         sentences.append(f"warning: a layout larger than the target is not laid whole, but sampled: {why}")
         return None

@@ -9,6 +9,9 @@ from typing import ClassVar
 from fsage.model.filler import path_of
 from fsage.model.structure import Achieved, Notes, Step
 
+EXTENT_BYTES = 420
+"""Memory that a free extent takes while a layout is laid on a host, as measured (bench/full_size.py)."""
+
 
 @dataclass(frozen=True)
 class Replica(Step):

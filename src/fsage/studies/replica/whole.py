@@ -16,6 +16,7 @@ from fsage.model import filesystems, geometry, kinds
 from fsage.model.declaration import GIB
 from fsage.model.evidence.extents import Head
 from fsage.plan.target import Target, load_claim
+from fsage.studies.replica.model import EXTENT_BYTES
 from fsage.text.sizes import round_size
 
 PLACE = "inventories"
@@ -39,8 +40,11 @@ def larger(heads: Sequence[Head], base: Base) -> list[Head]:
     return [head for head in heads if head.device_bytes > (size_bytes or 0)]
 
 
-def like(heads: Sequence[Head], base: Base) -> Target:
-    """The declaration of a target on which these layouts are laid whole. Raises ValueError: why there is none."""
+def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
+    """The declaration of a target on which these layouts are laid whole. Raises ValueError: why there is none.
+
+    `extents`: the most that one of them has.
+    """
     if not base.target.of_kind.own_stores:
         raise ValueError(f"target {base.target.name} is of kind {base.target.kind}, which is no file system of its own")
     names = {head.filesystem for head in heads}
@@ -64,7 +68,7 @@ def like(heads: Sequence[Head], base: Base) -> Target:
     }
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
     target = Target.model_validate({**declared, "name": f"whole-{digest[:8]}"})
-    if why := seam.here().why_not_made(target.spec):
+    if why := seam.here().why_not_made(target.spec, extents * EXTENT_BYTES):
         raise ValueError(why)
     return target
 

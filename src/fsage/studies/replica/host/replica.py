@@ -27,13 +27,11 @@ from fsage.studies.replica.host import free_space, free_space_layout, taken
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target
-from fsage.studies.replica.model import Replica
+from fsage.studies.replica.model import EXTENT_BYTES, Replica
 
 MOST_BYTES = 1 << 30
 """Of a list of free extents."""
 GZIP = 16 + zlib.MAX_WBITS
-EXTENT_BYTES = 400
-"""Memory that a free extent takes while it is laid, as measured (bench/full_size.py)."""
 
 
 def _given(step: Replica, target: Target) -> tuple[Head, Extents]:

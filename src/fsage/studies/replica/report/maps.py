@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from fsage.figures import Figure, Strips
@@ -66,7 +67,7 @@ def agreement(data: Data) -> Section | None:
             f"{_full(noted['original']):.1f}% full",
             f"{noted['original']['free_extents']:,}",
             f"{noted['found']['free_extents']:,}",
-            f"{100 * noted['agree_share']:.3f}%",
+            f"{math.floor(1e5 * noted['agree_share']) / 1e3:.3f}%",  # 100% only where nothing differs
             *(round_size(noted[f"{why}_bytes"]) for why in WHY),
         ]
         for state, noted in copied(data).items()
@@ -76,6 +77,8 @@ def agreement(data: Data) -> Section | None:
     text = "Bytes that are free in both, as a share of bytes that are free in either. " + "; ".join(
         f"{name}: {words}" for name, words in WHY.items()
     )
+    if any("bitmap" in noted.get("held_by", "") for noted in copied(data).values()):
+        text += ". No file holds what is in use here: it is marked in the block bitmaps"
     return Section("How exactly it was copied", f"{text}.", [], warnings=_drawn(data), table=[head, *rows])
 
 
