@@ -15,12 +15,13 @@ from workload_cells import ALL
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import frozen
-from fsage.model.declaration import DEFAULTS, complete
+from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
-from fsage.model.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
-from fsage.model.kinds import lustre
+from fsage.model.target import ANOTHER, CLAIMED, LIVE, MADE, NOTED, edits
 from fsage.plan.plan import load_plan
 from fsage.run import request as requests
+
+DECIDED = edits()
 
 BASE: dict[str, Any] = {
     "name": "site",
@@ -79,9 +80,7 @@ def edited(key: str, base: dict[str, Any] = BASE) -> dict[str, Any]:
 
 def test_each_key_of_a_declaration_is_decided_on_and_tried() -> None:
     """Who adds a key says here what becomes of an edit of it."""
-    keys = {key for key in DEFAULTS if key not in ("scale", "lustre")}
-    keys |= {f"scale.{key}" for key in DEFAULTS["scale"]} | {f"lustre.{key}" for key in lustre.DEFAULTS}
-    assert keys == set(DECIDED) == set(EDITS)
+    assert set(DECIDED) == set(EDITS)
     assert set(DECIDED.values()) == {ANOTHER, LIVE, NOTED, CLAIMED, MADE}
 
 

@@ -192,11 +192,10 @@ def _declaration(target: Target) -> dict[str, object]:
         "allocator_reset",
     }
     kept |= {"amount_mib", "launcher", "device_model"}
-    declared = target.model_dump(include=kept)
-    if target.directory:
-        declared["directory"] = f"/{WITHHELD}/{target.name}"
-    if target.lustre:
-        declared["lustre"] = {**target.lustre.model_dump(), "fsname": "lustre", "mgs": "mgs@tcp", "oss": []}
+    declared = {key: value for key, value in target.spec.items() if key in kept}
+    declared["directory"] = f"/{WITHHELD}/{target.name}"
+    if target.spec["lustre"]:
+        declared["lustre"] = {**target.spec["lustre"], "fsname": "lustre", "mgs": "mgs@tcp", "oss": []}
     return declared
 
 

@@ -27,11 +27,12 @@ from fsage.host.targets import lease
 from fsage.host.verbs import claim, create, prealloc, recover, request_check, tune
 from fsage.host.verbs.leave import leave
 from fsage.model import MIB, kinds, message, structure, typed
-from fsage.model.declaration import DEFAULTS, complete, home_of
+from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.request import Request
 from fsage.model.structure import Shard
+from fsage.model.target import Spec, usual
 from fsage.model.typed import Json
 
 Verb = Callable[[dict[str, object], Request, bool], dict[str, object]]
@@ -116,7 +117,7 @@ ON_STEPS = ("begin_step", "work_on_step", "end_step")
 
 def of_one_host(spec: Mapping[str, object]) -> bool:
     """Whether a declared target is mounted where only fsage's are."""
-    kind = kinds.get(spec.get("kind", DEFAULTS["kind"]))
+    kind = kinds.get(spec.get("kind", usual(Spec)["kind"]))
     return kind is not None and kind.of_one_host
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast, get_args
+from typing import cast
 
 from fsage.model import device, filesystems, kinds
 from fsage.model.errors import Refusal
 from fsage.model.geometry import Geometry
-from fsage.model.message import Unacceptable
-from fsage.model.target import Launcher, LustreSpec, Spec
-from fsage.model.typed import Json
+from fsage.model.message import Unacceptable, shown
+from fsage.model.target import BLOCKS, LustreSpec, Scale, Spec, usual
+from fsage.model.typed import Json, hints, read
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -22,59 +21,20 @@ MIB = 1 << 20
 
 LONGEST_PATH = 1024  # the kernel takes 4095 bytes, with what is added to it
 
-DEFAULTS: Json = {
-    "name": "local",
-    "kind": "loop",
-    "filesystem": "ext4",
-    "stores": 1,
-    "size_gib": 16,
-    "sparse": False,
-    "geometry": None,
-    "minimum_gib": 2,
-    "image_dir": None,
-    "mount_dir": "/run/fsage/mnt",
-    "home": None,
-    "scale": {"file_size": 1, "tasks": 1},
-    "allocator_reset": "remount",
-    "amount_mib": None,
-    "launcher": "openmpi",
-    "launcher_options": [],
-    "device_model": None,
-    "directory": None,
-    "budget_gib": 2,
-    "containers": None,
-    "run_as": None,
-    "lustre": None,
-}
+PATHS = ("home", "mount_dir", "directory", "image_dir", "containers")
 
 
 def complete(spec: Mapping[str, object]) -> Spec:
     """`spec` with every key present. `Refusal` for an unknown key, a value not allowed, or an unsafe name."""
-    known_keys("fsage_target", spec, DEFAULTS)
-    full = {**DEFAULTS, **{key: value for key, value in spec.items() if value is not None}}
-    if not isinstance(full["name"], str) or not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", full["name"]):
-        raise Refusal(
-            f"fsage_target.name is {full['name']!r}: at most 32 of a-z, 0-9, '_' and '-' are allowed, a "
-            "letter first. Directories and a control group get this name"
-        )
-    if full["run_as"] is not None and not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", str(full["run_as"])):
-        raise Refusal(f"fsage_target.run_as is {full['run_as']!r}: the name of a user is wanted")
-    for key, choices in _allowed().items():
-        if full[key] not in choices:
-            near = difflib.get_close_matches(str(full[key]), choices, 1, 0)
-            raise Refusal(
-                f"fsage_target.{key} is {full[key]!r}: allowed are {', '.join(choices)}; {near[0]}?"
-                if near
-                else f"fsage_target.{key} is {full[key]!r}: allowed are {', '.join(choices)}"
-            )
-    for key in ("stores", "size_gib", "minimum_gib", "budget_gib", "amount_mib"):
-        if full[key] is not None:
-            positive(f"fsage_target.{key}", full[key], whole=key in ("stores", "amount_mib"))
-    if not isinstance(full["sparse"], bool):
-        raise Refusal(f"fsage_target.sparse is {full['sparse']!r}: allowed are true and false")
+    full = {**usual(Spec), "lustre": None, **declared(Spec, spec, "fsage_target")}
+    full["scale"] = {**usual(Scale), **declared(Scale, full.get("scale", {}), "fsage_target.scale")}
+    for key, names in (("kind", kinds.names()), ("filesystem", filesystems.names())):  # an extension may have more
+        if full[key] not in names:
+            near = difflib.get_close_matches(full[key], names, 1, 0)
+            meant = f"; {near[0]}?" if near else ""
+            raise Refusal(f"fsage_target.{key} is {shown(full[key])}: allowed are {', '.join(names)}{meant}")
     if full["geometry"] is not None:
         _check_geometry(full)
-    full["scale"] = {**DEFAULTS["scale"], **full["scale"]}
     if full["device_model"] is not None:
         full["device_model"] = _device_model(full["device_model"])
     kinds.named(full["kind"]).complete(full)
@@ -82,20 +42,26 @@ def complete(spec: Mapping[str, object]) -> Spec:
         full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
     if full["directory"] is None:
         full["directory"] = str(Path.home() / ".cache/fsage" / full["name"])
-    for key in ("home", "mount_dir", "directory", "image_dir", "containers"):
+    for key in PATHS:
         if full[key] is not None:
             full[key] = path(f"fsage_target.{key}", full[key])
     return cast(Spec, full)
 
 
-def _allowed() -> dict[str, tuple[str, ...]]:
-    """What a key may be, where that is one of some words; an extension may have more of them."""
-    return {
-        "kind": tuple(kinds.names()),
-        "filesystem": tuple(filesystems.names()),
-        "allocator_reset": ("remount", "none"),
-        "launcher": get_args(Launcher),
-    }
+def declared(block: type, given: object, where: str) -> Json:
+    """What is declared of a block, each key as its type says. `Refusal` for what is not known or not allowed."""
+    if not isinstance(given, Mapping):
+        raise Refusal(f"{where} is {shown(given)}: a block of keys is wanted")
+    types: Json = hints(block)
+    known_keys(where, given, types)
+    try:
+        return {
+            key: value if key in BLOCKS else read(types[key], value, f"{where}.{key}")
+            for key, value in given.items()
+            if value is not None
+        }
+    except Unacceptable as why:
+        raise Refusal(str(why)) from why
 
 
 def lustre_of(spec: Spec) -> LustreSpec:
@@ -139,16 +105,16 @@ def _device_model(given: dict[str, object]) -> dict[str, object]:
     of_kind = device.KINDS[kind]
     known_keys("fsage_target.device_model", given, {"kind": kind, **of_kind.defaults})
     model = {"kind": kind, **of_kind.defaults, **given}
-    for key, usual in of_kind.defaults.items():
-        if isinstance(usual, (int, float)) and not (key in of_kind.may_be_zero and model[key] == 0):
+    for key, usual_value in of_kind.defaults.items():
+        if isinstance(usual_value, (int, float)) and not (key in of_kind.may_be_zero and model[key] == 0):
             size = abs(model[key]) if key in of_kind.may_be_negative and _number(model[key]) else model[key]
-            positive(f"fsage_target.device_model.{key}", size, whole=isinstance(usual, int))
+            positive(f"fsage_target.device_model.{key}", size, whole=isinstance(usual_value, int))
     if why := of_kind.why_wrong(model):
         raise Refusal(f"fsage_target.device_model.{why}")
     return model
 
 
-def known_keys(where: str, given: Mapping[str, object], allowed: dict[str, object]) -> None:
+def known_keys(where: str, given: Mapping[str, object], allowed: Mapping[str, object]) -> None:
     for key in given:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, 1, 0)

@@ -8,58 +8,20 @@ from typing import cast
 from fsage.model import kinds
 from fsage.model.claim import Claim, utc_now
 from fsage.model.errors import Refusal
-from fsage.model.target import Spec
+from fsage.model.target import BLOCKS, CLAIMED, MADE, NOTED, Spec, edits
 from fsage.model.typed import JsonView
-
-ANOTHER = "another target: it has a claim of its own, or none"
-LIVE = "read anew whenever it is used, and on record with each cell"
-NOTED = "applied from the next cell on, noted in the claim and on record with each cell, so that samples are not pooled"
-CLAIMED = "release it and claim it again: release.yml, then claim.yml"
-MADE = (
-    "remove it and make it again: local_target.yml -e fsage_local_target_state=absent, then local_target.yml claim.yml"
-)
-
-DECIDED = {
-    "name": ANOTHER,
-    "home": ANOTHER,
-    "kind": CLAIMED,
-    "filesystem": CLAIMED,
-    "stores": MADE,
-    "size_gib": MADE,
-    "sparse": MADE,
-    "geometry": MADE,  # it decides what the target takes below
-    "minimum_gib": MADE,
-    "image_dir": MADE,
-    "mount_dir": CLAIMED,
-    "scale.file_size": LIVE,  # the layout that it gives is on record, and another layout is never pooled
-    "scale.tasks": CLAIMED,  # what a task moves was found, or declared, for so many
-    "allocator_reset": LIVE,
-    "amount_mib": CLAIMED,  # striped files and databases of states are of its size
-    "launcher": NOTED,
-    "launcher_options": NOTED,
-    "device_model": CLAIMED,
-    "directory": CLAIMED,
-    "budget_gib": CLAIMED,
-    "containers": CLAIMED,
-    "run_as": CLAIMED,
-    **{f"lustre.{key}": CLAIMED for key in ("fsname", "mgs", "capacity_gib")},
-    **{f"lustre.{key}": CLAIMED for key in ("stripe_count", "stripe_size_mib", "first_ost")},
-    "lustre.oss": LIVE,
-    "lustre.tolerance_mib": LIVE,
-}
-"""What an edit of each key of a declaration needs once the target is claimed."""
 
 
 def decided(key: str) -> str:
     """How a change of one key is treated; an unknown key is refused."""
-    return DECIDED.get(key, CLAIMED)
+    return edits().get(key, CLAIMED)
 
 
 def flat(spec: JsonView) -> dict[str, object]:
-    """A complete declaration, with `scale` and `lustre` as keys of the form scale.tasks."""
+    """A complete declaration, with the keys of its blocks in the form scale.tasks."""
     settings = {}
     for key, value in spec.items():
-        if key in ("scale", "lustre"):
+        if key in BLOCKS:
             settings.update({f"{key}.{name}": inner for name, inner in (value or {}).items()})
         else:
             settings[key] = value

@@ -1,64 +1,127 @@
-"""What is declared of a target (`fsage_target`), complete."""
+"""What is declared of a target (`fsage_target`), complete: each key with its type, its limits, what is used where it is
+not declared, and what an edit of it needs once the target is claimed.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+import re
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin
 
-from fsage.model.typed import Json
+from fsage.model.typed import Check, Json, hints
 
 Launcher = Literal["openmpi", "mpich", "srun"]
 
+ANOTHER = "another target: it has a claim of its own, or none"
+LIVE = "read anew whenever it is used, and on record with each cell"
+NOTED = "applied from the next cell on, noted in the claim and on record with each cell, so that samples are not pooled"
+CLAIMED = "release it and claim it again: release.yml, then claim.yml"
+MADE = (
+    "remove it and make it again: local_target.yml -e fsage_local_target_state=absent, then local_target.yml claim.yml"
+)
+
+
+class Key(NamedTuple):
+    """`usual`: what is used where the key is not declared. `edit`: what an edit of it needs, in words."""
+
+    usual: Any
+    edit: str
+
+
+def matching(pattern: str, wanted: str) -> Check:
+    """A text that matches all of a pattern."""
+    return Check(lambda text: re.fullmatch(pattern, text) is not None, wanted)
+
+
+NAME = matching(
+    r"[a-z][a-z0-9_-]{0,31}",
+    "at most 32 of a-z, 0-9, '_' and '-', a letter first (directories and a control group get this name),",
+)
+USER = matching(r"[a-z_][a-z0-9_.-]{0,31}", "the name of a user")
+FSNAME = matching(r"[A-Za-z0-9_-]{1,8}", "a name as in MGS:/NAME")
+NIDS = matching(r"[\w.,:@-]+@[\w.,:@-]+", "NIDs as in the mount (10.0.0.1@tcp)")
+POSITIVE = Check(lambda number: number > 0, "a positive number")
+ANY_OST = Check(lambda number: number >= -1, "the number of an OST, or -1 for any,")
+STRIPES = Check(lambda number: number == -1 or number > 0, "a number of OSTs, or -1 for all,")
+SHARE = Check(lambda number: 0 < number <= 1, "a number above 0, at most 1,")
+NOT_NEGATIVE = Check(lambda number: number >= 0, "a number of 0 or more")
+
 
 class Scale(TypedDict):
-    """How the studies' nominal sizes shrink on a small target."""
+    """How the studies' nominal sizes shrink on a small target; transfer sizes never do."""
 
-    file_size: float
-    tasks: int  # on each client
+    # The layout that it gives is on record, and another layout is never pooled.
+    file_size: Annotated[float, SHARE, Key(1, LIVE)]
+    # On each client. What a task moves was found, or declared, for so many.
+    tasks: Annotated[int, POSITIVE, Key(1, CLAIMED)]
 
 
 class Striping(TypedDict):
     """How files of a directory are striped."""
 
-    stripe_count: int  # -1: all OSTs
-    stripe_size_mib: int
-    first_ost: int  # -1: any
+    stripe_count: Annotated[int, STRIPES, Key(1, CLAIMED)]  # -1: all OSTs
+    stripe_size_mib: Annotated[int, POSITIVE, Key(1, CLAIMED)]
+    first_ost: Annotated[int, ANY_OST, Key(-1, CLAIMED)]  # -1: any
 
 
 class LustreSpec(Striping):
     """What a target of kind lustre is on; sizes in GiB and MiB as named."""
 
-    fsname: str
-    mgs: str
-    capacity_gib: float | Literal["all"]
-    oss: list[str]
-    tolerance_mib: int  # by how much others may change the used space of each OST
+    fsname: Annotated[str, FSNAME, Key(None, CLAIMED)]
+    mgs: Annotated[str, NIDS, Key(None, CLAIMED)]
+    capacity_gib: Annotated[float | Literal["all"], Key(None, CLAIMED)]
+    oss: Annotated[list[str], Key([], LIVE)]
+    tolerance_mib: Annotated[int, NOT_NEGATIVE, Key(None, LIVE)]  # how much others may change the used space of an OST
 
 
 class Spec(TypedDict):
-    """A complete declaration: every key present, each as its kind and DEFAULTS have it. Sizes in GiB and MiB as named.
+    """A complete declaration, as fsage.model.declaration makes it. Sizes in GiB and MiB as named."""
 
-    What it may be is checked by `complete`, and on the machine of the study by fsage.target too.
-    """
-
-    name: str
-    kind: str
-    filesystem: str
-    stores: int
-    size_gib: int
-    sparse: bool
-    geometry: Json | None  # fsage.model.geometry
-    minimum_gib: int
-    image_dir: str | None
-    mount_dir: str
-    home: str
+    name: Annotated[str, NAME, Key("local", ANOTHER)]
+    kind: Annotated[str, Key("loop", CLAIMED)]
+    filesystem: Annotated[str, Key("ext4", CLAIMED)]
+    stores: Annotated[int, POSITIVE, Key(1, MADE)]
+    size_gib: Annotated[float, POSITIVE, Key(16, MADE)]
+    sparse: Annotated[bool, Key(False, MADE)]
+    geometry: Annotated[Json | None, Key(None, MADE)]  # fsage.model.geometry; decides what the target takes below
+    minimum_gib: Annotated[float, POSITIVE, Key(2, MADE)]
+    image_dir: Annotated[str | None, Key(None, MADE)]
+    mount_dir: Annotated[str, Key("/run/fsage/mnt", CLAIMED)]
+    home: Annotated[str, Key(None, ANOTHER)]
     scale: Scale
-    allocator_reset: str
-    amount_mib: int | None
-    launcher: Launcher
-    launcher_options: list[str]
-    device_model: Json | None
-    directory: str
-    budget_gib: float
-    containers: str | None
-    run_as: str | None
+    allocator_reset: Annotated[Literal["remount", "none"], Key("remount", LIVE)]
+    amount_mib: Annotated[int | None, POSITIVE, Key(None, CLAIMED)]  # striped files and databases are of its size
+    launcher: Annotated[Launcher, Key("openmpi", NOTED)]
+    launcher_options: Annotated[list[str], Key([], NOTED)]
+    device_model: Annotated[Json | None, Key(None, CLAIMED)]
+    directory: Annotated[str, Key(None, CLAIMED)]
+    budget_gib: Annotated[float, POSITIVE, Key(2, CLAIMED)]
+    containers: Annotated[str | None, Key(None, CLAIMED)]
+    run_as: Annotated[str | None, USER, Key(None, CLAIMED)]
     lustre: LustreSpec | None
+
+
+BLOCKS: dict[str, type] = {"scale": Scale, "lustre": LustreSpec}
+"""Keys that have keys of their own."""
+
+
+@cache
+def keys(block: type) -> dict[str, Key]:
+    """The keys of a block, but for those that are blocks themselves."""
+    return {
+        name: next(part for part in get_args(hint) if isinstance(part, Key))
+        for name, hint in hints(block).items()
+        if get_origin(hint) is Annotated
+    }
+
+
+def usual(block: type) -> Json:
+    """What is used where a block's keys are not declared; another one for each who asks."""
+    return {name: list(key.usual) if isinstance(key.usual, list) else key.usual for name, key in keys(block).items()}
+
+
+@cache
+def edits() -> dict[str, str]:
+    """What an edit of each key needs once the target is claimed, keys of blocks as scale.tasks."""
+    of_blocks = {f"{name}.{key}": entry.edit for name, block in BLOCKS.items() for key, entry in keys(block).items()}
+    return {**{name: key.edit for name, key in keys(Spec).items()}, **of_blocks}

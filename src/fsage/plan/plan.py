@@ -175,7 +175,7 @@ class Plan:
     def _steps_seconds(self, steps: Sequence[Step]) -> float:
         if self.claim is None or "capacity_bytes" not in self.claim:
             return 0.0
-        seed, scale = self.study.states.seed or 0, self.target.scale.file_size
+        seed, scale = self.study.states.seed or 0, self.target.file_scale
         capacity_bytes, rate = self.claim["capacity_bytes"], self.claim["calibration"]["write_mib_s"] * MIB
         ours = [step.on_target(scale, seed) for step in steps]
         return sum(step.writes_bytes(capacity_bytes) / rate + step.calls(capacity_bytes) * CALL_S for step in ours)
@@ -200,7 +200,7 @@ class Plan:
             return getattr(workload, "CELL_S", CELL_S), 0
         key = state, str({**cell.params, "iteration": 0})
         if key not in self._known:
-            steps = self.states[state].steps(self.target.scale.file_size, self.study.states.seed or 0)
+            steps = self.states[state].steps(self.target.file_scale, self.study.states.seed or 0)
             params = workloads.params_of(cell.params)
             try:
                 self._refuse_impossible(steps)

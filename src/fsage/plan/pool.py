@@ -67,7 +67,7 @@ class Pool:
     def target(self) -> Target:
         """The target, or what all have in common under the names of all."""
         first = self.plans[0].target
-        return first.model_copy(update={"name": ",".join(self.targets)}) if self.several else first
+        return Target({**first.spec, "name": ",".join(self.targets)}) if self.several else first
 
     @property
     def results(self) -> Results:
@@ -218,9 +218,9 @@ def refuse_same(plans: Sequence[Plan]) -> None:
 
 def _identities(plan: Plan) -> Iterator[str]:
     """What a target is told by, in words."""
-    spec, claim = plan.target, plan.claim
-    if spec.lustre:
-        yield f"directory {spec.directory} of Lustre file system {spec.lustre.fsname} of {spec.lustre.mgs}"
+    spec, claim = plan.target.spec, plan.claim
+    if lustre := spec["lustre"]:
+        yield f"directory {spec['directory']} of Lustre file system {lustre['fsname']} of {lustre['mgs']}"
     if claim is None:
         return
     for store in claim["stores"]:

@@ -2,101 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, cast
-
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from typing import cast
 
 from fsage import seam
-from fsage.model import filesystems, kinds
+from fsage.model import kinds
 from fsage.model.claim import Claim
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Refusal
-from fsage.model.target import Launcher, Spec
+from fsage.model.target import Spec
 from fsage.plan import results
-from fsage.study.study import StudyError, explain, read_yaml, usual_target
-from fsage.text.strict import Strict, show, unknown_value
+from fsage.study.study import StudyError, read_yaml, usual_target
+from fsage.text.strict import show
 
 LOCAL, DIRECTORY = "local", "directory"
 """Inventories of the default target: with a file system of its own, and without."""
-Positive = Annotated[int, Field(gt=0)]
+NEEDED = ("name", "kind")
 
 
-def _among(names: Callable[[], list[str]]) -> AfterValidator:
-    """One of those that there are."""
+@dataclass(frozen=True)
+class Target:
+    """A target as its inventory declares it. `spec`: complete, as its hosts have it."""
 
-    def check(value: str) -> str:
-        if value not in names():
-            raise ValueError(unknown_value(value, names()))
-        return value
-
-    return AfterValidator(check)
-
-
-class Scale(Strict):
-    """How the studies' nominal sizes shrink on a small target; transfer sizes never do."""
-
-    file_size: Annotated[float, Field(gt=0, le=1)] = 1.0
-    tasks: Positive = 1  # on each client
-
-
-class Lustre(Strict):
-    """What a target of kind lustre is on (fsage.host.lustre). Sizes in GiB and MiB as named."""
-
-    fsname: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,8}$")]
-    mgs: Annotated[str, Field(pattern="@")]
-    capacity_gib: Annotated[float, Field(gt=0)] | Literal["all"]
-    stripe_count: Annotated[int, Field(ge=-1)] = 1
-    stripe_size_mib: Positive = 1
-    first_ost: Annotated[int, Field(ge=-1)] = -1
-    oss: list[str] = Field(default_factory=list)
-    tolerance_mib: Annotated[int, Field(ge=0)] | None = None
-
-
-class Target(Strict):
-    """`fsage_target` of an inventory. Sizes in GiB and MiB as named."""
-
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-    kind: Annotated[str, _among(kinds.names)]
-    filesystem: Annotated[str, _among(filesystems.names)] = "ext4"
-    stores: Positive = 1
-    size_gib: Positive = 16
-    sparse: bool = False
-    geometry: dict[str, object] | None = None  # fsage.model.geometry: as another ext4 was made
-    minimum_gib: Positive = 2
-    image_dir: str | None = None
-    mount_dir: str = "/run/fsage/mnt"
-    directory: str | None = None
-    budget_gib: Annotated[float, Field(gt=0)] = 2
-    containers: str | None = None
-    run_as: str | None = None
-    home: str | None = None
-    scale: Scale = Scale()
-    allocator_reset: Literal["remount", "none"] = "remount"
-    amount_mib: Positive | None = None
-    launcher: Launcher = "openmpi"
-    launcher_options: list[str] = Field(default_factory=list)
-    device_model: dict[str, object] | None = None  # as its kind has it: fsage.host.device.models
-    lustre: Lustre | None = None
-
-    @model_validator(mode="after")
-    def _as_the_agent_wants_it(self) -> Target:
-        try:
-            complete(self.model_dump())
-        except Refusal as why:
-            raise ValueError(str(why)) from why
-        return self
+    spec: Spec
 
     @property
-    def spec(self) -> Spec:
-        """The complete declaration, as the agent has it."""
-        return complete(self.model_dump())
+    def name(self) -> str:
+        """Its name, which its inventory has too."""
+        return self.spec["name"]
+
+    @property
+    def file_scale(self) -> float:
+        """How the studies' nominal file sizes shrink on it."""
+        return self.spec["scale"]["file_size"]
 
     @property
     def of_kind(self) -> type[kinds.Kind]:
         """What its kind can do."""
-        return kinds.named(self.kind)
+        return kinds.named(self.spec["kind"])
 
     @property
     def images(self) -> str | None:
@@ -153,10 +98,13 @@ def load_target(inventory: Path) -> Target:
         ) from error
     if not isinstance(declared, dict) or "fsage_target" not in declared:
         raise StudyError(f"{path}: {show(declared)} is not a block with the key fsage_target")
+    block = declared["fsage_target"]
     try:
-        return Target.model_validate(declared["fsage_target"])
-    except ValidationError as error:
-        raise StudyError(explain(path, error, Target)) from error
+        if isinstance(block, dict) and (missing := [key for key in NEEDED if key not in block]):
+            raise Refusal(f"fsage_target.{missing[0]} is missing")
+        return Target(complete(block))
+    except Refusal as why:
+        raise StudyError(f"{path}: {why}") from why
 
 
 def load_claim(path: Path) -> Claim | None:

@@ -45,7 +45,7 @@ def facts(
     first_and_last = (taken["began"].min(), taken["began"].max())
     steps = [step for state_evidence in evidence.known.values() for step in state_evidence["steps"]]
     lines: list[tuple[str, list[str]]] = [
-        ("target", [f"{target.name} ({target.kind}); files {target.scale.file_size:g} x their nominal size"]),
+        ("target", [f"{target.name} ({target.spec['kind']}); files {target.file_scale:g} x their nominal size"]),
         *((label, _distinct(taken[column])) for label, column in OF_RECORDS),
         ("first and last", [text for text in first_and_last if isinstance(text, str)]),
         ("seeds of the layouts", sorted({str(step["seed"]) for step in steps if "seed" in step})),

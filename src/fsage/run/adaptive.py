@@ -161,7 +161,7 @@ def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, object] | None:
 
 def _of_state(plan: Plan, state: str, like: JsonView) -> dict[str, object]:
     """An observation of a state that is said to be as planned: nobody looked."""
-    steps = plan.states[state].steps(plan.target.scale.file_size, request.seed_of(plan))
+    steps = plan.states[state].steps(plan.target.file_scale, request.seed_of(plan))
     capacity = like["layout"]["capacity_bytes"]
     used = int(capacity * plan.states[state].nominal["fullness_percent"] / 100)
     layout = {

@@ -86,7 +86,7 @@ def _layouts(plan: Plan, seed: int) -> dict[Step, str]:
     return {
         plugins.beside(step, "inputs").layout_of(step): state.name
         for state in recipes.expand(plan.study)
-        for step in state.steps(plan.target.scale.file_size, seed)
+        for step in state.steps(plan.target.file_scale, seed)
         if step.needs_input and hasattr(plugins.beside(step, "inputs"), "free_bytes")
     }
 

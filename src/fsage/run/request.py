@@ -101,7 +101,7 @@ def to_measure(plan: Plan, state_name: str) -> list[Cell]:
 
 
 def _steps(plan: Plan, state: str) -> list[Step]:
-    return plan.states[state].steps(plan.target.scale.file_size, seed_of(plan))
+    return plan.states[state].steps(plan.target.file_scale, seed_of(plan))
 
 
 def _by_name(steps: list[Step]) -> list[Step]:

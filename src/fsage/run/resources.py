@@ -81,7 +81,9 @@ def of_slurm(plan: Plan, own: Collection[str]) -> dict[str, Callable[[object], i
     def of_job(resource: str) -> Callable[[object], int | str | None]:
         return lambda wildcards: requested(load_claim(plan.results.claim)).get(resource)
 
-    return {name: of_job(name) for name in RESOURCES if name not in own} if plan.target.launcher == "srun" else {}
+    return (
+        {name: of_job(name) for name in RESOURCES if name not in own} if plan.target.spec["launcher"] == "srun" else {}
+    )
 
 
 def requested(claim: Claim | None) -> dict[str, int | str]:

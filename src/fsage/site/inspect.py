@@ -136,7 +136,7 @@ def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[s
 
 
 def _empty(site: Site, target: Target) -> list[str]:
-    wanted = (*MUST_HAVE_HOSTS, "oss") if target.lustre else MUST_HAVE_HOSTS
+    wanted = (*MUST_HAVE_HOSTS, "oss") if target.spec["lustre"] else MUST_HAVE_HOSTS
     return [
         f"group {group} has no host: name at least one in the inventory's hosts.yml"
         for group in wanted
@@ -176,7 +176,7 @@ def _servers(site: Site, target: Target) -> list[str]:
     servers = {host.name for host in site.in_group("oss")}
     return [
         f"fsage_target.lustre.oss names {name}, which is not in the inventory's group oss"
-        for name in (target.lustre.oss if target.lustre else ())
+        for name in (lustre["oss"] if (lustre := target.spec["lustre"]) else ())
         if name not in servers
     ]
 
@@ -185,7 +185,7 @@ def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
     """Other inventories that name the same file system."""
     sentences = []
     for folder, other in others.items():
-        if other.kind != target.kind:
+        if other.spec["kind"] != target.spec["kind"]:
             continue
         if other.name == target.name:
             sentences.append(

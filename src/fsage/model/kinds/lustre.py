@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from fsage.model.claim import Claim
-from fsage.model.declaration import known_keys, positive
+from fsage.model.declaration import declared
 from fsage.model.errors import Refusal
 from fsage.model.kinds import Kind
-from fsage.model.target import Spec
+from fsage.model.target import LustreSpec, Spec, usual
 
-DEFAULTS: dict[str, object] = {
-    "fsname": None,
-    "mgs": None,
-    "capacity_gib": None,
-    "stripe_count": 1,
-    "stripe_size_mib": 1,
-    "first_ost": -1,
-    "oss": [],
-    "tolerance_mib": None,
+NEEDED = {
+    "fsname": "a name as in MGS:/NAME is wanted",
+    "mgs": "NIDs as in the mount are wanted (10.0.0.1@tcp)",
+    "capacity_gib": "say how many GiB fsage may fill, or `all` of a file system that holds nothing else",
 }
 OTHERS_MIB = 1024  # the usual tolerance_mib where others use the file system too
 
@@ -68,23 +61,12 @@ def _complete(full: dict[str, object]) -> dict[str, object]:
             "fsage_target of kind lustre needs lustre (fsname, mgs, capacity_gib) and directory, a folder of its own "
             "on a client's mount"
         )
-    known_keys("fsage_target.lustre", full["lustre"], DEFAULTS)
-    lustre = {**DEFAULTS, **full["lustre"]}
-    if not isinstance(lustre["fsname"], str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,8}", lustre["fsname"]):
-        raise Refusal(f"fsage_target.lustre.fsname is {lustre['fsname']!r}: a name as in MGS:/NAME is wanted")
-    if not isinstance(lustre["mgs"], str) or not re.fullmatch(r"[\w.,:@-]+@[\w.,:@-]+", lustre["mgs"]):
-        raise Refusal(f"fsage_target.lustre.mgs is {lustre['mgs']!r}: NIDs as in the mount are wanted: 10.0.0.1@tcp")
-    if lustre["capacity_gib"] is None:
-        raise Refusal(
-            "fsage_target.lustre.capacity_gib is missing: say how many GiB fsage may fill, or `all` of a file system "
-            "that holds nothing else"
-        )
-    if lustre["capacity_gib"] != "all":
-        positive("fsage_target.lustre.capacity_gib", lustre["capacity_gib"], whole=False)
-    positive("fsage_target.lustre.stripe_size_mib", lustre["stripe_size_mib"], whole=True)
-    for key in ("stripe_count", "first_ost"):
-        if lustre[key] != -1 and (key, lustre[key]) != ("first_ost", 0):
-            positive(f"fsage_target.lustre.{key}", lustre[key], whole=True)
+    lustre = {**usual(LustreSpec), **declared(LustreSpec, full["lustre"], "fsage_target.lustre")}
+    for key, why in NEEDED.items():
+        if lustre[key] is None:
+            raise Refusal(f"fsage_target.lustre.{key} is missing: {why}")
+    if lustre["capacity_gib"] != "all" and lustre["capacity_gib"] <= 0:
+        raise Refusal(f"fsage_target.lustre.capacity_gib is {lustre['capacity_gib']!r}: a positive number is wanted")
     if lustre["tolerance_mib"] is None:
         lustre["tolerance_mib"] = 0 if lustre["capacity_gib"] == "all" else OTHERS_MIB
     elif lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] != 0:
@@ -92,8 +74,6 @@ def _complete(full: dict[str, object]) -> dict[str, object]:
             f"fsage_target.lustre.tolerance_mib is {lustre['tolerance_mib']!r}, and capacity_gib all: the file system "
             "is fsage's alone, so that nobody's writing is tolerated; leave it out"
         )
-    elif lustre["tolerance_mib"] != 0:
-        positive("fsage_target.lustre.tolerance_mib", lustre["tolerance_mib"], whole=True)
     return lustre
 
 
