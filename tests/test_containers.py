@@ -11,6 +11,7 @@ from fsage import workloads
 from fsage.host import containers
 from fsage.host.remote import probe
 from fsage.host.verbs import claim, create
+from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 from fsage.plan.target import Target
 
@@ -108,5 +109,7 @@ def test_what_is_missing_is_said_before_anything_is_changed(folder, directory_ta
 
 
 def test_the_declaration_names_a_folder():
-    assert Target(name="t", kind="directory").containers is None
-    assert Target(name="t", kind="directory", containers="/shared/images").containers == "/shared/images"
+    assert Target(complete({"name": "t", "kind": "directory"})).images is None
+    assert (
+        Target(complete({"name": "t", "kind": "directory", "containers": "/shared/images"})).images == "/shared/images"
+    )

@@ -11,6 +11,7 @@ import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host.lustre import format as formatting
+from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.plan.target import load_target
 
@@ -132,6 +133,5 @@ def test_the_example_of_a_site_is_whole() -> None:
     place = ROOT / "inventories" / "lustre"
     target = load_target(place)
     groups = yaml.safe_load((place / "hosts.yml").read_text())["all"]["children"]
-    assert target.lustre is not None
-    assert target.lustre.oss == list(groups["servers"]["children"]["oss"]["hosts"])
+    assert lustre_of(target.spec)["oss"] == list(groups["servers"]["children"]["oss"]["hosts"])
     assert list(groups["launcher"]["hosts"]) == list(groups["clients"]["hosts"])[:1]

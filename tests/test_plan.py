@@ -282,7 +282,7 @@ def test_progress_is_not_made_up_where_the_cells_are_elsewhere(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither "0 of 15" nor "0 s left" for minutes."""
-    plan = replace(plan, target=plan.target.model_copy(update={"home": str(tmp_path / "home")}))
+    plan = replace(plan, target=plan.target.having(home=str(tmp_path / "home")))
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     state = "30.00@8M"

@@ -11,12 +11,13 @@ import preloaded
 import pytest
 import yaml
 
+from fsage.model.declaration import complete
 from fsage.plan.target import Target, load_target
 from fsage.site import page
 from fsage.site.inspect import Host, Site, _groups, findings, inspect
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = Target(name="here", kind="directory", directory="/data/fsage")
+TARGET = Target(complete({"name": "here", "kind": "directory", "directory": "/data/fsage"}))
 
 
 def host(name: str, group: str = "clients", **more) -> Host:
@@ -65,8 +66,8 @@ def test_a_launcher_that_does_not_reach_a_server_by_ssh_is_said():
 
 def lustre(**more) -> Target:
     """A target on the file system of the example of a site, which has the server oss1."""
-    example = load_target(ROOT / "inventories" / "lustre").model_dump()
-    return Target.model_validate({**example, "lustre": {**example["lustre"], "oss": ["oss1"], **more}})
+    example = load_target(ROOT / "inventories" / "lustre").spec
+    return Target(complete({**example, "lustre": {**example["lustre"], "oss": ["oss1"], **more}}))
 
 
 @pytest.mark.parametrize(
@@ -92,11 +93,9 @@ def test_what_is_wrong_with_a_site_with_lustre_is_said(hosts, more, said):
 
 
 def test_two_targets_on_one_lustre_are_found_and_its_owner_is_told_what_goes():
-    other = lustre().model_copy(update={"name": "other", "directory": "/mnt/elsewhere"})
+    other = lustre().having(name="other", directory="/mnt/elsewhere")
     good = Site([host("n1"), host("oss1", "oss")], ("clients", "oss"))
-    [found] = findings(
-        good, lustre(), {"other": other, "third": lustre(fsname="home").model_copy(update={"name": "t"})}
-    )
+    [found] = findings(good, lustre(), {"other": other, "third": lustre(fsname="home").having(name="t")})
     assert "target other of inventories/other is on the same file system as lustre (10.0.0.1@o2ib:/scratch)" in found
     [line] = page.destroyed(good, lustre())
     assert line.startswith(
@@ -136,22 +135,22 @@ def test_what_is_wrong_is_said(hosts, said):
 
 
 def test_what_reports_need_here_is_missed():
-    with_images = Target(name="here", kind="directory", directory="/data/fsage", containers="/no/images")
+    with_images = TARGET.having(containers="/no/images")
     assert "this machine lacks /no/images/analysis.sif: build it with" in findings(GOOD, with_images, {})[-1]
 
 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (TARGET.model_copy(update={"name": "there"}), "target there of inventories/other shares a file tree with here"),
-        (TARGET.model_copy(update={"name": "in", "directory": "/data/fsage/in"}), "shares a file tree"),
-        (TARGET.model_copy(update={"directory": "/elsewhere"}), "has a target of the same name, here"),
+        (TARGET.having(name="there"), "target there of inventories/other shares a file tree with here"),
+        (TARGET.having(name="in", directory="/data/fsage/in"), "shares a file tree"),
+        (TARGET.having(directory="/elsewhere"), "has a target of the same name, here"),
     ],
 )
 def test_two_targets_on_one_file_system_are_found(other, said):
     [found] = findings(GOOD, TARGET, {"other": other})
     assert said in found
-    assert findings(GOOD, TARGET, {"apart": TARGET.model_copy(update={"name": "a", "directory": "/data/fsage2"})}) == []
+    assert findings(GOOD, TARGET, {"apart": TARGET.having(name="a", directory="/data/fsage2")}) == []
 
 
 def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_path):
@@ -167,10 +166,10 @@ def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_pat
     me, lost = site.in_group("clients")[0], site.in_group("servers")[0]
     assert me.answer and me.answer["root"] == (os.geteuid() == 0) and me.answer["claim"] is None and me.why is None
     assert lost.answer is None and "refused" in str(lost.why) and "launcher" in site.groups
-    [found] = [one for one in findings(site, Target(**spec), {}) if "does not answer" in one]
+    [found] = [one for one in findings(site, Target(complete(spec)), {}) if "does not answer" in one]
     assert found.startswith("gone (servers) does not answer: ")
     assert not (tmp_path / "t").exists() and not (tmp_path / "home").exists(), "nothing was changed"
-    page.write(site, Target(**spec), [], [found], tmp_path / "page.html")
+    page.write(site, Target(complete(spec)), [], [found], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "<li>gone (servers) does not answer: " in text and "<td>gone</td>" in text
 

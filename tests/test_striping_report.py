@@ -43,7 +43,7 @@ def record(plan, state, cell, **metrics):
     found = {"state": state.name, "nominal": state.nominal, "metrics": metrics, "study": plan.study.name}
     of_cell = {"cell": cell.name, "kind": cell.kind, "order": cell.order, "params": cell.params}
     taken = recorded.taken("striping")[0]
-    steps = typed.to_json(state.steps(plan.target.scale.file_size, plan.study.states.seed))
+    steps = typed.to_json(state.steps(plan.target.file_scale, plan.study.states.seed))
     found["layout"] = {**taken["layout"], "steps": steps}
     return {**taken, "id": f"{state.name} {cell.name}", **found, **of_cell}
 

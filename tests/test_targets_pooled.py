@@ -110,7 +110,7 @@ def test_one_target_and_bound_ones_stay_as_they_are(study, tmp_path):
 def test_the_report_shows_each_target(study, tmp_path):
     study = study.model_copy(update={"targets": "share"})
     frame = pooled(taken(study, tmp_path / "records", dict.fromkeys(FACTORS, ALL)), study, ALL)
-    target = TARGET.model_copy(update={"name": ",".join(FACTORS)})
+    target = TARGET.having(name=",".join(FACTORS))
     more: dict[str, Any] = {"plan_cells": [], "states": {}, "claim": None}
     page = report.contents(study, target, frame, **more)
     section = next(section for section in page.sections if section.title == "Targets")

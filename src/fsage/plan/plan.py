@@ -256,7 +256,7 @@ class Plan:
         )
         return (
             [turns] * self.study.turns
-            + [below] * (self.target.sparse and not self.claim)
+            + [below] * (self.target.spec["sparse"] and not self.claim)
             + [
                 f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
                 f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "

@@ -67,7 +67,7 @@ class Pool:
     def target(self) -> Target:
         """The target, or what all have in common under the names of all."""
         first = self.plans[0].target
-        return Target({**first.spec, "name": ",".join(self.targets)}) if self.several else first
+        return first.having(name=",".join(self.targets)) if self.several else first
 
     @property
     def results(self) -> Results:
@@ -192,7 +192,7 @@ def unlike(plans: Sequence[Plan]) -> list[str]:
     """Return in what targets differ, each in words: 'filesystem: ext4 on ssu1, xfs on ssu2'."""
     sentences: list[str] = []
     for key in DECLARED:
-        values = {plan.target.name: _text(getattr(plan.target, key)) for plan in plans}
+        values = {plan.target.name: _text(plan.target.spec.get(key)) for plan in plans}
         sentences += _differing(key, values)
     claims = {plan.target.name: plan.claim for plan in plans if plan.claim}
     for key in CLAIMED:

@@ -38,6 +38,10 @@ class Target:
         """How the studies' nominal file sizes shrink on it."""
         return self.spec["scale"]["file_size"]
 
+    def having(self, **values: object) -> Target:
+        """The same but for some keys of its declaration."""
+        return Target(cast(Spec, {**self.spec, **values}))
+
     @property
     def of_kind(self) -> type[kinds.Kind]:
         """What its kind can do."""

@@ -173,10 +173,10 @@ def _clocks(site: Site) -> list[str]:
 
 def _servers(site: Site, target: Target) -> list[str]:
     """Servers that the target names and the inventory does not."""
-    servers = {host.name for host in site.in_group("oss")}
+    servers, lustre = {host.name for host in site.in_group("oss")}, target.spec["lustre"]
     return [
         f"fsage_target.lustre.oss names {name}, which is not in the inventory's group oss"
-        for name in (lustre["oss"] if (lustre := target.spec["lustre"]) else ())
+        for name in (lustre["oss"] if lustre else ())
         if name not in servers
     ]
 
