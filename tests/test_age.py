@@ -176,10 +176,9 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
     whole, said = prepared(ost)
     assert "of up to 512 GiB, larger than the target: each is laid whole on target whole-" in said
     target = whole.target
-    assert (target.size_gib, target.sparse, target.geometry) == (512, True, GEOMETRY)
-    assert (
-        target.device_model == base.target.device_model and f"inventories={whole.inventories}" in whole.commands.measure
-    )
+    assert [target.spec[key] for key in ("size_gib", "sparse", "geometry")] == [512, True, GEOMETRY]
+    assert target.spec["device_model"] == base.target.spec["device_model"]
+    assert f"inventories={whole.inventories}" in whole.commands.measure
     sampled, said = prepared(ost, samples=1)
     assert sampled.target.name == "local" and sampled.study.name != whole.study.name and "laid whole" not in said
     again, _ = prepared(larger_layout(tmp_path / "other"))

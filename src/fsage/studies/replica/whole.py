@@ -12,7 +12,7 @@ from typing import NamedTuple
 import yaml
 
 from fsage import seam
-from fsage.model import filesystems, geometry, kinds
+from fsage.model import filesystems, geometry
 from fsage.model.declaration import GIB
 from fsage.model.evidence.extents import Head
 from fsage.plan.target import Target, load_claim
@@ -36,7 +36,7 @@ class Base(NamedTuple):
 def larger(heads: Sequence[Head], base: Base) -> list[Head]:
     """The layouts that do not fit on the target at hand."""
     claim = load_claim(base.claim_copy)
-    size_bytes = kinds.named(base.target.kind).laid_bytes(claim) if claim else base.target.size_gib * GIB
+    size_bytes = base.target.of_kind.laid_bytes(claim) if claim else base.target.spec["size_gib"] * GIB
     return [head for head in heads if head.device_bytes > (size_bytes or 0)]
 
 
@@ -46,7 +46,9 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     `extents`: the most that one of them has.
     """
     if not base.target.of_kind.own_stores:
-        raise ValueError(f"target {base.target.name} is of kind {base.target.kind}, which is no file system of its own")
+        raise ValueError(
+            f"target {base.target.name} is of kind {base.target.spec['kind']}, which is no file system of its own"
+        )
     names = {head.filesystem for head in heads}
     if len({json.dumps(head.geometry, sort_keys=True) for head in heads}) > 1 or len(names) > 1:
         raise ValueError("they are not all made alike; give them one at a time")
@@ -57,17 +59,16 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
         raise ValueError(why)
     claim = load_claim(base.claim_copy)
     declared = {
-        **base.target.model_dump(),
-        "name": "",
+        **{key: value for key, value in base.target.spec.items() if key != "name"},
         "filesystem": system.name,
         "stores": 1,
         "size_gib": max(LEAST_GIB, -(-head.device_bytes // GIB)),
         "sparse": True,
         "geometry": head.geometry if system.has_geometry else None,
-        "amount_mib": base.target.amount_mib or (claim["amount_mib"] if claim else USUAL_AMOUNT_MIB),
+        "amount_mib": base.target.spec["amount_mib"] or (claim["amount_mib"] if claim else USUAL_AMOUNT_MIB),
     }
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
-    target = Target.model_validate({**declared, "name": f"whole-{digest[:8]}"})
+    target = base.target.having(**declared, name=f"whole-{digest[:8]}")
     if why := seam.here().why_not_made(target.spec, extents * EXTENT_BYTES):
         raise ValueError(why)
     return target
@@ -78,7 +79,7 @@ def write(target: Target, base: Base, folder: Path) -> Path:
     inventory = folder / PLACE / target.name
     shutil.copytree(base.inventory, inventory, dirs_exist_ok=True)
     text = "---\n# Made by `fsage age` for a layout that is larger than the target of {base}.\n"
-    declared = yaml.safe_dump({"fsage_target": target.model_dump()}, sort_keys=False)
+    declared = yaml.safe_dump({"fsage_target": dict(target.spec)}, sort_keys=False)
     path = inventory / "group_vars" / "all" / "target.yml"
     path.write_text(text.format(base=base.inventory.name) + declared, encoding="utf-8")
     return inventory
