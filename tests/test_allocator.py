@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from local_targets import claimed
 from tiers import first_of
 
@@ -16,9 +19,10 @@ from fsage.host.states.state import remove_measured
 from fsage.model import filesystems
 from fsage.model.token import Token
 from fsage.studies.allocator.host import bounded
+from fsage.studies.allocator.model import PlantFreeSpace
 from fsage.studies.allocator.workloads import allocator
 
-MIB = 1 << 20
+MIB, BLOCK = 1 << 20, 4096
 NAMES = filesystems.names()
 
 
@@ -30,9 +34,9 @@ def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Phase
         yield Phases(target, hosts, None, lambda: None)
 
 
-def measured(phases: Phases, **given: object) -> tuple[dict[str, dict], dict[str, float]]:
+def measured(phases: Phases, **more: object) -> tuple[dict[str, dict], dict[str, float]]:
     """A cell's phases by name, and its metrics."""
-    params = allocator.Params.model_validate({"workload": "allocator", "iteration": 1, **given})
+    params = allocator.Params.model_validate({"workload": "allocator", "iteration": 1, **more})
     commands = allocator.commands(params, phases.target.claim)
     taken, why = phases.run({"phases": commands}, Token("claim", "ready", 1, "instance", ""))
     remove_measured(phases.target)
@@ -46,6 +50,42 @@ def measured(phases: Phases, **given: object) -> tuple[dict[str, dict], dict[str
     outcome = allocator.read(observation)
     assert outcome.status == "valid", outcome
     return {phase["name"]: phase for phase in taken}, outcome.metrics
+
+
+@given(
+    st.lists(st.integers(1, 4000), min_size=2, max_size=12).map(
+        lambda gaps: [sum(gaps[: n + 1]) for n in range(len(gaps))]
+    ),
+    st.integers(1, 99),
+    st.integers(1, 64),
+    st.sampled_from([0, 128]),
+    st.integers(1, 60),
+)
+def test_planted_free_space_is_as_much_as_requested_and_holes_stay_apart(
+    ends: list[int], fullness: int, hole: int, run: int, place: int
+) -> None:
+    usable = [(BLOCK * a, BLOCK * b) for a, b in zip(ends[::2], ends[1::2], strict=False)]
+    step = PlantFreeSpace(1, fullness, hole * BLOCK, run * BLOCK, place)
+    try:
+        wanted = step.wanted(usable)
+    except ValueError as why:
+        assert "no run of" in str(why)
+        return
+    assert all(a % BLOCK == 0 and any(start <= a < b <= end for start, end in usable) for a, b in wanted)
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(wanted))
+    holes = [length for a, b in wanted if (length := b - a) == hole * BLOCK]
+    assert len(holes) + (run > 0) * (run != hole) == len(wanted)
+    assert run == 0 or any(b - a == run * BLOCK and a % (run * BLOCK) == 0 for a, b in wanted)
+    free = sum(end - start for start, end in usable) * (1 - fullness / 100)
+    assert sum(b - a for a, b in wanted) <= max(free, run * BLOCK) + BLOCK
+
+
+def test_holes_of_a_large_target_are_nearly_as_much_as_requested() -> None:
+    usable = [(group * 32768 * BLOCK + 260 * BLOCK, (group + 1) * 32768 * BLOCK) for group in range(20)]
+    for fullness, hole in itertools.product((50, 85, 99), (1, 16, 256)):
+        wanted = PlantFreeSpace(1, fullness, hole * BLOCK, 0, 0).wanted(usable)
+        free = sum(end - start for start, end in usable) * (1 - fullness / 100)
+        assert sum(b - a for a, b in wanted) == pytest.approx(free, rel=0.03)
 
 
 @pytest.mark.root

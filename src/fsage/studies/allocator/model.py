@@ -102,3 +102,17 @@ def _without(usable: Extents, run: tuple[int, int]) -> Iterator[tuple[int, int]]
         for part in ((start, begin), (stop, end)):
             if part[0] < part[1]:
                 yield part
+
+
+LINEAR_GROUPS = 4
+"""Those that ext4 looks at in order before its lists (/sys/fs/ext4/DEVICE/mb_max_linear_groups)."""
+
+
+def considered(run_group: int, optimized: bool) -> int:
+    """Groups that ext4 considers for an aligned power of two that only a run in this group holds, from group 0 on.
+
+    All that it needs must be in memory. From its lists it counts a group as it takes it, and again as it looks at it
+    (fs/ext4/mballoc.c of Linux 6.18: ext4_mb_scan_groups_xa_range, ext4_mb_good_group_nolock).
+    """
+    in_order = run_group + 1
+    return LINEAR_GROUPS + 2 if optimized and in_order > LINEAR_GROUPS else in_order

@@ -1,0 +1,296 @@
+"""The report of allocator studies: how long one call takes, cold and warm, over fullness, and what is looked at for it.
+
+Rows are groups of cells with the parameters of their call: `request_size` or `extents`, `cache`, `mb_optimize_scan`,
+`measure` (a column in ms, or a count), and of their state `fullness_percent` (`x`), `hole_bytes` and `run_percent`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pandas as pd
+
+from fsage.analysis.groups import counts, medians, samples
+from fsage.analysis.headline import comparisons
+from fsage.figures import Axis, Lines, ends_of, lines
+from fsage.report.answer import Answer, cards_of
+from fsage.report.section import Data, Section
+from fsage.report.view import View
+from fsage.report.words import NONE, held, joined, times
+from fsage.statistics import ratio
+from fsage.studies.allocator.model import considered
+from fsage.study.study import Study
+from fsage.text.sizes import round_size
+
+CALL_MS, UNLINK_MS = "fallocate_ms", "unlink_ms"
+COUNTS = ("device_reads", "groups_considered", "groups_scanned", "buddies_made", "tree_lookups", "tree_compares")
+MOUNTS = ("mount_ms", "mount_cpu_ms", "umount_ms", "umount_cpu_ms")
+SHOWN_BYTES = 32 << 20
+"""The call of the answer, where it was measured."""
+FULLNESS = Axis("fullness, %")
+TICKS = 8
+CODES = "A state such as 80.64K is a target that is 80% full, its free space in holes of 64 KiB at equal distances."
+OPTION = "mb_optimize_scan"
+
+
+def rows_of(data: Data, *measures: str) -> pd.DataFrame:
+    """The groups that have any of these measures, by fullness."""
+    names = [name for name in measures if name in samples(data.frame).dropna(axis=1, how="all")]
+    table = medians(data.frame, names)
+    more = [{**json.loads(row.params), **json.loads(row.axes)} for row in table.itertuples()]
+    columns = ["request_size", "extents", "cache", OPTION, "fullness_percent", "hole_bytes", "run_percent"]
+    rows = table.drop(columns="params").join(pd.DataFrame(more, index=table.index).reindex(columns=columns))
+    return rows[rows["main"]].assign(x=rows["fullness_percent"]).sort_values(["x", "hole_bytes"], kind="stable")
+
+
+def answer(data: Data, study: Study) -> Answer | None:
+    """The call of 32 MiB, or the largest, in the fullest state; what was read for it; against a smaller call."""
+    rows = rows_of(data, CALL_MS, *COUNTS, "fallocate_unended", "fallocate_cpu_ms")
+    calls = rows[rows["measure"] == CALL_MS]
+    if calls.empty:
+        return None
+    sizes = sorted(calls["request_size"].unique())
+    size = SHOWN_BYTES if SHOWN_BYTES in sizes else sizes[-1]
+    of_size = calls[calls["request_size"] == size]
+    state = of_size["state"].iloc[-1]
+    here = of_size[of_size["state"] == state]
+    parts = [f"{_said(row, rows)} {_call(row)}" for row in here.to_dict("records")]
+    read = _read(rows, data, state, size)
+    sentence = (
+        f"{_where(data, state)}, one fallocate of {round_size(size)} takes {joined(parts)}{f'; {read}' * bool(read)}."
+    )
+    by_groups = planted(data)
+    figure = by_groups.figures[0] if by_groups else _over_fullness(of_size)
+    cards = cards_of(comparisons(data.frame, study))
+    return Answer([sentence, *_beside(calls, state, size)][:2], figure, cards, CODES)
+
+
+def _where(data: Data, state: str) -> str:
+    """'At 85% full in 4,515,042 extents'."""
+    fullness, extents = data.axes_of(state)["fullness_percent"], _planted(data, state).get("found", {})
+    count = f" in {extents['free_extents']:,} free extents" if extents else ""
+    return f"At {fullness:g}% full{count}"
+
+
+def _planted(data: Data, state: str) -> dict[str, Any]:
+    notes: dict[str, Any] = data.notes.get(state, {}).get("plant_free_space", {})
+    return notes
+
+
+def _said(row: dict[str, Any], rows: pd.DataFrame) -> str:
+    """'14 ms (13 to 15)', or that the calls did not end."""
+    same = _same(rows, row)
+    unended = same.loc[same["measure"] == "fallocate_unended", "median"]
+    if len(unended) and unended.iloc[0] > 0:
+        cpu_ms = same.loc[same["measure"] == "fallocate_cpu_ms", "median"].iloc[0]
+        return f"more than {row['median'] / 1e3:.0f} s ({cpu_ms / row['median']:.0%} of a processor)"
+    return f"{row['median']:.3g} ms{held(row['low'], row['high'], 3)}"
+
+
+def _same(rows: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
+    """The other measures of the same cells."""
+    keys = ["state", "request_size", "cache", OPTION]
+    wanted = pd.Series({key: str(row[key]) for key in keys})  # as texts, what is missing is alike too
+    return rows[(rows[keys].astype(str) == wanted).all(axis=1)]
+
+
+def _call(row: dict[str, Any]) -> str:
+    """'cold', 'cold with mb_optimize_scan=0'."""
+    return row["cache"] + ("" if pd.isna(row[OPTION]) else f" with {OPTION}={row[OPTION]:g}")
+
+
+def _read(rows: pd.DataFrame, data: Data, state: str, size: float) -> str:
+    """'1,014 of 925,183 groups were read', or what an XFS looks up."""
+    of_call = rows[(rows["state"] == state) & (rows["request_size"] == size)]
+    cold = of_call[of_call["cache"] == "cold"]
+    found = {row.measure: row.median for row in cold.drop_duplicates("measure").itertuples()}
+    if "buddies_made" in found:
+        groups = _planted(data, state).get("groups")
+        return f"cold, {found['buddies_made']:,.0f}{f' of {groups:,}' if groups else ''} groups were read"
+    if "tree_lookups" in found:
+        return f"cold, {found['tree_lookups']:,.0f} look-ups in its trees made {found['tree_compares']:,.0f} compares"
+    return ""
+
+
+def _beside(calls: pd.DataFrame, state: str, size: float) -> list[str]:
+    """What the option does in the fullest state; or how much longer it takes than the next smaller call."""
+    here = calls[calls["state"] == state]
+    same = here[here["request_size"] == size]
+    sentences = []
+    for cache, part in same.groupby("cache", sort=False):
+        by_option = {row[OPTION]: row["samples"] for row in part.to_dict("records")}
+        if {0, 1} <= by_option.keys():
+            factor = times(ratio(by_option[0], by_option[1]))
+            sentences.append(f"{cache.capitalize()}, it takes {factor} as long with {OPTION}=0 as with 1.")
+    smaller = [other for other in sorted(here["request_size"].unique()) if other < size]
+    if not sentences and smaller:
+        parts = []
+        for cache, part in here.groupby("cache", sort=False):
+            by_size = {row["request_size"]: row["samples"] for row in part.to_dict("records")}
+            if size in by_size and smaller[-1] in by_size:
+                parts.append(f"{times(ratio(by_size[size], by_size[smaller[-1]]))} as long {cache}")
+        sentences = [f"That is, against a call of {round_size(smaller[-1])}, {joined(parts)}."] if parts else []
+    return sentences
+
+
+def _over_fullness(of_size: pd.DataFrame) -> Lines | None:
+    """Latency of one size over fullness, a line for each way and size of holes."""
+    if of_size.empty:
+        return None
+    several = of_size["hole_bytes"].nunique() > 1
+    names = [
+        _call(row) + (f", holes of {round_size(row['hole_bytes'])}" if several else "")
+        for row in of_size.to_dict("records")
+    ]
+    size = round_size(of_size["request_size"].iloc[0])
+    return lines(f"One fallocate of {size}", of_size.assign(name=names), "name", FULLNESS, _logarithmic(of_size))
+
+
+def _logarithmic(rows: pd.DataFrame, label: str = "one call, ms") -> Axis:
+    """An axis whose ticks are powers of two, few enough to be read."""
+    ends = [end for end in ends_of(rows) if end > 0]
+    low, high = math.floor(math.log2(min(ends))), math.ceil(math.log2(max(ends)))
+    step = max(1, -(-(high - low) // TICKS))
+    return Axis(label, ticks={2.0**power: f"{2.0**power:.3g}" for power in range(low, high + step, step)}, log=True)
+
+
+def calls(data: Data) -> Section | None:
+    """Every call: how long it takes and what it looks at; figures over fullness, a size each."""
+    rows = rows_of(data, CALL_MS, "fallocate_cpu_ms", "fallocate_unended", "kernel_threads_ms", *COUNTS)
+    of_calls = rows[rows["measure"] == CALL_MS]
+    if of_calls.empty:
+        return None
+    present = [name for name in COUNTS if (rows["measure"] == name).any()]
+    heads = [
+        "state",
+        "call",
+        "",
+        "ms",
+        "of it CPU, ms",
+        "kernel threads, ms",
+        *(name.replace("_", " ") for name in present),
+    ]
+    table = [heads]
+    for row in of_calls.to_dict("records"):
+        same = _same(rows, row).drop_duplicates("measure").set_index("measure")["median"]
+        shown = [f"{same[name]:,.4g}" if name in same else NONE for name in ("fallocate_cpu_ms", "kernel_threads_ms")]
+        seen = [f"{same[name]:,.0f}" if name in same else NONE for name in present]
+        table.append([row["state"], round_size(row["request_size"]), _call(row), _said(row, rows), *shown, *seen])
+    figures = []
+    if of_calls["x"].nunique() > 1:
+        for _, part in of_calls.groupby("request_size", sort=True):
+            figures.append(_over_fullness(part))
+    text = (
+        "One call of fallocate for a new file, in a file system that was mounted just before. Cold: nothing of what "
+        "the allocator needs is in memory, which the device's reads show. Warm: the bitmaps of all groups are (ext4), "
+        "or the same call was made before. A count is of the whole phase; a dash is a count that did not change. "
+        f"Medians, in brackets their exact intervals, n = {counts(of_calls)}."
+    )
+    return Section("One call of the allocator", text, [figure for figure in figures if figure], table=table)
+
+
+def planted(data: Data) -> Section | None:
+    """Groups that must be considered, computed beforehand, beside those that ext4 counted; time over them."""
+    rows = rows_of(data, CALL_MS, "groups_considered")
+    rows = rows[rows["run_percent"].notna() & (rows["cache"] == "warm") & rows[OPTION].notna()]
+    table = [["state", "call", OPTION, "group of the run", "computed", "counted", "ms"]]
+    points = []
+    for row in rows[rows["measure"] == CALL_MS].to_dict("records"):
+        same = _same(rows, row)
+        counted = same.loc[same["measure"] == "groups_considered"]
+        group = _planted(data, row["state"]).get("run_group")
+        if counted.empty or group is None:
+            continue
+        expected, found = considered(group, bool(row[OPTION])), counted.iloc[0]["median"]
+        agree = "exactly" if counted.iloc[0]["samples"] == [expected] * counted.iloc[0]["n"] else "not always"
+        size, option = round_size(row["request_size"]), f"{row[OPTION]:g}"
+        said = f"{row['median']:.3g}{held(row['low'], row['high'], 3)}"
+        table.append([row["state"], size, option, f"{group:,}", f"{expected:,}", f"{found:,.0f}, {agree}", said])
+        points.append({**row, "x": float(found), "name": f"{size}, {OPTION}={option}"})
+    if not points:
+        return None
+    drawn = pd.DataFrame(points)
+    figure = lines(
+        "Time over groups considered",
+        drawn,
+        "name",
+        Axis("groups considered"),
+        Axis("one call, ms", (0.0, 1.1 * max(ends_of(drawn)))),
+    )
+    text = (
+        "All free space lies in holes that are too small, but for one run whose place is known. With "
+        f"{OPTION}=0 ext4 looks at each group up to the run's: its number, and one for group 0. With 1 it looks at "
+        "four groups in order, then takes the run's from a list by free extents; it counts that one twice."
+    )
+    return Section("Groups that must be considered", text, [figure], table=table)
+
+
+def option(data: Data) -> Section | None:
+    """How much longer calls take with mb_optimize_scan=0 than with 1."""
+    rows = rows_of(data, CALL_MS)
+    table = [["state", "call", "", f"{OPTION}=0, ms", f"{OPTION}=1, ms", "ratio"]]
+    for (state, size, cache), part in rows.groupby(["state", "request_size", "cache"], sort=False):
+        by_option = {row[OPTION]: row for row in part.to_dict("records")}
+        if {0, 1} <= by_option.keys():
+            ends = [f"{by_option[k]['median']:.3g}{held(by_option[k]['low'], by_option[k]['high'], 3)}" for k in (0, 1)]
+            factor = times(ratio(by_option[0]["samples"], by_option[1]["samples"]))
+            table.append([state, round_size(size), cache, *ends, factor])
+    if len(table) == 1:
+        return None
+    text = (
+        "The mount option says whether ext4 searches its groups in order (0) or in lists by their free extents (1). "
+        "The ratio is the median of all pairwise ratios, with the interval that inverts the exact rank-sum test."
+    )
+    return Section(f"The option {OPTION}", text, [], table=table)
+
+
+def unlinks(data: Data) -> Section | None:
+    """What unlinking takes over the file's extents."""
+    rows = rows_of(data, UNLINK_MS, "freed_ms", "kernel_threads_ms")
+    of_calls = rows[rows["measure"] == UNLINK_MS]
+    if of_calls.empty:
+        return None
+    table = [["state", "extents", "unlink, ms", "until free, ms", "kernel threads, ms"]]
+    for row in of_calls.to_dict("records"):
+        same = rows[(rows["state"] == row["state"]) & (rows["extents"] == row["extents"])]
+        same = same.drop_duplicates("measure").set_index("measure")
+        shown = [
+            f"{same.loc[name, 'median']:,.4g}{held(same.loc[name, 'low'], same.loc[name, 'high'], 3)}"
+            if name in same.index
+            else NONE
+            for name in (UNLINK_MS, "freed_ms", "kernel_threads_ms")
+        ]
+        table.append([row["state"], f"{row['extents']:,.0f}", *shown])
+    figures = []
+    if of_calls["extents"].nunique() > 1:
+        places = {extents: f"{extents:,.0f}" for extents in sorted(of_calls["extents"].unique())}
+        at = of_calls.assign(x=of_calls["extents"].map({value: float(at) for at, value in enumerate(places)}))
+        x = Axis("extents of the file", ticks=dict(enumerate(places.values())))
+        figures.append(lines("Unlinking a file", at, "state", x, _logarithmic(at)))
+    text = (
+        "Each extent is one block, with another file's block behind it. The file is unlinked cold, after a mount. "
+        f"Until free: until the file system was synchronised and all blocks were free again. n = {counts(of_calls)}."
+    )
+    return Section("Unlinking a file", text, figures, table=table)
+
+
+def mounts(data: Data) -> Section | None:
+    """What mount and umount take in each state."""
+    rows = rows_of(data, *MOUNTS)
+    rows = rows[rows["request_size"].notna() & (rows["cache"] == "cold")]
+    if rows.empty:
+        return None
+    table = [["state", *(name.replace("_ms", ", ms").replace("_cpu", ", of it CPU") for name in MOUNTS)]]
+    for state, part in rows.groupby("state", sort=False):
+        shown = []
+        for name in MOUNTS:
+            taken = [value for values in part.loc[part["measure"] == name, "samples"] for value in values]
+            shown.append(f"{pd.Series(taken).median():.4g} ({min(taken):.3g} to {max(taken):.3g})" if taken else NONE)
+        table.append([str(state), *shown])
+    text = "After each cold call the file system was unmounted and mounted. Medians, with the least and the most."
+    return Section("Umount and mount", text, [], table=table)
+
+
+VIEW = View((calls, planted, option, unlinks, mounts), answer=answer)
