@@ -26,7 +26,9 @@ def claim_of(study: str, kind: str, stores: int) -> dict:
         "target": "t",
         "kind": kind,
         "capacity_bytes": 1 << 40,
-        "stores": [{"mount": f"/m/{number}", "image_id": {"bytes": 1 << 34}} for number in range(stores)],
+        "stores": [
+            {"mount": f"/m/{number}", "filesystem": "ext4", "image_id": {"bytes": 1 << 34}} for number in range(stores)
+        ],
         "amount_mib": 158 if hosts else 384,
         "tasks": 3 if hosts else 1,
         "hosts": hosts,

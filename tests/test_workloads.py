@@ -25,6 +25,7 @@ needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not i
 
 def test_workloads_are_found_by_name():
     assert workloads.names() == [
+        "allocator",
         "blast",
         "device_range",
         "file_read",
