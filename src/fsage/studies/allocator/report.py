@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -18,7 +20,7 @@ from fsage.figures import Axis, Lines, ends_of, lines
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data, Section
 from fsage.report.view import View
-from fsage.report.words import NONE, held, joined, times
+from fsage.report.words import NONE, joined, times
 from fsage.statistics import ratio
 from fsage.studies.allocator.model import considered
 from fsage.study.study import Study
@@ -86,7 +88,17 @@ def _said(row: dict[str, Any], rows: pd.DataFrame) -> str:
     if len(unended) and unended.iloc[0] > 0:
         cpu_ms = same.loc[same["measure"] == "fallocate_cpu_ms", "median"].iloc[0]
         return f"more than {row['median'] / 1e3:.0f} s ({cpu_ms / row['median']:.0%} of a processor)"
-    return f"{row['median']:.3g} ms{held(row['low'], row['high'], 3)}"
+    return f"{_number(row['median'])} ms{_ends(row)}"
+
+
+def _number(value: float) -> str:
+    """Three digits, or all of a whole number that has more: '0.315', '1,340'."""
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+
+
+def _ends(row: Mapping[str, Any]) -> str:
+    """Its interval, ' (13 to 15)'; '' where there is none."""
+    return "" if pd.isna(row["low"]) else f" ({_number(row['low'])} to {_number(row['high'])})"
 
 
 def _same(rows: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
@@ -102,13 +114,18 @@ def _call(row: dict[str, Any]) -> str:
 
 
 def _read(rows: pd.DataFrame, data: Data, state: str, size: float) -> str:
-    """'1,014 of 925,183 groups were read', or what an XFS looks up."""
-    of_call = rows[(rows["state"] == state) & (rows["request_size"] == size)]
-    cold = of_call[of_call["cache"] == "cold"]
-    found = {row.measure: row.median for row in cold.drop_duplicates("measure").itertuples()}
+    """'cold, 1,014 of 925,183 groups were loaded in 1,090 reads', or what an XFS looks up."""
+    of_call = rows[(rows["state"] == state) & (rows["request_size"] == size) & (rows["cache"] == "cold")]
+    of_call = of_call.sort_values(OPTION, ascending=False, na_position="first", kind="stable")
+    found = {row.measure: row.median for row in of_call[::-1].itertuples()}  # the kernel's own choice, else its lists
     if "buddies_made" in found:
         groups = _planted(data, state).get("groups")
-        return f"cold, {found['buddies_made']:,.0f}{f' of {groups:,}' if groups else ''} groups were read"
+        option = of_call[OPTION].iloc[0]
+        way = "" if pd.isna(option) else f" with {OPTION}={option:g}"
+        return (
+            f"cold{way}, {found['buddies_made']:,.0f}{f' of {groups:,}' if groups else ''} groups were loaded in "
+            f"{found['device_reads']:,.0f} reads"
+        )
     if "tree_lookups" in found:
         return f"cold, {found['tree_lookups']:,.0f} look-ups in its trees made {found['tree_compares']:,.0f} compares"
     return ""
@@ -153,7 +170,7 @@ def _logarithmic(rows: pd.DataFrame, label: str = "one call, ms") -> Axis:
     ends = [end for end in ends_of(rows) if end > 0]
     low, high = math.floor(math.log2(min(ends))), math.ceil(math.log2(max(ends)))
     step = max(1, -(-(high - low) // TICKS))
-    return Axis(label, ticks={2.0**power: f"{2.0**power:.3g}" for power in range(low, high + step, step)}, log=True)
+    return Axis(label, ticks={2.0**power: _number(2.0**power) for power in range(low, high + step, step)}, log=True)
 
 
 def calls(data: Data) -> Section | None:
@@ -175,7 +192,7 @@ def calls(data: Data) -> Section | None:
     table = [heads]
     for row in of_calls.to_dict("records"):
         same = _same(rows, row).drop_duplicates("measure").set_index("measure")["median"]
-        shown = [f"{same[name]:,.4g}" if name in same else NONE for name in ("fallocate_cpu_ms", "kernel_threads_ms")]
+        shown = [_number(same[name]) if name in same else NONE for name in ("fallocate_cpu_ms", "kernel_threads_ms")]
         seen = [f"{same[name]:,.0f}" if name in same else NONE for name in present]
         table.append([row["state"], round_size(row["request_size"]), _call(row), _said(row, rows), *shown, *seen])
     figures = []
@@ -206,7 +223,7 @@ def planted(data: Data) -> Section | None:
         expected, found = considered(group, bool(row[OPTION])), counted.iloc[0]["median"]
         agree = "exactly" if counted.iloc[0]["samples"] == [expected] * counted.iloc[0]["n"] else "not always"
         size, option = round_size(row["request_size"]), f"{row[OPTION]:g}"
-        said = f"{row['median']:.3g}{held(row['low'], row['high'], 3)}"
+        said = f"{_number(row['median'])}{_ends(row)}"
         table.append([row["state"], size, option, f"{group:,}", f"{expected:,}", f"{found:,.0f}, {agree}", said])
         points.append({**row, "x": float(found), "name": f"{size}, {OPTION}={option}"})
     if not points:
@@ -234,7 +251,7 @@ def option(data: Data) -> Section | None:
     for (state, size, cache), part in rows.groupby(["state", "request_size", "cache"], sort=False):
         by_option = {row[OPTION]: row for row in part.to_dict("records")}
         if {0, 1} <= by_option.keys():
-            ends = [f"{by_option[k]['median']:.3g}{held(by_option[k]['low'], by_option[k]['high'], 3)}" for k in (0, 1)]
+            ends = [f"{_number(by_option[k]['median'])}{_ends(by_option[k])}" for k in (0, 1)]
             factor = times(ratio(by_option[0]["samples"], by_option[1]["samples"]))
             table.append([state, round_size(size), cache, *ends, factor])
     if len(table) == 1:
@@ -257,9 +274,7 @@ def unlinks(data: Data) -> Section | None:
         same = rows[(rows["state"] == row["state"]) & (rows["extents"] == row["extents"])]
         same = same.drop_duplicates("measure").set_index("measure")
         shown = [
-            f"{same.loc[name, 'median']:,.4g}{held(same.loc[name, 'low'], same.loc[name, 'high'], 3)}"
-            if name in same.index
-            else NONE
+            f"{_number(same.loc[name, 'median'])}{_ends(same.loc[name])}" if name in same.index else NONE
             for name in (UNLINK_MS, "freed_ms", "kernel_threads_ms")
         ]
         table.append([row["state"], f"{row['extents']:,.0f}", *shown])
@@ -287,7 +302,9 @@ def mounts(data: Data) -> Section | None:
         shown = []
         for name in MOUNTS:
             taken = [value for values in part.loc[part["measure"] == name, "samples"] for value in values]
-            shown.append(f"{pd.Series(taken).median():.4g} ({min(taken):.3g} to {max(taken):.3g})" if taken else NONE)
+            shown.append(
+                f"{_number(median(taken))} ({_number(min(taken))} to {_number(max(taken))})" if taken else NONE
+            )
         table.append([str(state), *shown])
     text = "After each cold call the file system was unmounted and mounted. Medians, with the least and the most."
     return Section("Umount and mount", text, [], table=table)
