@@ -16,7 +16,7 @@ import pandas as pd
 
 from fsage.analysis.groups import counts, medians, samples
 from fsage.analysis.headline import comparisons
-from fsage.figures import Axis, Lines, ends_of, lines
+from fsage.figures import Axis, Lines, ends_of, lines, placed
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data, Section
 from fsage.report.view import View
@@ -35,6 +35,7 @@ FULLNESS = Axis("fullness, %")
 TICKS = 8
 CODES = "A state such as 80.64K is a target that is 80% full, its free space in holes of 64 KiB at equal distances."
 OPTION = "mb_optimize_scan"
+ORDER = ["x", "hole_bytes", "run_percent", "request_size", "extents", "cache", OPTION]
 
 
 def rows_of(data: Data, *measures: str) -> pd.DataFrame:
@@ -44,7 +45,7 @@ def rows_of(data: Data, *measures: str) -> pd.DataFrame:
     more = [{**json.loads(row.params), **json.loads(row.axes)} for row in table.itertuples()]
     columns = ["request_size", "extents", "cache", OPTION, "fullness_percent", "hole_bytes", "run_percent"]
     rows = table.drop(columns="params").join(pd.DataFrame(more, index=table.index).reindex(columns=columns))
-    return rows[rows["main"]].assign(x=rows["fullness_percent"]).sort_values(["x", "hole_bytes"], kind="stable")
+    return rows[rows["main"]].assign(x=rows["fullness_percent"]).sort_values(ORDER, kind="stable")
 
 
 def answer(data: Data, study: Study) -> Answer | None:
@@ -64,9 +65,11 @@ def answer(data: Data, study: Study) -> Answer | None:
         f"{_where(data, state)}, one fallocate of {round_size(size)} takes {joined(parts)}{f'; {read}' * bool(read)}."
     )
     by_groups = planted(data)
-    figure = by_groups.figures[0] if by_groups else _over_fullness(of_size)
+    figure = by_groups.figures[0] if by_groups else _over_fullness(of_size) or _over_sizes(calls)
     cards = cards_of(comparisons(data.frame, study))
-    return Answer([sentence, *_beside(calls, state, size)][:2], figure, cards, CODES)
+    unended = any("more than" in part for part in parts)
+    beside = _shorter(rows, calls, state, size) if unended else _beside(calls, state, size)
+    return Answer([sentence, *beside][:2], figure, cards, CODES)
 
 
 def _where(data: Data, state: str) -> str:
@@ -105,7 +108,7 @@ def _same(rows: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
     """The other measures of the same cells."""
     keys = ["state", "request_size", "cache", OPTION]
     wanted = pd.Series({key: str(row[key]) for key in keys})  # as texts, what is missing is alike too
-    return rows[(rows[keys].astype(str) == wanted).all(axis=1)]
+    return rows[(rows[keys].map(str) == wanted).all(axis=1)]
 
 
 def _call(row: dict[str, Any]) -> str:
@@ -152,9 +155,17 @@ def _beside(calls: pd.DataFrame, state: str, size: float) -> list[str]:
     return sentences
 
 
+def _shorter(rows: pd.DataFrame, calls: pd.DataFrame, state: str, size: float) -> list[str]:
+    """What the next smaller call takes in the same state."""
+    smaller = calls[(calls["state"] == state) & (calls["request_size"] < size)]
+    smaller = smaller[smaller["request_size"] == smaller["request_size"].max()]
+    parts = [f"{_said(row, rows)} {_call(row)}" for row in smaller.to_dict("records")]
+    return [f"One of {round_size(smaller['request_size'].iloc[0])} takes {joined(parts)}."] if parts else []
+
+
 def _over_fullness(of_size: pd.DataFrame) -> Lines | None:
     """Latency of one size over fullness, a line for each way and size of holes."""
-    if of_size.empty:
+    if of_size["x"].nunique() < 2:
         return None
     several = of_size["hole_bytes"].nunique() > 1
     names = [
@@ -163,6 +174,16 @@ def _over_fullness(of_size: pd.DataFrame) -> Lines | None:
     ]
     size = round_size(of_size["request_size"].iloc[0])
     return lines(f"One fallocate of {size}", of_size.assign(name=names), "name", FULLNESS, _logarithmic(of_size))
+
+
+def _over_sizes(calls: pd.DataFrame) -> Lines | None:
+    """Latency over the size of the call, where there is one fullness."""
+    rows, places = placed(calls, "request_size", sorted(calls["request_size"].unique()))
+    if len(places) < 2:
+        return None
+    x = Axis("one call", ticks={place: round_size(float(size)) for place, size in places.items()})
+    names = [f"{row['state']}, {_call(row)}" for row in rows.to_dict("records")]
+    return lines("One fallocate", rows.assign(name=names), "name", x, _logarithmic(rows))
 
 
 def _logarithmic(rows: pd.DataFrame, label: str = "one call, ms") -> Axis:
@@ -196,9 +217,8 @@ def calls(data: Data) -> Section | None:
         seen = [f"{same[name]:,.0f}" if name in same else NONE for name in present]
         table.append([row["state"], round_size(row["request_size"]), _call(row), _said(row, rows), *shown, *seen])
     figures = []
-    if of_calls["x"].nunique() > 1:
-        for _, part in of_calls.groupby("request_size", sort=True):
-            figures.append(_over_fullness(part))
+    for _, part in of_calls.groupby("request_size", sort=True):
+        figures.append(_over_fullness(part))
     text = (
         "One call of fallocate for a new file, in a file system that was mounted just before. Cold: nothing of what "
         "the allocator needs is in memory, which the device's reads show. Warm: the bitmaps of all groups are (ext4), "
