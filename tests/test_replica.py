@@ -39,6 +39,7 @@ from fsage.model.evidence import extents, texts
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
 from fsage.run import request
+from fsage.studies.replica import inputs
 from fsage.studies.replica.host.whole_extents import in_turns
 from fsage.studies.replica.model import Replica
 from fsage.study.study import StudyError, load_study
@@ -313,7 +314,7 @@ def test_a_sample_is_of_whole_windows_and_in_proportion_to_their_free_share(wind
         windows.sample(windows.bytes - 1, 7, 1)
 
 
-def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_asked(tmp_path):
+def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_asked(tmp_path, monkeypatch):
     study = tmp_path / "config"
     (study / "layouts").mkdir(parents=True)
     shutil.copy(CONFIG / "replica.yaml", study)
@@ -325,6 +326,16 @@ def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_
         (study / "layouts" / "example.gz").write_bytes(gzip.compress(b"".join(extents.written(head, places))))
         with pytest.raises(StudyError, match=f"study replica: layout example.gz: {why}"):
             request.with_inputs(plan, [step])
+    random_gaps = [(at, at + 4096 * (1 + at // 4096 % 9)) for at in range(4096, SIZE - 81920, 40960)]
+    packed = gzip.compress(b"".join(extents.written(head, random_gaps)), 1)
+    monkeypatch.setattr(inputs, "LONG_BYTES", len(packed) // 2)
+    (study / "layouts" / "example.gz").write_bytes(packed)
+    _, named = request.with_inputs(plan, [step])
+    assert named == {hashlib.sha256(packed).hexdigest(): str(study / "layouts" / "example.gz")}
+    assert inputs.free_bytes(plan, step) == extents.size(random_gaps)
+    (study / "layouts" / "example.gz").write_bytes(packed[:-200])
+    with pytest.raises(StudyError, match=r"layout example\.gz: .*ended"):
+        inputs.free_bytes(plan, step)
     (study / "layouts" / "example.gz").unlink()
     with pytest.raises(StudyError, match=r"example\.gz: No such file"):
         request.with_inputs(plan, [step])

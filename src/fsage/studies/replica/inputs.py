@@ -48,6 +48,12 @@ def layout_of(step: Replica) -> Replica:
 
 def free_bytes(plan: Plan, step: Replica) -> int:
     """How much is free in the layout that a step copies. Raises StudyError."""
+    if path := _long_list(plan, step):
+        try:
+            with gzip.open(path) as lines:  # a quarter of the time that counting all of it takes
+                return sum(end - start for start, end in extents.read(lines)[1])
+        except (OSError, EOFError, zlib.error, NotThisText) as error:
+            raise StudyError(f"study {plan.study.name}: layout {step.layout}: {error}") from error
     return extents.size(_layout(plan, step)[1])
 
 
