@@ -14,8 +14,10 @@ import resource
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from made_ost import EXTENTS, GROUPS, make
 from target import loop_target
@@ -28,7 +30,6 @@ from fsage.host.structure import work
 from fsage.host.system import mounting
 from fsage.host.system.sparse_files import clone
 from fsage.host.targets.opening import open_target
-from fsage.host.targets.target import Target
 from fsage.model import GIB
 from fsage.model.evidence import extents
 from fsage.model.structure import ALONE, Notes
@@ -59,33 +60,46 @@ def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
-def seconds(action: Callable[[], object]) -> float:
-    """How long it takes."""
-    began = time.monotonic()
-    action()
-    return time.monotonic() - began
+class Took(NamedTuple):
+    """Seconds of the clock, and of processors: this process's and its children's, which others' load changes little."""
+
+    seconds: float
+    cpu_s: float
+
+    def __add__(self, other: object) -> Took:
+        return Took(*map(sum, zip(self, other, strict=True)))
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.0f} s ({self.cpu_s:.0f} of processors)"
 
 
-def emptied(spec: dict) -> tuple[Target, float]:
-    """The target with its file system made anew, and how long that took."""
+@contextmanager
+def timed(to: list[Took]) -> Iterator[None]:
+    """Append what the block takes."""
+    began, cpu = time.monotonic(), sum(os.times()[:4])
+    yield
+    to.append(Took(time.monotonic() - began, sum(os.times()[:4]) - cpu))
+
+
+def laid(spec: dict, step: Replica, path: Path) -> tuple[Notes, Took, Took]:
+    """Make the file system anew and lay a layout on it; what is noted, and what mkfs and the rest took."""
+    took: list[Took] = []
     target = open_target(spec)
-    took_s = seconds(target.format)
+    with timed(took):
+        target.format()
     state.scrub(spec, EMPTY, False)
-    return open_target(spec), took_s
-
-
-def laid(spec: dict, step: Replica, path: Path) -> tuple[Notes, float, float]:
-    """Lay a layout on the emptied target; what is noted, and how long mkfs and the rest took."""
-    target, made_s = emptied(spec)
+    target = open_target(spec)
     target.inputs = {step.input or "": str(path)}
-    began = time.monotonic()
-    notes = work(step, target, [], ALONE, lambda: None).notes
-    return notes, made_s, time.monotonic() - began
+    with timed(took):
+        notes = work(step, target, [], ALONE, lambda: None).notes
+    return notes, took[0], took[1]
 
 
-def beside_c(spec: dict, places: extents.Extents, folder: Path) -> tuple[float, float]:
+def beside_c(spec: dict, places: extents.Extents, folder: Path) -> list[Took]:
     """Taking the blocks that are in use on copies of an empty file system: by fsage, and by the C program."""
-    target, _ = emptied(spec)
+    took: list[Took] = []
+    target = open_target(spec)
+    target.format()
     [store] = target.claim["stores"]
     mounting.unmount(target.mounts[0])
     copy, program, ranges = below.point_of(target.home) / "copy", folder / "lay", folder / "ranges"
@@ -109,11 +123,13 @@ def beside_c(spec: dict, places: extents.Extents, folder: Path) -> tuple[float, 
         for start, end in extents.without(list(bitmap.free()), places):
             file.write((start // 4096).to_bytes(8, "little") + ((end - start) // 4096).to_bytes(8, "little"))
     bitmap.leave()
-    ours_s = seconds(ours)
+    with timed(took):
+        ours()
     fresh()
-    c_s = seconds(lambda: subprocess.run(f"{program} {copy} < {ranges} && sync -f {copy}", shell=True, check=True))
+    with timed(took):
+        subprocess.run(f"{program} {copy} < {ranges} && sync -f {copy}", shell=True, check=True)
     copy.unlink()
-    return ours_s, c_s
+    return took
 
 
 def main() -> None:
@@ -127,23 +143,24 @@ def main() -> None:
         text, path = given.text or Path(place) / "ost0012.txt.gz", Path(place) / "ost0012.gz"
         if not given.text:
             make(text, given.groups, given.extents)
-        began = time.monotonic()
-        read = free.save(str(text), path)
-        read_s = time.monotonic() - began
-        print(f"text of {len(read.places):,} free extents read and listed in {read_s:.0f} s, {peak_gb():.1f} GB")
+        took: list[Took] = []
+        with timed(took):
+            read = free.save(str(text), path)
+        print(f"text of {len(read.places):,} free extents read and listed in {took[0]}, {peak_gb():.1f} GB")
         size_gib = -(-read.head.device_bytes // GIB)
         step = Replica(1, path.name, False, 1, 16, 1, hashlib.sha256(path.read_bytes()).hexdigest())
         with loop_target(size_gib, 384, sparse=True, geometry=read.head.geometry) as spec:
-            notes, made_s, laid_s = laid(spec, step, path)
-            all_s = read_s + made_s + laid_s
-            print(f"mkfs {made_s:.0f} s, laid, mounted and compared in {laid_s:.0f} s; {all_s:.0f} s in all (goal 180)")
+            notes, made, lay = laid(spec, step, path)
+            print(f"mkfs {made}; laid, mounted and compared {lay}; in all {took[0] + made + lay} (goal 180 s)")
             print(f"at most {peak_gb():.1f} GB (goal 4); {100 * notes['agree_share']:.6f}% agree")
-            again, _, again_s = laid(spec, step, path)
-            print(f"laid again in {again_s:.1f} s (goal 10): {again['held_by']}")
+            again, _, copied = laid(spec, step, path)
+            print(f"laid again in {copied.seconds:.1f} s (goal 10): {again['held_by']}")
             kept.forget(open_target(spec).home)
-            ours_s, c_s = beside_c(spec, list(read.pairs()), Path(place))
-            print(f"taking the blocks: {ours_s / c_s:.2f} times the C program ({c_s:.0f} s; goal 2)")
-            print(f"mkfs, laying and comparing: {(made_s + laid_s) / (made_s + c_s):.2f} times mkfs and the C program")
+            ours, c = beside_c(spec, list(read.pairs()), Path(place))
+            print(
+                f"taking the blocks: {ours}, the C program {c}: {ours.seconds / c.seconds:.2f} times its time, "
+                f"{ours.cpu_s / c.cpu_s:.2f} times its processor time (goal 2)"
+            )
 
 
 if __name__ == "__main__":
