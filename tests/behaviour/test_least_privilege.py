@@ -63,7 +63,7 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
     )
     assert refused.returncode == 1 and "password" in refused.stderr, "sudo allows the verbs alone"
     for as_caller, verb, given, said in (
-        (f"SUDO_UID={UID}", "id", "{}", "no verb 'id'; there are hello, drop-caches, lustre-locks"),
+        (f"SUDO_UID={UID}", "id", "{}", "no verb 'id'; there are hello, drop-caches, kernel-log, lustre-locks"),
         (f"SUDO_UID={UID}", "hello", "[]", "standard input is not a JSON object"),
         (f"SUDO_UID={UID}", "hello", "[" * 100_000, "standard input is not JSON"),
         (f"SUDO_UID={UID}", "hello", " " * (helper.MOST_BYTES + 1), f"more than {helper.MOST_BYTES} bytes"),

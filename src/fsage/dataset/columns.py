@@ -60,6 +60,11 @@ COLUMNS = {
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
     "status": Column("str", "valid, failed, unsupported, skipped (by the stop rule or a budget) or unreadable"),
     "why": Column("str", "the reason, unless valid"),
+    "warnings": Column(
+        "str",
+        "signs of trouble amid the cell: connections lost, requests that timed out or were sent again, errors that a "
+        "kernel reported; missing: none were seen",
+    ),
     # the request
     "recipe": Column("str", "what made the state, e.g. paf"),
     "capacity_percent": Column("float64", "AA: files worth this share of the empty target's capacity were added"),
@@ -256,6 +261,7 @@ class Record(_Part):
     attempt: Count
     status: Literal["valid", "failed", "unsupported", "skipped"]
     why: Text | None
+    warnings: list[Text] = []
     began: Text | None
     host: Text | None
     kernel: Text | None

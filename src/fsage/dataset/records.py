@@ -108,6 +108,7 @@ def _row(record: Json) -> dict[str, object]:
         **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "attempt")},
         "order_in_state": record["order"],
         **{key: record[key] for key in ("status", "why", "began", "host", "kernel")},
+        "warnings": "; ".join(record.get("warnings", ())) or None,
         **{key: nominal.get(key) for key in ("recipe", "capacity_percent", "fragmentation_percent")},
         "file_size_bytes": nominal.get("file_size_bytes"),
         "workload": params.get("workload"),

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from fsage.host.lustre import granted
-from fsage.host.system import caches, privilege
+from fsage.host.system import caches, kernel_log, privilege
 from fsage.model.errors import Failure, Refusal
 
 MOST_BYTES = 1 << 20
@@ -62,12 +62,33 @@ def lustre_counters(given: Given) -> str:
     return granted.counters(granted.check_fsname(given.get("fsname")))
 
 
-VERBS: dict[str, Callable[[Given], object]] = {"hello": hello, "drop-caches": drop_caches}
+def kernel_log_lines(given: Given) -> object:
+    """Lines of the kernel's log that tell of trouble."""
+    return kernel_log.since(kernel_log.check_number(given.get("number")))
+
+
+def lustre_imports(given: Given) -> str:
+    """The connections of a Lustre client, and what became of them."""
+    return granted.imports(granted.check_fsname(given.get("fsname")))
+
+
+def lustre_network(given: Given) -> str:
+    """What Lustre's network has counted."""
+    return granted.network_counters()
+
+
+VERBS: dict[str, Callable[[Given], object]] = {
+    "hello": hello,
+    "drop-caches": drop_caches,
+    "kernel-log": kernel_log_lines,
+}
 OF_LUSTRE: dict[str, Callable[[Given], object]] = {
     "lustre-locks": lustre_locks,
     "lustre-tune": lustre_tune,
     "lustre-sync": lustre_sync,
     "lustre-counters": lustre_counters,
+    "lustre-imports": lustre_imports,
+    "lustre-network": lustre_network,
 }
 
 

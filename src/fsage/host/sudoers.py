@@ -36,8 +36,8 @@ def rules(user: str) -> str:
 #   {INSTALL}
 #   ./run fsage site --sudoers | sudo install -o root -g root -m 0440 /dev/stdin {RULES}
 Cmnd_Alias FSAGE = {commands(helper.VERBS)}
-# Lustre: locks and known tunables of a client, commit and counters of a server. They are of all who use that client, or
-# file system; leave FSAGE_LUSTRE out where this is no Lustre.
+# Lustre: locks, known tunables and connections of a client, commit and counters of a server. They are of all who use
+# that client, or file system; leave FSAGE_LUSTRE out where this is no Lustre.
 Cmnd_Alias FSAGE_LUSTRE = {commands(helper.OF_LUSTRE)}
 {user} ALL = (root) NOPASSWD: FSAGE, FSAGE_LUSTRE
 """

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from fsage.model import MIB, typed
 from fsage.model.hosts import Facts
 from fsage.model.message import printable, read
+from fsage.model.signs import Look
 from fsage.model.typed import Count, Json, Seconds, Signed, Word
 
 ANSWER_BYTES = 4 * MIB
@@ -80,6 +81,7 @@ ANSWERS: dict[str, object] = {
     "prealloc": Tables,
     "clock": Clock,
     "go": Ran,
+    "signs": Look,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypedDict
 
 from fsage.model import typed
 from fsage.model.evidence.layout import StoresLayout
+from fsage.model.signs import Looks
 from fsage.model.structure import Achieved, Notes
 from fsage.model.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between
 
@@ -148,6 +149,7 @@ class PhaseResult(CommandResult, _PhaseResult, total=False):
     groups: list[Json]
     queries: list[Json]
     shared_s: Seconds
+    signs: Looks
 
 
 class _Observation(TypedDict):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage import parse, recipes, workloads
-from fsage.model import structure
+from fsage.model import signs, structure
 from fsage.model.message import Unacceptable, shown
 from fsage.model.observation import Observation
 from fsage.model.typed import JsonView
@@ -23,19 +23,23 @@ from fsage.study.cells import Cell
 
 SCHEMA = 1
 ENTRIES = 100_000  # of a bundle
-BULKY = ("stdout", "stderr", "line_s")  # kept in the raw observation only
+BULKY = ("stdout", "stderr", "line_s", "signs")  # kept in the raw observation only
 
 
 def make_judgement(observation: JsonView) -> dict[str, object]:
     """Whether one observation ran right, and its numbers."""
     layout = observation["layout"]
+    told = signs.judge(observation["phases"])
     outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
+    if told.failed and outcome.status in ("valid", "failed"):
+        outcome = workloads.Outcome("failed", told.failed)
     recipe = recipes.load(observation["nominal"]["recipe"])
     return {
         "structure": recipe.built(structure.read_all(layout["steps"]), layout["capacity_bytes"]),
         "phases": [_lean(phase) for phase in observation["phases"]],
         "status": outcome.status,
         "why": outcome.why,
+        "warnings": told.warnings,
         "metrics": {**outcome.metrics, **observation.get("predicted", {})},
     }
 

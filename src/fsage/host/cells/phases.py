@@ -104,10 +104,12 @@ class Phases:
                 return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
             if self.target.watch and phase.get("folders"):  # it makes many names, and a watch costs some µs for each
                 self.target.watch.lift()
+            before = self.hosts.look(self.target)
             counters = Counters(self.target)
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
                 result.update(cast(PhaseResult, self.served({**phase, "argv": result["argv"]})))
             result["counters"] = counters.since()
+            result["signs"] = {"before": before, "after": self.hosts.look(self.target, before)}
             if trace:
                 result["trace"] = trace.noted
             if result.get("timed_out"):

@@ -44,6 +44,19 @@ def counters(fsname: str) -> str:
     return run(["lctl", "get_param", f"osd-*.{fsname}-OST*.brw_stats"]).stdout
 
 
+@privileged("lustre-imports")
+def imports(fsname: str) -> str:
+    """The imports of this client, their states and how long requests waited, as Lustre prints them. Raises Failure."""
+    wanted = [f"{kind}.{fsname}-*.{name}" for kind in ("osc", "mdc") for name in ("import", "state", "stats")]
+    return run(["lctl", "get_param", *wanted], ok=(0, params.ENOENT)).stdout
+
+
+@privileged("lustre-network")
+def network_counters() -> str:
+    """What LNet has counted on this host, as Lustre prints it. Raises Failure."""
+    return run(["lnetctl", "stats", "show"]).stdout
+
+
 def check_locks(connections: object) -> list[str]:
     """The list of connections, checked. Raises Refusal."""
     if not isinstance(connections, list) or not 0 < len(connections) <= MOST:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.lustre import cold, prealloc, servercache
-from fsage.host.remote import probe
+from fsage.host.remote import probe, signs
 from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
 from fsage.host.system import caches
@@ -60,6 +60,7 @@ class HostAgent:
         """Call the method of this name; its answer."""
         works: dict[str, Callable[..., dict[str, object]]] = {
             "drop": self.drop,
+            "signs": self.signs,
             "read": self.read,
             "server_cache": self.server_cache,
             "prealloc": self.prealloc,
@@ -73,6 +74,13 @@ class HostAgent:
     def drop(self, of_state: Sequence[str] = ()) -> dict[str, object]:
         """Drop this host's caches; the answer of caches.drop. `of_state`: files of the state that are read too."""
         return dict(drop_of(self.target, map(Path, of_state))) if self.target else caches.drop_all()
+
+    def signs(self, last: int | None) -> dict[str, object]:
+        """A look at this host (fsage.host.remote.signs), at a server with its own spec."""
+        if self.target:
+            return dict(signs.look(self.target.spec, self.target.mounts, self.target.devices, last))
+        assert self.spec
+        return dict(signs.look(self.spec, (), (), last, serves=True))
 
     def read(self) -> dict[str, object]:
         """Read the target's cache-eviction file."""

@@ -22,7 +22,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from fsage.host.remote import probe
+from fsage.host.remote import probe, signs
 from fsage.host.remote.host_agent import drop_of
 from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
@@ -38,6 +38,7 @@ from fsage.model.hosts import Host as Known
 from fsage.model.hosts import Inventory, clients_of, differences, servers_of, skews
 from fsage.model.message import Unacceptable
 from fsage.model.request import Phase, Request
+from fsage.model.signs import Look
 from fsage.model.target import Spec
 from fsage.model.typed import Json, JsonView
 
@@ -261,6 +262,26 @@ class Hosts:
         every = {**dropped, **self._all(self.servers, lambda _: {"do": "drop"})}
         together = caches.together([here, *dropped.values()])
         return {**here, **together, "seconds": time.monotonic() - began, "hosts": every}
+
+    def look(self, target: Target, before: Mapping[str, Look] | None = None) -> dict[str, Look]:
+        """Look at every host (fsage.host.remote.signs); `before`: the looks before the phase, if it has ended.
+
+        Raises Lost. A host that fails to look says why.
+        """
+        last = {name: look["kernel"]["last"] for name, look in (before or {}).items() if "kernel" in look}
+        for host in self.remote_hosts:
+            host.tell({"do": "signs", "last": last.get(host.name)})
+        first = self.client_names[0]
+        looks = {first: signs.look(target.spec, target.mounts, target.devices, last.get(first))}
+        for host in self.remote_hosts:
+            try:
+                answer = cast(Look, answers_of([host])[host.name])
+            except Lost:
+                raise
+            except Failure as why:
+                answer = {"absent": {"all": str(why)}}
+            looks.setdefault(host.name, answer)  # where the launcher is a server too, it is looked at once
+        return looks
 
     def read_eviction_file(self, target: Target) -> None:
         """Read the cache-eviction file on every client."""

@@ -25,7 +25,7 @@ INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 
 CODE = (
     *(f"model/{name}" for name in ("__init__", "errors", "message", "tuning", "caches")),
     *("host/helper", "host/lustre/granted", "host/lustre/params"),
-    *(f"host/system/{name}" for name in ("caches", "libc", "privilege", "shell")),
+    *(f"host/system/{name}" for name in ("caches", "kernel_log", "libc", "privilege", "shell")),
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""
 ANSWER_BYTES = 16 * MIB

@@ -1,0 +1,144 @@
+"""A look at this host before and after a phase: its kernel's log, its connections to servers, its network, its load.
+
+Looking never disturbs what is measured: what cannot be read is noted with its reason. fsage.model.signs says what a
+difference between two looks means.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from fsage.host.lustre import granted, params
+from fsage.host.system import kernel_log, mounting
+from fsage.model.errors import Failure, Refusal
+from fsage.model.signs import Connection, Look, Network, Nfs
+from fsage.model.target import Spec
+
+SNMP, MOUNTSTATS = Path("/proc/net/snmp"), Path("/proc/self/mountstats")
+LNET_TROUBLE = re.compile(
+    r"^ +((?:resend|response_timeout|local_(?:timeout|error|dropped)|network_timeout"
+    r"|remote_(?:timeout|error|dropped)|drop)_count): (\d+)$",
+    re.MULTILINE,
+)
+WAITS = re.compile(r"^req_waittime +(\d+) samples \[\w+\] \d+ (\d+) (\d+) (\d+)", re.MULTILINE)
+OF_DISK = re.compile(r"\bdev (loop\d+)\b|\((loop\d+)\)|\b(loop\d+):")
+
+
+def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int | None, serves: bool = False) -> Look:
+    """Look at this host. `places` and `devices`: of the target. `last`: the record of the kernel's log after which its
+    lines are wanted; None before a phase.
+
+    `serves`: it is a server of Lustre, whose connections are not looked at.
+    """
+    seen: Look = {"time": time.time(), "load": list(os.getloadavg()), "absent": {}}
+    absent = seen["absent"]
+    try:
+        log = kernel_log.since(-1 if last is None else last)
+        ours = {Path(device).name for device in devices}
+        log["lines"] = [line for line in log["lines"] if not _of_another(line, ours)]
+        seen["kernel"] = log
+    except (OSError, Failure, Refusal) as why:
+        absent["kernel"] = f"{kernel_log.KMSG}: {why}"
+    seen["network"] = segments(SNMP.read_text())
+    if nfs := nfs_mounts(places):
+        seen["nfs"] = {
+            point: counters for point, counters in nfs_counters(MOUNTSTATS.read_text()).items() if point in nfs
+        }
+    if spec["lustre"] and not serves:
+        try:
+            seen["connections"] = connections(granted.imports(spec["lustre"]["fsname"]))
+        except (OSError, Failure, Refusal) as why:
+            absent["connections"] = str(why)
+        try:
+            seen["lnet"] = lnet(granted.network_counters())
+        except (OSError, Failure, Refusal) as why:
+            absent["lnet"] = str(why)
+    return seen
+
+
+def _of_another(line: str, ours: set[str]) -> bool:
+    """Whether a line is of a loop device that the target has not: somebody else's."""
+    return any(name and name not in ours for match in OF_DISK.finditer(line) for name in match.groups())
+
+
+def nfs_mounts(places: Sequence[Path]) -> set[str]:
+    """The mount points of NFS that have these places. No place is touched: its caches are cold."""
+    mounts = mounting.mounts()
+    above = [
+        [mount for mount in mounts if place == Path(mount.point) or Path(mount.point) in place.parents]
+        for place in places
+    ]
+    return {
+        on[-1].point
+        for on in (sorted(found, key=lambda mount: len(mount.point)) for found in above)
+        if on and on[-1].type.startswith("nfs")
+    }
+
+
+def segments(snmp: str) -> Network:
+    """The segments that TCP sent, and those that it sent again (/proc/net/snmp, RFC 4022)."""
+    names, values = (line.split()[1:] for line in snmp.splitlines() if line.startswith("Tcp:"))
+    counters = dict(zip(names, map(int, values)))
+    return {"sent": counters["OutSegs"], "retransmitted": counters["RetransSegs"]}
+
+
+def nfs_counters(mountstats: str) -> dict[str, Nfs]:
+    """The counters of each NFS mount in /proc/self/mountstats (statvers 1.1), by its mount point.
+
+    A line of an operation begins `NAME: operations transmissions timeouts`; `xprt: tcp` has its connects as the third.
+    """
+    counted: dict[str, Nfs] = {}
+    now: Nfs | None = None
+    for line in mountstats.splitlines():
+        if match := re.match(r"device .+ mounted on (\S+) with fstype (\S+)", line):
+            now = None
+            if match[2].startswith("nfs"):
+                now = counted[mounting.plain(match[1])] = {
+                    "operations": 0,
+                    "transmissions": 0,
+                    "timeouts": 0,
+                    "connects": 0,
+                }
+        elif now is not None and (match := re.match(r"\s*xprt:\s+tcp \d+ \d+ (\d+)", line)):
+            now["connects"] += int(match[1])
+        elif now is not None and (match := re.match(r"\s+[A-Z_0-9]+: (\d+) (\d+) (\d+)( \d+){5}", line)):
+            for key, count in zip(("operations", "transmissions", "timeouts"), match.groups()):
+                now[key] += int(count)  # type: ignore[literal-required]
+    return counted
+
+
+def connections(text: str) -> dict[str, Connection]:
+    """The connections of a client in the output of `lctl get_param` (granted.imports)."""
+    seen: dict[str, Connection] = {}
+    for name, value in params.parse(text).items():
+        if params.OF_SERVER.search(name):
+            continue
+        _, device, parameter = name.split(".")
+        connection = seen.setdefault(device, {"state": "unknown"})
+        if parameter == "import":
+            for key, pattern in _OF_IMPORT.items():
+                if match := re.search(pattern, value):
+                    connection[key] = int(match[1])  # type: ignore[literal-required]
+        elif parameter == "state":
+            if match := re.search(r"current_state: (\w+)", value):
+                connection["state"] = match[1]
+            connection["history"] = [[int(at), state] for at, state in re.findall(r"\[ (\d+), (\w+) \]", value)]
+        elif match := WAITS.search(value):
+            connection["waits"] = [int(number) for number in match.groups()]
+    return seen
+
+
+_OF_IMPORT = {
+    "generation": r"\bgeneration: (\d+)",
+    "attempts": r"\bconnection_attempts: (\d+)",
+    "timeouts": r"\btimeouts: (\d+)",
+}
+
+
+def lnet(text: str) -> dict[str, int]:
+    """What LNet counted of trouble, in the output of `lnetctl stats show`."""
+    return {name: int(count) for name, count in LNET_TROUBLE.findall(text)}

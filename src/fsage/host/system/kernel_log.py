@@ -1,0 +1,62 @@
+"""The kernel's log (/dev/kmsg): its lines that tell of trouble."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from fsage.host.system.privilege import privileged
+from fsage.model import message
+from fsage.model.errors import Refusal
+
+if TYPE_CHECKING:
+    from fsage.model.typed import Json  # not part of root's helper
+
+KMSG = "/dev/kmsg"
+RECORD_BYTES = 8192
+MOST_LINES, MOST_CHARACTERS = 200, 300
+TROUBLE = re.compile(
+    r"I/O error|critical (medium|target|space allocation) error|Buffer I/O|lost async page write"
+    r"|EXT4-fs error|Aborting journal|[Rr]emounting filesystem read-only|XFS .*(error|Corruption|[Ss]hut)"
+    r"|BTRFS (error|critical)|nvme.*(timeout|reset|Abort)|ata\d.*(hard resetting|exception|failed command)"
+    r"|(scsi|sd) .*(timing out|rejecting I/O|resetting|abort)|hung_task|blocked for more than \d+ seconds"
+    r"|soft lockup|NETDEV WATCHDOG|Link is Down|nfs: server .*(not responding|timed out|OK)"
+    r"|LustreError|LNetError|Lustre: .*([Cc]onnection .*(lost|restored)|timed out|evict|reconnect)"
+    r"|LNet: .*(timed out|timeout|down|reset)|Out of memory"
+)
+"""What is no trouble, or no storage's, is not told: with root's helper a user reads these lines alone."""
+
+
+@privileged("kernel-log")
+def since(number: int) -> Json:
+    """Lines that tell of trouble after a record of the log, and the number of its last record now. Raises OSError.
+
+    `number` -1: nothing but the number. The kernel overwrites its oldest records; `lost`: some that were wanted.
+    """
+    descriptor = os.open(KMSG, os.O_RDONLY | os.O_NONBLOCK)
+    last, first, lines = max(number, 0), None, list[str]()
+    try:
+        while True:
+            try:
+                record = os.read(descriptor, RECORD_BYTES)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # it was overwritten before it was read: the next one is the oldest
+                continue
+            head, _, text = record.decode("utf-8", "replace").partition(";")
+            last = int(head.split(",")[1])
+            first = last if first is None else first
+            if last > number >= 0 and TROUBLE.search(text):
+                lines.append(message.printable(text.partition("\n")[0])[:MOST_CHARACTERS])
+    finally:
+        os.close(descriptor)
+    lost = number >= 0 and first is not None and first > number + 1
+    return {"last": last, "lines": lines[:MOST_LINES], "more": max(0, len(lines) - MOST_LINES), "lost": lost}
+
+
+def check_number(number: object) -> int:
+    """The number of a record, checked. Raises Refusal."""
+    if not isinstance(number, int) or isinstance(number, bool) or not -1 <= number < 1 << 63:
+        raise Refusal(f"{message.shown(number)} is no number of a record of the kernel's log")
+    return number

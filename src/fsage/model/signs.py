@@ -1,0 +1,188 @@
+"""Signs of trouble: what a host tells before and after a phase, and what is to be said of the difference.
+
+A host is looked at twice (fsage.host.remote.signs), and both looks are on record. They are compared here, once, when
+the record is made. Trouble that makes a number worthless fails the cell: a client that a server evicted lost what it
+had cached and its locks. All else is a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypedDict
+
+from fsage.model.typed import Count, Json, JsonView, Word
+
+WAITED_S = 5.0
+"""A request that waits for longer is told; the least time limit of a request is about that."""
+RETRANSMITTED = 0.01
+"""Share of the segments of TCP that is told when it is sent again; below it a network may do that every day."""
+LEAST_SEGMENTS = 20
+SHOWN = 3
+EVICTED, LOST = "EVICTED", "DISCONN"
+
+
+class _Connection(TypedDict):
+    state: Word
+
+
+class Connection(_Connection, total=False):
+    """A client's connection to a target of Lustre (an OSC or MDC): its import, and how long its requests waited.
+
+    `history`: the times, in seconds since 1970, and states that the kernel still knows, oldest first. `waits`: number,
+    longest, sum and sum of squares of the waiting times, in microseconds.
+    """
+
+    generation: Count
+    attempts: Count
+    timeouts: Count
+    history: list[list[int | str]]
+    waits: list[int]
+
+
+class Nfs(TypedDict):
+    """The counters of an NFS mount since it was mounted, all operations together."""
+
+    operations: Count
+    transmissions: Count
+    timeouts: Count
+    connects: Count
+
+
+class Network(TypedDict):
+    """The segments of TCP that a host has sent, and sent again."""
+
+    sent: Count
+    retransmitted: Count
+
+
+class Look(TypedDict, total=False):
+    """What a host tells of itself. `absent`: what cannot be read, and why; `kernel`: lines that tell of trouble."""
+
+    time: float
+    kernel: Json
+    connections: dict[Word, Connection]
+    nfs: dict[Word, Nfs]
+    network: Network
+    lnet: dict[Word, Count]
+    load: list[float]
+    absent: dict[Word, Word]
+
+
+class Looks(TypedDict):
+    """Of each host a look before a phase and one after it."""
+
+    before: dict[Word, Look]
+    after: dict[Word, Look]
+
+
+class Judged(NamedTuple):
+    """Sentences: why the cell failed (or None), and warnings."""
+
+    failed: str | None
+    warnings: list[str]
+
+
+def judge(phases: Iterable[JsonView]) -> Judged:
+    """What is to be said of the phases of an observation."""
+    failed: list[str] = []
+    warnings: list[str] = []
+    for phase in phases:
+        for host, after in phase.get("signs", {}).get("after", {}).items():
+            before, where = phase["signs"]["before"].get(host, {}), f"{phase['name']}: {host}"
+            failed += [f"{where}: {what}" for what in evicted(before, after)]
+            warnings += [f"{where}: {what}" for what in _suspicious(before, after)]
+    return Judged("; ".join(failed) or None, warnings)
+
+
+def evicted(before: JsonView, after: JsonView) -> list[str]:
+    """By which targets the client was evicted between two looks of a host: a sentence, or none."""
+    names = [name for name, states in _new_states(before, after) if EVICTED in states]
+    if not names and not after.get("connections"):  # who may not read connections sees it in the kernel's log
+        names = sorted({match[1] for line in _lines(after) if (match := re.search(r"was evicted by (\S+?);", line))})
+    return [f"evicted by {_named(names)}, so that what it had cached and its locks were lost"] if names else []
+
+
+def _suspicious(before: JsonView, after: JsonView) -> Iterator[str]:
+    """A sentence for each kind of trouble between two looks of a host."""
+    new = list(_new_states(before, after))
+    if names := [name for name, states in new if LOST in states]:
+        yield f"the connection to {_named(names)} was lost"
+    if names := [name for name, _ in new if after["connections"][name]["state"] not in ("FULL", "IDLE")]:
+        yield f"no connection to {_named(names)} at the end"
+    if late := {name: count for name, count in _rises(before, after, "connections", "timeouts") if count}:
+        yield f"{sum(late.values())} requests to {_named(late)} timed out"
+    if waited := {name: wait for name, wait in _waits(before, after) if wait > WAITED_S}:
+        yield f"a request to {_named(waited)} waited at least {max(waited.values()):.0f} s"
+    for mount, count in _rises(before, after, "nfs", "timeouts"):
+        again = _rise(before, after, "nfs", mount, "transmissions") - _rise(before, after, "nfs", mount, "operations")
+        if parts := [
+            f"{number} {what}" for number, what in ((again, "were sent again"), (count, "timed out")) if number > 0
+        ]:
+            yield f"of the requests to NFS at {mount}, {' and '.join(parts)}"
+        if connects := _rise(before, after, "nfs", mount, "connects"):
+            yield f"NFS at {mount} connected to its server anew ({connects} times)"
+    sent, again = (after.get("network", {}).get(key, 0) - before.get("network", {}).get(key, 0) for key in _SEGMENTS)
+    if again >= LEAST_SEGMENTS and again > RETRANSMITTED * sent:
+        yield f"{again} of {sent} segments of TCP were sent again"
+    for counter, count in (
+        (name, value - before.get("lnet", {}).get(name, 0)) for name, value in after.get("lnet", {}).items()
+    ):
+        if count > 0:
+            yield f"LNet counted {counter} {count} times"
+    if lines := _lines(after):
+        more = len(lines) - SHOWN + int(after["kernel"].get("more", 0))
+        yield f"its kernel says: {' | '.join(lines[:SHOWN])}" + (f" (and {more} more lines)" if more > 0 else "")
+    if after.get("kernel", {}).get("lost"):
+        yield "its kernel overwrote part of its log before it was read"
+
+
+_SEGMENTS = ("sent", "retransmitted")
+
+
+def _lines(after: JsonView) -> list[str]:
+    return [str(line) for line in after.get("kernel", {}).get("lines", ())]
+
+
+def _new_states(before: JsonView, after: JsonView) -> Iterator[tuple[str, list[str]]]:
+    """What each connection went through between two looks. A connection without requests is closed, and is then IDLE.
+
+    The kernel keeps the last states only, so the first of them may be gone in the second look.
+    """
+    for name, connection in after.get("connections", {}).items():
+        then = before.get("connections", {}).get(name, {}).get("history", [])
+        now = connection.get("history", [])
+        known = next((count for count in range(min(len(then), len(now)), 0, -1) if then[-count:] == now[:count]), 0)
+        new = now[known:] if known else [entry for entry in now if entry[0] >= int(before.get("time", 0))]
+        yield name, [str(state) for _, state in new]
+
+
+def _rise(before: JsonView, after: JsonView, kind: str, name: str, key: str) -> int:
+    """By how much a counter rose; what counts from zero since rose to what it is."""
+    then, now = (look.get(kind, {}).get(name, {}).get(key, 0) for look in (before, after))
+    return int(now - then if now >= then else now)
+
+
+def _rises(before: JsonView, after: JsonView, kind: str, key: str) -> Iterator[tuple[str, int]]:
+    for name in after.get(kind, {}):
+        yield name, _rise(before, after, kind, name, key)
+
+
+def _waits(before: JsonView, after: JsonView) -> Iterator[tuple[str, float]]:
+    """How long the longest request of each connection waited at least, in seconds.
+
+    That is the longest ever where it is a new one, else the mean of the times, each weighted by itself.
+    """
+    for name, connection in after.get("connections", {}).items():
+        then = before.get("connections", {}).get(name, {}).get("waits") or [0, 0, 0, 0]
+        _, longest, total, squares = connection.get("waits") or [0, 0, 0, 0]
+        if longest > then[1]:
+            yield name, longest / 1e6
+        elif total > then[2] and squares > then[3]:
+            yield name, (squares - then[3]) / (total - then[2]) / 1e6
+
+
+def _named(names: Iterable[str] | Mapping[str, object]) -> str:
+    """'lustre-OST0000, lustre-OST0001 and 4 more', without what tells a client's mounts apart."""
+    short = [re.sub(r"-(osc|mdc)-[0-9a-f]+$", "", name) for name in names]
+    return ", ".join(short[:SHOWN]) + (f" and {len(short) - SHOWN} more" if len(short) > SHOWN else "")

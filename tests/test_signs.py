@@ -1,0 +1,141 @@
+"""Signs of trouble amid a phase: made for real on a loop device, and as real Lustre and NFS told them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local_targets import claimed, written
+from records import contents, make_records
+from test_measure import asked, cell, observed
+
+from fsage.host.cells import measure
+from fsage.host.remote import signs as looks
+from fsage.host.states import state
+from fsage.host.verbs import create
+from fsage.model import signs, typed
+from fsage.records.record import make_record
+from fsage.studies.paf.model import Populate
+from fsage.study.study import load_study
+
+DATA = Path(__file__).parent / "data/signs"
+"""Taken on Lustre 2.17.57 and NFS 4.2 of Linux 6.12, while a client read: nothing; all OSTs evicted the client; an OST
+was unmounted for 60 s; packets to the NFS server were dropped for 40 s."""
+STEPS = [Populate(1, percent=5, file_bytes=(8 << 20,), seed=1, files_at_once=4)]
+
+
+@pytest.fixture
+def on_a_full_disk(tmp_path: Path, new_target: dict) -> Iterator[dict]:
+    """A target of 1 GiB whose image is a hole in a file system that has room for a part of it."""
+    mount, disk = tmp_path / "outer", tmp_path / "disk"
+    mount.mkdir()
+    with open(disk, "xb") as file:
+        file.truncate(200 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", disk], check=True)
+    subprocess.run(["mount", "-o", "loop", disk, mount], check=True)
+    try:
+        yield written({**new_target, "image_dir": str(mount / "images")})
+        create.remove({**new_target, "image_dir": str(mount / "images")}, {}, False)
+    finally:
+        subprocess.run(["umount", mount], check=True)
+
+
+@pytest.mark.root
+def test_an_error_of_the_device_below_is_told_of_a_cell_whose_command_hid_it(on_a_full_disk: dict, tmp_path: Path):
+    """For a moment the disk below has no room left, and the command ends with 0."""
+    spec = on_a_full_disk
+    target = claimed(spec)
+    request = asked([]) | {"steps": STEPS}
+    state.scrub(spec, request, False)
+    state.begin("populate", spec, request, False)
+    state.work(spec, request, STEPS[0])
+    state.end(spec, request, STEPS[0])
+    one = cell(spec, "hidden")
+    hidden, eater = target.mounts[0] / "measured/hidden", tmp_path / "outer/eater"
+    fault = f"dd if=/dev/zero of={eater} bs=1M; dd if=/dev/zero of={hidden} bs=1M count=32 oflag=direct; rm {eater}"
+    one["phases"].append({"name": "fault", "argv": ["sh", "-c", fault]})
+    measure.measure(spec, asked([one]) | {"steps": STEPS}, False)
+    seen, raw = observed(spec, "hidden")
+    (tmp_path / "raw.json").write_bytes(raw.read_bytes())
+    record = make_record(seen, tmp_path / "raw.json", tmp_path)
+    assert record["status"] == "valid", record["why"]
+    (told,) = record["warnings"]
+    (device,) = target.devices
+    assert told.startswith("fault: ") and f"error, dev {Path(device).name}, sector" in told
+    assert "signs" not in record["phases"][0], "looks are kept in the raw observation"
+    assert seen["phases"][0]["signs"]["after"].keys() == {seen["host"]}
+
+
+@pytest.mark.parametrize(
+    ("what", "failed", "warnings"),
+    [
+        ("none", None, []),
+        (
+            "evict",
+            "evicted by lustre-OST0000, lustre-OST0002, so that",
+            ["the connection to lustre-OST0000, lus", "its k"],
+        ),
+        (
+            "stop",
+            "evicted by lustre-OST0002, so that",
+            ["the connection to lustre-OST0002 was lost", "its kernel says: L"],
+        ),
+        (
+            "nfs_blocked",
+            None,
+            ["of the requests to NFS at /mnt/nfs, 3 timed out", "its kernel says: nfs: server 127.0.0."],
+        ),
+    ],
+)
+def test_faults_of_real_servers_are_judged(what: str, failed: str | None, warnings: list[str]) -> None:
+    taken = typed.read(signs.Looks, json.loads((DATA / "looks.json").read_text())[what])
+    told = signs.judge([{"name": "read", "signs": taken}])
+    (host,) = taken["after"]
+    assert (told.failed or "").startswith(f"read: {host}: {failed}" if failed else "") and bool(failed) == bool(
+        told.failed
+    )
+    assert [
+        words.startswith(f"read: {host}: {begin}") for words, begin in zip(told.warnings, warnings, strict=True)
+    ] == [True for _ in warnings]
+
+
+def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_trouble() -> None:
+    """As for a user who may not read the connections; and as the client closes and opens them every few seconds."""
+    taken = json.loads((DATA / "looks.json").read_text())["evict"]
+    for look in (taken["before"]["lvm"], taken["after"]["lvm"]):
+        del look["connections"]
+    assert "evicted by lustre-OST0000, " in str(signs.judge([{"name": "read", "signs": taken}]).failed)
+    idle = {"time": 5.0, "connections": {"a-OST0000-osc-ff": {"state": "IDLE", "history": [[3, "FULL"], [4, "IDLE"]]}}}
+    again = {"state": "FULL", "generation": 9, "history": [[4, "IDLE"], [6, "CONNECTING"], [6, "FULL"]]}
+    used = {"time": 9.0, "connections": {"a-OST0000-osc-ff": again}}
+    assert signs.judge([{"name": "read", "signs": {"before": {"h": idle}, "after": {"h": used}}}]) == (None, [])
+    waited = {**again, "waits": [9, 61_000_000, 62_000_000, 3_721_000_000_000_000]}
+    used["connections"] = {"a-OST0000-osc-ff": waited}
+    told = signs.judge([{"name": "read", "signs": {"before": {"h": idle}, "after": {"h": used}}}])
+    assert told == (None, ["read: h: a request to a-OST0000 waited at least 61 s"])
+
+
+def test_what_lustre_and_nfs_print_is_read() -> None:
+    (ost, connection), (mdt, _) = looks.connections((DATA / "imports.txt").read_text()).items()
+    assert ost.startswith("lustre-OST0002-osc-ff") and mdt.startswith("lustre-MDT0000-mdc-ff")
+    assert (
+        connection["history"][-1][1] == connection["state"]
+        and connection["generation"] == 6
+        and connection["waits"][0] == 954
+    )
+    mount = looks.nfs_counters((DATA / "mountstats.txt").read_text())["/mnt/nfs"]
+    assert mount == {"operations": 103, "transmissions": 103, "timeouts": 0, "connects": 2}
+
+
+def test_a_sample_with_a_sign_of_trouble_is_told_of_on_top_and_in_a_table(tmp_path: Path) -> None:
+    study = load_study(Path(__file__).parents[1] / "config/quickstart.yaml")
+    records = make_records(study)
+    records[0]["warnings"] = ["read: n2: the connection to lustre-OST0002 was lost"]
+    page = contents(study, records, tmp_path)
+    first = f"{records[0]['state']} {records[0]['cell']}: read: n2: the connection to lustre-OST0002 was lost."
+    assert any("samples have signs of trouble" in doubt and doubt.endswith(first) for doubt in page.rest["doubts"])
+    (section,) = [section for section in page.sections if section.title == "Signs of trouble"]
+    assert [row[3] for row in section.table[1:]] == records[0]["warnings"]
