@@ -62,7 +62,7 @@ COLUMNS = {
     "why": Column("str", "the reason, unless valid"),
     "warnings": Column(
         "str",
-        "signs of trouble amid the cell: connections lost, requests that timed out or were sent again, errors that a "
+        "signs of trouble during the cell: connections lost, requests that timed out or were sent again, errors that a "
         "kernel reported; missing: none were seen",
     ),
     # the request

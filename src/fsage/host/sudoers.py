@@ -32,7 +32,7 @@ def rules(user: str) -> str:
         return ", \\\n    ".join(f"{HELPER} {verb}" for verb in verbs)
 
     return f"""\
-# What fsage may ask of root for user {user}. On each host the administrator installs the helper and these rules by
+# What fsage may ask of root for user {user}. On each host the administrator installs the helper and these rules:
 #   {INSTALL}
 #   ./run fsage site --sudoers | sudo install -o root -g root -m 0440 /dev/stdin {RULES}
 Cmnd_Alias FSAGE = {commands(helper.VERBS)}

@@ -1,4 +1,4 @@
-"""Signs of trouble amid cells, as records have them: on top of the report, and each in a table."""
+"""Signs of trouble during cells, as records have them: on top of the report, and each in a table."""
 
 from __future__ import annotations
 

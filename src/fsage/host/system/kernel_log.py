@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 KMSG = "/dev/kmsg"
 RECORD_BYTES = 8192
 MOST_LINES, MOST_CHARACTERS = 200, 300
-TROUBLE = re.compile(
-    r"I/O error|critical (medium|target|space allocation) error|Buffer I/O|lost async page write"
-    r"|EXT4-fs error|Aborting journal|[Rr]emounting filesystem read-only|XFS .*(error|Corruption|[Ss]hut)"
-    r"|BTRFS (error|critical)|nvme.*(timeout|reset|Abort)|ata\d.*(hard resetting|exception|failed command)"
-    r"|(scsi|sd) .*(timing out|rejecting I/O|resetting|abort)|hung_task|blocked for more than \d+ seconds"
-    r"|soft lockup|NETDEV WATCHDOG|Link is Down|nfs: server .*(not responding|timed out|OK)"
-    r"|LustreError|LNetError|Lustre: .*([Cc]onnection .*(lost|restored)|timed out|evict|reconnect)"
-    r"|LNet: .*(timed out|timeout|down|reset)|Out of memory"
+WORDS = (
+    *("I/O error", "critical (medium|target|space allocation) error", "Buffer I/O", "lost async page write"),
+    *("EXT4-fs error", "Aborting journal", "[Rr]emounting filesystem read-only", "BTRFS (error|critical)"),
+    *("XFS .*(error|Corruption|[Ss]hut)", "nvme.*(timeout|reset|Abort)"),
+    *(r"ata\d.*(hard resetting|exception|failed command)", "(scsi|sd) .*(timing out|rejecting I/O|resetting|abort)"),
+    *(r"blocked for more than \d+ seconds", "soft lockup", "NETDEV WATCHDOG", "Link is Down", "Out of memory"),
+    *("nfs: server .*(not responding|timed out|OK)", "LustreError", "LNetError"),
+    *(
+        "Lustre: .*([Cc]onnection .*(lost|restored)|timed out|evict|reconnect)",
+        "LNet: .*(timed out|timeout|down|reset)",
+    ),
 )
+TROUBLE = re.compile("|".join(WORDS))
 """What is no trouble, or no storage's, is not told: with root's helper a user reads these lines alone."""
 
 
