@@ -12,7 +12,7 @@ from fsage.study.study import Study
 SHORT_SAMPLE_S = 1.0
 SHOWN = 20
 REASONS = 2
-STATUSES = ("valid", "skipped", "failed", "unsupported", "unreadable")
+STATUSES = ("valid", "skipped", "failed", "stopped", "unsupported", "unreadable")
 WITHOUT_GAP = ("valid", "skipped")
 
 PlannedCell = tuple[str, str, str]
@@ -43,13 +43,14 @@ def extras(frame: pd.DataFrame) -> dict[str, int]:
 
 def failures(frame: pd.DataFrame) -> list[str]:
     """A sentence on cells that failed and why; none where none did."""
-    failed = frame[(frame["status"] == "failed") & (frame["kind"] == "planned")]
+    failed = frame[frame["status"].isin(["failed", "stopped"]) & (frame["kind"] == "planned")]
     if failed.empty:
         return []
     reasons = failed["why"].fillna("no reason is known").value_counts()
     shown = "; ".join(f"{why} ({count})" for why, count in reasons.head(REASONS).items())
     more = f"; and {len(reasons) - REASONS} more reasons" if len(reasons) > REASONS else ""
-    return [f"{len(failed)} planned cells failed: {shown}{more}."]
+    what = "failed or were stopped" if (failed["status"] == "stopped").any() else "failed"
+    return [f"{len(failed)} planned cells {what}: {shown}{more}."]
 
 
 def missing(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[PlannedCell]:

@@ -61,7 +61,7 @@ def remeasure(
     from fsage.study.study import StudyError
 
     pool = context.obj.pool(study)
-    wanted = {status for status, given in (("failed", failed), ("skipped", skipped)) if given}
+    wanted = {status for status, given in (("failed", failed), ("stopped", failed), ("skipped", skipped)) if given}
     if not (wanted or state or cell):
         raise StudyError(
             "say which: --failed, --skipped, --state STATE and --cell CELL narrow it down (to all: --state of each)"

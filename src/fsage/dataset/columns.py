@@ -58,7 +58,11 @@ COLUMNS = {
     ),
     "order_in_state": Column("Int64", "place among the cells of its state, from 1"),
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
-    "status": Column("str", "valid, failed, unsupported, skipped (by the stop rule or a budget) or unreadable"),
+    "status": Column(
+        "str",
+        "valid, failed, stopped (others suffered: stop_if), unsupported, skipped (by the stop rule or a budget) or "
+        "unreadable",
+    ),
     "why": Column("str", "the reason, unless valid"),
     "warnings": Column(
         "str",
@@ -259,7 +263,7 @@ class Record(_Part):
     kind: Literal["planned", "sentinel", "reference", "traced"]
     order: Count
     attempt: Count
-    status: Literal["valid", "failed", "unsupported", "skipped"]
+    status: Literal["valid", "failed", "unsupported", "skipped", "stopped"]
     why: Text | None
     warnings: list[Text] = []
     began: Text | None

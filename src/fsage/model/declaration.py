@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from fsage.model import device, filesystems, kinds
+from fsage.model import device, filesystems, kinds, stop_if
 from fsage.model.errors import Refusal
 from fsage.model.geometry import Geometry
 from fsage.model.message import Unacceptable, shown
@@ -37,6 +37,10 @@ def complete(spec: Mapping[str, object]) -> Spec:
         _check_geometry(full)
     if full["device_model"] is not None:
         full["device_model"] = _device_model(full["device_model"])
+    if full["stop_if"] is not None:
+        full["stop_if"] = stop_if.complete(full["stop_if"])
+        if kinds.named(full["kind"]).own_stores:
+            raise Refusal(f"fsage_target.stop_if is for others, and nobody else uses a target of kind {full['kind']}")
     kinds.named(full["kind"]).complete(full)
     if full["home"] is None:
         full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")

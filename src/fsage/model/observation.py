@@ -16,7 +16,7 @@ from fsage.model.typed import Attempt, Count, Json, Name, Positive, Seconds, Sig
 
 Model = Annotated[Json, typed.Check(lambda model: isinstance(model.get("label"), str), "a block with a label")]
 """A device model in place; what else there is of it, its kind says."""
-Outcome = Literal["done", "failed", "unsupported"]
+Outcome = Literal["done", "failed", "stopped", "unsupported"]
 
 
 class _Check(TypedDict):
@@ -184,6 +184,7 @@ class Observation(_Observation, total=False):
 
     seconds: dict[Name, Seconds]
     osts: Json
+    probe: Json
     below: Json  # a sparse image: bytes that each rehearsal gave it, and the run that counts
 
 

@@ -99,6 +99,7 @@ class Spec(TypedDict):
     containers: Annotated[str | None, Key(None, CLAIMED)]
     run_as: Annotated[str | None, USER, Key(None, CLAIMED)]
     lustre: LustreSpec | None
+    stop_if: Annotated[Json | None, Key(None, LIVE)]  # fsage.model.stop_if
 
 
 BLOCKS: dict[str, type] = {"scale": Scale, "lustre": LustreSpec}

@@ -50,8 +50,8 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
             wrong.append(record["why"])
         elif not _is_of(plan, state, cell, record):
             wrong.append(f"taken for another plan: {path}; {request.quarantine_remedy(plan, state)}")
-        elif record["status"] == "failed":
-            failed.append(f"failed: {where}: {record['why']}")
+        elif record["status"] in ("failed", "stopped"):
+            failed.append(f"{record['status']}: {where}: {record['why']}")
     study = pool.study
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
     measured = dataset.load(pool.records())

@@ -35,7 +35,7 @@ class Unsupported(Exception):
 class Outcome:
     """What a cell came to. `metrics` is empty unless valid; `why` is a plain sentence unless valid."""
 
-    status: Literal["valid", "failed", "unsupported", "skipped"]
+    status: Literal["valid", "failed", "unsupported", "skipped", "stopped"]
     why: str | None = None
     metrics: dict[str, float | int] = field(default_factory=dict)
 

@@ -302,7 +302,7 @@ def judge(
     An observation that failed on its host stays failed; the reason is what the tool says, if it says any.
     """
     status, why = observation["status"], observation.get("why")
-    if status in ("unsupported", "skipped"):  # nothing was run
+    if status in ("unsupported", "skipped", "stopped"):  # nothing was run to its end
         return Outcome(status, why)
     metrics: Metrics = {}
     try:

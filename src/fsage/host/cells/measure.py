@@ -59,6 +59,7 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
                         "cells were measured and kept"
                     ) from None
                 measured += outbox.place(target, request, cells[measured]).exists()
+                stopped = None if lost else session.held_up()
             lost = lost or (session.leave() if cells else None)
             return {
                 "changed": measured > 0,

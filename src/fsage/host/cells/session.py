@@ -9,10 +9,12 @@ import socket
 import time
 import uuid
 from pathlib import Path
+from typing import cast
 
 from fsage.host import token
 from fsage.host.cells import io_groups, leftover, outbox
 from fsage.host.cells.phases import Phases
+from fsage.host.cells.probe import Probe
 from fsage.host.cells.sparse_room import SparseRoom
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.lustre import prealloc, servercache, servers
@@ -27,6 +29,7 @@ from fsage.model.claim import utc_now
 from fsage.model.errors import Failure
 from fsage.model.observation import Check, Conditions, Observation, Outcome, PhaseResult
 from fsage.model.request import Cell, Request
+from fsage.model.stop_if import StopIf
 from fsage.model.token import MEASURING, READY, Token
 
 
@@ -44,6 +47,7 @@ class Session:
         self.structure = StructureCheck(target)
         self.below = SparseRoom(target)
         self.differs: str | None = None  # how the state differed at the last check
+        self.probe: Probe | None = None
         self.unsure: list[Cell] = []  # cells since the last look at all files: only a sample was examined before each
 
     def enter(self) -> str | None:
@@ -74,6 +78,8 @@ class Session:
             if why := prealloc.unavailable_because(self.hosts, self.conditions["tunables"].get(prealloc.NOTE)):
                 raise Failure(f"no cell of state {self.now.state} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
+        if stop_if := self.target.spec["stop_if"]:
+            self.probe = Probe(self.target, cast(StopIf, stop_if))
         return None
 
     def leave(self) -> str | None:
@@ -101,6 +107,8 @@ class Session:
         """Give back what cells took below a sparse target, and end the watch of the target."""
         with contextlib.suppress(OSError, Failure):  # a target that is lost is made anew, which gives back all
             self.below.give_back()
+        if self.probe:
+            self.probe.close()
         self.structure.close()
 
     def check(self) -> Check:
@@ -143,9 +151,12 @@ class Session:
         else:
             self.now = token.changed(self.mount, self.now, status=MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
+            if self.probe:
+                self.probe.begin()
             (phases, why), given = self.below.measured(
                 lambda: self.phases.run(cell, self.now), lambda: remove_measured(self.target, self.now)
             )
+            probed = self.probe.end() if self.probe else None
             counted = osts.ended() if osts else None
             if osts and (
                 untuned := prealloc.unavailable_because(self.hosts, self.conditions["tunables"].get(prealloc.NOTE))
@@ -154,7 +165,12 @@ class Session:
             cleaning = time.monotonic()
             broken = self.clean(failed=bool(why))
             why = why or broken
-            observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
+            outcome: Outcome = "failed" if why else "done"
+            if probed and probed["stopped"] and not broken:
+                outcome, why = "stopped", probed["stopped"]
+            observation = self.observation(cell, began, seen, phases, outcome, why)
+            if probed:
+                observation["probe"] = probed
             if counted:
                 observation["osts"] = counted
             if self.target.spec["sparse"]:
@@ -168,6 +184,18 @@ class Session:
             }
         outbox.keep(outbox.place(self.target, self.request, cell), observation)
         return broken
+
+    def held_up(self) -> str | None:
+        """Why no further cell is begun after one that was stopped; None once others no longer suffer, or never did.
+
+        Remote hosts cannot be told to stop alone: with several clients the visit ends.
+        """
+        if not self.probe or not (why := self.probe.stopped):
+            return None
+        if self.probe.stop_if["then"] == "wait" and not self.hosts.clients and self.probe.wait(self.check_alive):
+            self.probe.stopped = None
+            return None
+        return f"{why}; the same command resumes"
 
     def doubt(self) -> None:
         """Fail the cells that only a sample vouches for, once all files were examined and a change was found."""
@@ -220,6 +248,8 @@ class Session:
         if self.watch.orphaned():
             raise Orphaned
         self.hosts.alive()
+        if self.probe:
+            self.probe.check()
 
     def clean(self, failed: bool) -> str | None:
         """Remove the files of the cell and note that on the target; why that failed, or None: then the state is lost.

@@ -1,0 +1,143 @@
+"""A small probe beside the load, which stands for the others who use the file system: do they suffer?
+
+It looks up a name that is not there, which no cache knows, and reads 1 MiB past the page cache. Before the first cell
+it is taken QUIET times: what is usual. Beside a cell it is taken every EVERY_S, in a thread. An answer that does not
+come counts as slow as soon as its limit is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+from fsage.host.targets.target import Target
+from fsage.model import MIB
+from fsage.model.errors import Failure
+from fsage.model.stop_if import EVERY_S, StopIf, limits
+from fsage.model.typed import Json
+
+QUIET, QUIET_EVERY_S = 20, 0.1
+HUNG_S = 30.0
+
+
+class Stopped(Failure):
+    """Others suffer: what runs is ended."""
+
+
+class Probe:
+    """The probe of a session. Raises Failure where it cannot be taken."""
+
+    def __init__(self, target: Target, stop_if: StopIf) -> None:
+        self.stop_if, self.file = stop_if, target.mounts[0] / ".fsage/probe"
+        self.stopped: str | None = None
+        self.thread: threading.Thread | None = None
+        try:
+            self.file.write_bytes(os.urandom(MIB))
+            with open(self.file, "rb") as file:
+                os.fsync(file.fileno())
+            quiet = [self._take() for _ in range(QUIET) if not time.sleep(QUIET_EVERY_S)]
+        except OSError as error:
+            raise Failure(f"stop_if: the probe {self.file}: {error.strerror}") from error
+        self.usual = {name: sorted(taken[name] for taken in quiet)[-1] for name in ("stat", "read")}
+        self.limits = limits(stop_if, self.usual)
+        self.taken: list[Json] = []
+
+    def begin(self) -> None:
+        """Take it every EVERY_S from now on."""
+        self.taken, self.stopped, self.ended = [], None, threading.Event()
+        self.began = self.running_since = time.monotonic()
+        self.thread = threading.Thread(target=self._repeat, daemon=True)
+        self.thread.start()
+
+    def end(self) -> Json:
+        """Take it no more; what it saw, for the record."""
+        if self.thread:
+            self.ended.set()
+            self.thread.join(HUNG_S)
+            self.thread = None
+        return {"usual_ms": self.usual, "limits_ms": self.limits, "taken": self.taken, "stopped": self.stopped}
+
+    def check(self) -> None:
+        """Raise Stopped as soon as others suffer; called often while a command runs."""
+        if self.thread and (why := self._why()):
+            self.stopped = why
+            raise Stopped(why)
+
+    def close(self) -> None:
+        """Remove its file."""
+        self.end()
+        with contextlib.suppress(OSError):
+            self.file.unlink()
+
+    def wait(self, check_alive: Callable[[], None]) -> bool:
+        """Wait until others no longer suffer, by `in_a_row` probes below the limits; whether that came in time.
+
+        `check_alive` is called between; what it raises ends the wait.
+        """
+        deadline, below = time.monotonic() + 60 * self.stop_if["wait_minutes"], 0
+        while time.monotonic() < deadline:
+            below = 0 if self._slow(self._take()) else below + 1
+            if below == self.stop_if["in_a_row"]:
+                return True
+            check_alive()
+            time.sleep(EVERY_S)
+        return False
+
+    def _repeat(self) -> None:
+        while not self.ended.wait(EVERY_S):
+            self.running_since = time.monotonic()
+            try:
+                taken = self._take()
+            except OSError as error:
+                taken = {"failed": str(error.strerror)}
+            self.taken.append({"at_s": round(self.running_since - self.began, 3), **taken})
+
+    def _why(self) -> str | None:
+        last = self.taken[-self.stop_if["in_a_row"] :]
+        waiting_ms = 1000 * (time.monotonic() - self.running_since - EVERY_S)
+        if self.limits and waiting_ms > max(self.limits.values()) + 1000 * EVERY_S * (self.stop_if["in_a_row"] - 1):
+            return f"stop_if: a probe beside the load has no answer after {waiting_ms / 1000:.0f} s"
+        if len(last) < self.stop_if["in_a_row"] or not all(map(self._slow, last)):
+            return None
+        named = {name for taken in last for name in self._slow(taken)}
+        if "failed" in named:
+            return f"stop_if: the probe beside the load failed: {last[-1].get('failed')}"
+        name = min(named)
+        took = ", ".join(f"{taken[name]:.1f}" for taken in last)
+        return (
+            f"stop_if: others suffer: the last {len(last)} probes ({name}) took {took} ms, and the limit is "
+            f"{self.limits[name]:.1f} ms ({self.usual[name]:.1f} ms is usual)"
+        )
+
+    def _slow(self, taken: Json) -> list[str]:
+        """Which parts of a probe are above their limits."""
+        if "failed" in taken:
+            return ["failed"]
+        return [name for name, limit_ms in self.limits.items() if taken[name] > limit_ms]
+
+    def _take(self) -> dict[str, float]:
+        """The time of a look-up and of a read, in ms. Raises OSError."""
+        began = time.monotonic()
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(self.file.with_name(f"no-{uuid.uuid4().hex}"))
+        then = time.monotonic()
+        flags = os.O_RDONLY | os.O_NOFOLLOW
+        try:
+            descriptor = os.open(self.file, flags | os.O_DIRECT)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a file system without direct I/O
+                raise
+            descriptor = os.open(self.file, flags)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        try:
+            with mmap.mmap(-1, MIB) as buffer:
+                os.preadv(descriptor, [buffer], 0)
+        finally:
+            os.close(descriptor)
+        return {"stat": round(1000 * (then - began), 3), "read": round(1000 * (time.monotonic() - then), 3)}
