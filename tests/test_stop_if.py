@@ -21,6 +21,7 @@ from fsage.model.errors import Refusal
 LOAD_S = 40
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("then", ["wait", "end"])
 def test_a_cell_beside_which_others_suffer_is_stopped(then: str, local_target: dict, tmp_path: Path, monkeypatch):

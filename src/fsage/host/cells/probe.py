@@ -2,7 +2,7 @@
 
 It looks up a name that is not there, which no cache knows, and reads 1 MiB past the page cache. Before the first cell
 it is taken QUIET times: what is usual. Beside a cell it is taken every EVERY_S, in a thread. An answer that does not
-come counts as slow as soon as its limit is over.
+come for long stops the cell too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from fsage.model.stop_if import EVERY_S, StopIf, limits
 from fsage.model.typed import Json
 
 QUIET, QUIET_EVERY_S = 20, 0.1
-HUNG_S = 30.0
+HUNG_S = 15.0
+"""A probe without an answer for so long beyond its limit is told of as such."""
 
 
 class Stopped(Failure):
@@ -41,7 +42,10 @@ class Probe:
             self.file.write_bytes(os.urandom(MIB))
             with open(self.file, "rb") as file:
                 os.fsync(file.fileno())
-            quiet = [self._take() for _ in range(QUIET) if not time.sleep(QUIET_EVERY_S)]
+            quiet = []
+            for _ in range(QUIET):
+                time.sleep(QUIET_EVERY_S)
+                quiet.append(self._take())
         except OSError as error:
             raise Failure(f"stop_if: the probe {self.file}: {error.strerror}") from error
         self.usual = {name: sorted(taken[name] for taken in quiet)[-1] for name in ("stat", "read")}
@@ -92,16 +96,16 @@ class Probe:
     def _repeat(self) -> None:
         while not self.ended.wait(EVERY_S):
             self.running_since = time.monotonic()
+            at_s = round(self.running_since - self.began, 3)
             try:
-                taken = self._take()
+                self.taken.append({"at_s": at_s, **self._take()})
             except OSError as error:
-                taken = {"failed": str(error.strerror)}
-            self.taken.append({"at_s": round(self.running_since - self.began, 3), **taken})
+                self.taken.append({"at_s": at_s, "failed": str(error.strerror)})
 
     def _why(self) -> str | None:
         last = self.taken[-self.stop_if["in_a_row"] :]
         waiting_ms = 1000 * (time.monotonic() - self.running_since - EVERY_S)
-        if self.limits and waiting_ms > max(self.limits.values()) + 1000 * EVERY_S * (self.stop_if["in_a_row"] - 1):
+        if waiting_ms > max(self.limits.values()) + 1000 * max(HUNG_S, EVERY_S * self.stop_if["in_a_row"]):
             return f"stop_if: a probe beside the load has no answer after {waiting_ms / 1000:.0f} s"
         if len(last) < self.stop_if["in_a_row"] or not all(map(self._slow, last)):
             return None
