@@ -18,7 +18,7 @@ from fsage.model import MIB, stop_if
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 
-LOAD_S = 40
+LOAD_S = 900
 
 
 @pytest.mark.long

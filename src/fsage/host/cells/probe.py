@@ -107,12 +107,13 @@ class Probe:
         waiting_ms = 1000 * (time.monotonic() - self.running_since - EVERY_S)
         if waiting_ms > max(self.limits.values()) + 1000 * max(HUNG_S, EVERY_S * self.stop_if["in_a_row"]):
             return f"stop_if: a probe beside the load has no answer after {waiting_ms / 1000:.0f} s"
-        if len(last) < self.stop_if["in_a_row"] or not all(map(self._slow, last)):
+        if len(last) < self.stop_if["in_a_row"]:
             return None
-        named = {name for taken in last for name in self._slow(taken)}
-        if "failed" in named:
-            return f"stop_if: the probe beside the load failed: {last[-1].get('failed')}"
-        name = min(named)
+        if why := last[-1].get("failed"):
+            return f"stop_if: the probe beside the load failed: {why}"
+        name = next((name for name in self.limits if all(name in self._slow(taken) for taken in last)), None)
+        if name is None:
+            return None
         took = ", ".join(f"{taken[name]:.1f}" for taken in last)
         return (
             f"stop_if: others suffer: the last {len(last)} probes ({name}) took {took} ms, and the limit is "
