@@ -57,6 +57,7 @@ EDITS: dict[str, Any] = {
     "budget_gib": 3,
     "containers": "/images",
     "run_as": "daemon",
+    "stop_if": {"slower": 3},
     "lustre.fsname": "work",
     "lustre.mgs": "10.0.0.2@tcp",
     "lustre.capacity_gib": 5,

@@ -12,6 +12,7 @@ from rich.text import Text
 from fsage.model.caches import SERVERS_KEPT
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
+from fsage.site import actions
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
 from fsage.text.sizes import duration
@@ -106,9 +107,13 @@ def write(site: Site, target: Target, plans: list[Plan], findings: list[str], to
     )
     page = environment.get_template("page.html.j2").render(
         target=target,
-        tables=_tables(site, plans),
+        tables=[
+            ("What is done", actions.COLUMNS, [act.row for act in actions.acts(site, target, plans)]),
+            *_tables(site, plans),
+        ],
         destroyed=destroyed(site, target),
-        changed=changed(site, plans),
+        bounds=actions.bounds(target, plans),
+        endings=actions.endings(target),
         findings=findings,
     )
     to.write_text(page, encoding="utf-8")

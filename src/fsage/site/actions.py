@@ -1,0 +1,285 @@
+"""What a run will do at a site, for its owner: on which host, how often at most, with which programs, and where.
+
+Whatever a run does and is not named here is a defect. tests/test_site_actions.py compares the list with what a run
+really started and wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from fsage.model import GIB, MIB, tools
+from fsage.model.caches import SERVERS_KEPT
+from fsage.model.declaration import tasks_of
+from fsage.model.stop_if import EVERY_S
+from fsage.model.structure import Step
+from fsage.model.target import LustreSpec
+from fsage.model.typed import Json
+from fsage.plan.plan import Plan
+from fsage.plan.target import Target
+from fsage.site.inspect import Site
+from fsage.study.study import StudyError
+from fsage.text.sizes import duration
+
+DROPS_A_PHASE = 102
+"""Two, and a kernel that keeps a name is told again for 2 s, every 20 ms (fsage.host.system.caches)."""
+PHASES = ("write", "read")
+
+
+@dataclass(frozen=True)
+class Act:
+    """One kind of act. `most`: how often at most, None where nothing counts it.
+
+    `programs` it starts, and `places` below which it makes, changes or removes files.
+    """
+
+    hosts: str
+    what: str
+    undone: str
+    most: int | None = None
+    programs: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Its row on the page."""
+        how_often = "\u2013" if self.most is None else f"{self.most:,}"
+        return (self.hosts, self.what, how_often, ", ".join((*self.programs, *self.places)) or "\u2013", self.undone)
+
+
+COLUMNS = ("host", "what is done", "times at most", "with, and where", "undone by")
+
+
+def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
+    """All that a run of these studies does, from claim to release."""
+    clients = _names(site, "clients")
+    phases = sum(
+        len(cell.params.get("phases", PHASES)) for plan in plans for cells in plan.missing.values() for cell in cells
+    )
+    spec = target.spec
+    tree, home = spec["directory"], f"{spec['home']}/{spec['name']}"
+    listed = [
+        Act(
+            clients,
+            "versions of tools, memory, mounts and the clock are read. Before and after each phase the kernel's log "
+            "and the counters of network and NFS are read",
+            "nothing is changed",
+            programs=(*tools.names(), "apptainer"),
+        ),
+        Act(clients, "claim, lease, journal and answers are kept", "release", places=(home, "/run/fsage")),
+        Act(
+            clients,
+            "page cache, names and inodes of the whole host are dropped before each phase, usually twice: others' too",
+            "the kernel reads again what is used",
+            phases * DROPS_A_PHASE,
+            places=("/proc/sys/vm/drop_caches",),
+        ),
+        Act(
+            clients,
+            f"files are written, read and deleted, as {spec['run_as'] or user_words(site)}",
+            "release deletes them",
+            programs=("fio", "mpirun", "srun", "ior", "mdtest", "blastn", "python3", "setpriv"),
+            places=(tree,) if not target.of_kind.own_stores else (spec["image_dir"] or home, spec["mount_dir"]),
+        ),
+        *_tunables(clients, plans),
+    ]
+    if not target.of_kind.own_stores:
+        beside = f"{PurePath(tree).parent}/.fsage-direct-*"
+        what = "a file beside the directory shows, at each claim, whether direct I/O works there"
+        listed.append(Act(clients, what, "it is removed at once", places=(beside,)))
+    if target.of_kind.own_stores:
+        listed.append(
+            Act(
+                clients,
+                "images are made, formatted, and mounted where only fsage's commands see them, anew before each phase. "
+                "A device model needs a control group",
+                "release and local_target.yml with state absent",
+                programs=(
+                    "losetup",
+                    "mkfs.*",
+                    "blkid",
+                    "mount",
+                    "dumpe2fs",
+                    "e2freefrag",
+                    "xfs_db",
+                    "btrfs",
+                    "udevadm",
+                ),
+                places=("/dev", "/sys/block", "/sys/fs/cgroup"),
+            )
+        )
+    if stop_if := spec["stop_if"]:
+        what = (
+            f"a probe beside the load looks up a name and reads 1 MiB every {EVERY_S:g} s; stop_if: {_words(stop_if)}"
+        )
+        listed.append(Act(clients, what, "its file is removed after each visit", places=(f"{tree}/.fsage/probe",)))
+    return [*listed, *(_lustre(site, lustre, plans, clients, phases) if (lustre := spec["lustre"]) else ())]
+
+
+def user_words(site: Site) -> str:
+    """Who the agent on the clients is."""
+    roots = {bool(host.answer and host.answer["root"]) for host in site.in_group("clients")}
+    return "root or by the helper" if True in roots else "the user of ssh"
+
+
+def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: str, phases: int) -> list[Act]:
+    """What is done with Lustre alone."""
+    servers = _names(site, "servers")
+    cells = sum(len(missing) for plan in plans for missing in plan.missing.values())
+    lustre = [
+        Act(
+            clients,
+            "all unused locks of the client are given back before each phase (lru_size=clear): others' too",
+            "the client takes them again",
+            None,
+            programs=("lctl", "lnetctl", "lfs"),
+        ),
+    ]
+    if not site.in_group("servers") and not declared["oss"]:
+        return lustre
+    undone = "nothing is changed"
+    return [
+        *lustre,
+        Act(
+            servers,
+            "the launcher connects by `ssh HOST` as the user of its agent, and keeps that for 10 minutes",
+            "closed by release",
+            programs=("ssh",),
+        ),
+        Act(
+            servers,
+            "targets commit (force_sync) after files were deleted: at each claim, state and release",
+            undone,
+            None,
+            ("lctl",),
+        ),
+        Act(servers, "page cache of the whole server is dropped before each phase", "the kernel reads again", phases),
+        Act(
+            servers,
+            "counters of the OSTs are read before and after each cell (brw_stats)",
+            undone,
+            2 * cells,
+            ("lctl",),
+        ),
+        Act(servers, "free space of OSTs is read for evidence, once a state", undone, None, ("dumpe2fs",)),
+        *(
+            [Act(servers, "ZFS's primarycache of the OSTs is set", "restored after each cell", cells, ("zfs",))]
+            if any(
+                cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT
+                for plan in plans
+                for missing in plan.missing.values()
+                for cell in missing
+            )
+            else []
+        ),
+    ]
+
+
+def _tunables(clients: str, plans: Iterable[Plan]) -> list[Act]:
+    """A row for each tunable that a study sets."""
+    wanted = {(name, value) for plan in plans for name, value in plan.study.tuning.items()}
+    return [
+        Act(
+            clients,
+            f"tunable {name} is set to {value}; the old value is read and noted before",
+            "restored to the old value by release, and by tune_clients.yml without it",
+            programs=("lctl",),
+            places=("/sys/block",),
+        )
+        for name, value in sorted(wanted, key=str)
+    ]
+
+
+def _names(site: Site, group: str) -> str:
+    return ", ".join(host.name for host in site.in_group(group)) or f"{group}, of which the inventory names none"
+
+
+def bounds(target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
+    """How much at most: bytes (by OST), files, hours, limits. Before the claim they come from what is declared."""
+    capacity_bytes = _capacity_bytes(target, plans)
+    steps = [step for plan in plans for step in _steps(plan)]
+    rows = []
+    if capacity_bytes is None:
+        rows.append(("space in use at a time", "all that is free: lustre.capacity_gib is `all`"))
+    else:
+        written = sum(step.writes_bytes(capacity_bytes) for step in steps)
+        written += sum(_of_cells(plan, target, capacity_bytes) for plan in plans)
+        files = sum(step.calls(capacity_bytes) for step in steps)
+        rows += [
+            ("space in use at a time", f"at most {capacity_bytes / GIB:,.1f} GiB"),
+            ("bytes written in all", f"at most {written / GIB:,.1f} GiB{_by_ost(target)}"),
+            ("files made for states", f"at most {files:,}; each is deleted before another structure, or by release"),
+        ]
+    unclaimed = any(plan.claim is None for plan in plans)
+    if unclaimed and not target.spec["amount_mib"]:
+        rows.append(("how sure", "what a cell writes is found at the claim: until then it may be all that has room"))
+    rows.append(("time", ", ".join(map(_hours, plans)) or "no study was named"))
+    if stop_if := target.spec["stop_if"]:
+        rows.append(("limits", f"a cell is stopped by stop_if: {_words(stop_if)}"))
+    return rows
+
+
+def _words(block: Json) -> str:
+    return ", ".join(f"{key} {value}" for key, value in block.items() if value is not None)
+
+
+def _steps(plan: Plan) -> Iterator[Step]:
+    """All steps of the states that are still to be measured, each state built from empty."""
+    seed = plan.study.states.seed or 0
+    for name in plan.missing:
+        for step in plan.states[name].steps(plan.target.file_scale, seed):
+            yield step.on_target(plan.target.file_scale, seed)
+
+
+def _capacity_bytes(target: Target, plans: Sequence[Plan]) -> int | None:
+    """What the target may hold: of its claim, else as declared; None where that is all of a Lustre."""
+    claimed = [plan.claim["capacity_bytes"] for plan in plans if plan.claim and "capacity_bytes" in plan.claim]
+    spec, lustre = target.spec, target.spec["lustre"]
+    if claimed:
+        return max(claimed)
+    if target.of_kind.own_stores:
+        return int(spec["size_gib"] * spec["stores"] * GIB)
+    gib = lustre["capacity_gib"] if lustre else spec["budget_gib"]
+    return None if gib == "all" else int(float(gib) * GIB)
+
+
+def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
+    """Bytes that cells write: as their workloads tell; before the claim the declared amount, or what has room."""
+    if (known := plan.bytes_written()) is not None:
+        return known
+    amount_mib = target.spec["amount_mib"]
+    each = amount_mib * MIB * tasks_of(target.spec) if amount_mib else capacity_bytes
+    return min(each, capacity_bytes) * sum(map(len, plan.missing.values()))
+
+
+def _by_ost(target: Target) -> str:
+    lustre = target.spec["lustre"]
+    if not lustre:
+        return ""
+    if lustre["stripe_count"] == 1 and lustre["first_ost"] >= 0:
+        return f", all on OST {lustre['first_ost']}"
+    if lustre["stripe_count"] == -1:
+        return ", spread evenly over all OSTs"
+    return f", on one OST at most all of it: each file is on {lustre['stripe_count']}, and Lustre chooses which"
+
+
+def _hours(plan: Plan) -> str:
+    try:
+        guess = "" if plan.claim else ", a guess before the claim"
+        return f"{plan.study.name} about {duration(plan.seconds())}{guess}"
+    except StudyError as why:
+        return f"{plan.study.name} cannot be: {why}"
+
+
+def endings(target: Target) -> list[str]:
+    """How it is ended and undone, by whom."""
+    inventory = f"-i inventories/{target.name}"
+    return [
+        "Who runs it: Ctrl-C. What runs is ended within seconds, and nothing measured is lost.",
+        "Anybody with root on the launcher host: kill the process `python3` that runs fsage's agent. Its commands end "
+        "with it, and the servers' settings are restored when its connections close.",
+        "Who may write to the target's directory: rename it. The next check refuses the target.",
+        f"`./run ansible-playbook {inventory} playbooks/release.yml` undoes all: files, claim, tunables, connections.",
+    ]

@@ -1,0 +1,132 @@
+"""The page for a site's owner beside what a run really did: each program it started, each place that it changed."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from test_measure import asked
+from test_site import host, lustre
+
+from fsage.host.cells import measure
+from fsage.host.states import state
+from fsage.host.verbs import claim, create
+from fsage.model.declaration import complete
+from fsage.plan.target import Target
+from fsage.site import actions, page
+from fsage.site.inspect import Site
+from fsage.workloads import sequential
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+CHANGES = (
+    "os.mkdir",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chown",
+    "os.chmod",
+)
+_seen: list[tuple[str, tuple]] | None = None
+
+
+def _audit(event: str, arguments: tuple) -> None:
+    if _seen is not None and event in ("open", "subprocess.Popen", *CHANGES):
+        _seen.append((event, arguments))
+
+
+sys.addaudithook(_audit)
+
+
+class Did(SimpleNamespace):
+    programs: Counter
+    places: Counter
+
+
+@contextmanager
+def watched() -> Iterator[Did]:
+    """What this process starts and changes inside, as Python's own audit events tell it (PEP 578)."""
+    global _seen
+    did, _seen = Did(programs=Counter(), places=Counter()), []
+    try:
+        yield did
+    finally:
+        events, _seen = _seen, None
+        for event, arguments in events:
+            if event == "subprocess.Popen":
+                did.programs[os.path.basename(os.fsdecode(arguments[1][0]))] += 1
+            elif isinstance(arguments[0], (str, bytes, os.PathLike)) and (
+                event != "open" or (arguments[2] or 0) & WRITES
+            ):
+                did.places[os.fsdecode(arguments[0])] += 1
+
+
+def unnamed(did: Did, acts: list[actions.Act], also: tuple[str, ...]) -> list[str]:
+    """What was done and is on no row. Names without a path are relative to a descriptor of a place opened before."""
+    programs = [program for act in acts for program in act.programs]
+    places = [*(place for act in acts for place in act.places), *also]
+    left = [program for program in did.programs if not any(fnmatch.fnmatch(program, name) for name in programs)]
+    return left + [
+        path
+        for path in did.places
+        if path.startswith("/")
+        and not any(fnmatch.fnmatch(path, place) or path.startswith(f"{place}/") for place in places)
+    ]
+
+
+@pytest.mark.root
+def test_what_a_run_does_is_on_the_page(directory_target: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole life, from claim to release, as root of a directory target, with two cells."""
+    spec = {**directory_target, "stop_if": {"slower": 1000}}
+    target = Target(complete(spec))
+    params = {"workload": "sequential", "tool": "fio", "transfer_size": 4 << 20, "iteration": 1}
+    wanted = SimpleNamespace(missing={"00.00": [SimpleNamespace(params=params)] * 2}, study=SimpleNamespace(tuning={}))
+    acts = actions.acts(Site([host("n1")], ("clients",)), target, [wanted])
+    (dropped,) = [act for act in acts if "/proc/sys/vm/drop_caches" in act.places]
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the agent of a run is in memory, and writes none
+    with watched() as did:
+        create.create(spec, {}, False)
+        claimed = claim.claim(spec, {}, False)["claim"]
+        request = asked([]) | {"steps": []}
+        state.scrub(spec, request, False)
+        phases = sequential.commands(sequential.Params.model_validate(params), claimed)
+        one = {"kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
+        measured = measure.measure(spec, {**request, "cells": [{**one, "name": name} for name in ("a", "b")]}, False)
+        claim.release(spec, {}, False)
+        create.remove(spec, {}, False)
+    assert measured["measured"] == 2 and did.programs["fio"] >= 4
+    assert unnamed(did, acts, ("/dev/null",)) == []
+    assert 0 < did.places["/proc/sys/vm/drop_caches"] <= dropped.most
+    without = [act for act in acts if act is not dropped]
+    assert unnamed(did, without, ("/dev/null",)) == ["/proc/sys/vm/drop_caches"], "what is left out is found"
+
+
+def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: Path) -> None:
+    site = Site([host("n1"), host("oss1", "oss"), host("oss1", "servers")], ("clients", "oss", "servers"))
+    target = lustre(stripe_count=1, first_ost=3)
+    page.write(site, target, [], [], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    for words in (
+        "force_sync",
+        "brw_stats",
+        "lru_size=clear",
+        "all on OST 3",
+        "at most 1,024.0 GiB",
+        "release.yml",
+        "Ctrl-C",
+    ):
+        assert words in text, words
+    on_servers = [act for act in actions.acts(site, target, []) if act.hosts == "oss1"]
+    assert len(on_servers) == 5
+    assert not [
+        act for act in actions.acts(Site([host("n1")], ("clients",)), lustre(oss=[]), []) if "ssh" in act.programs
+    ]
