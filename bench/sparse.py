@@ -1,6 +1,6 @@
 """Sparse targets: whether their rates are those of a written image, and what a state of the study's size costs.
 
-sparse.py rates [N]     the same cells on a sparse and on a written target of 16 GiB, N of each (24), in turns, on a
+sparse.py rates [N]     the same cells on a sparse and on a written target of 16 GiB, N of each (40), in turns, on a
                         disk of known rate: equivalent where the exact interval of the ratio lies within 1%
 sparse.py size [FS]     populate and fragment 22.6 TiB in files of 264 MiB beside the bare system calls, and the
                         check before each cell. Goals: 1.5 times, and 3 ms
@@ -25,8 +25,8 @@ from fsage.statistics.intervals import ratio
 from fsage.workloads import sequential
 
 MIB = 1 << 20
-AMOUNT_MIB, SIZE_GIB = 256, 16
-DISK = {"kind": "seek", "bytes_per_s": 150_000_000, "seek_s": 0.005}
+AMOUNT_MIB, SIZE_GIB = 128, 16
+DISK = {"kind": "seek", "bytes_per_s": 100_000_000, "seek_s": 0.005}
 FILE_BYTES = 264 * MIB
 LARGE_GIB = 23142
 EQUIVALENT = 0.01
@@ -132,4 +132,4 @@ def size(filesystem: str) -> None:
 
 if __name__ == "__main__":
     what, *words = sys.argv[1:] or ["rates"]
-    rates(int(words[0]) if words else 24) if what == "rates" else size(words[0] if words else "ext4")
+    rates(int(words[0]) if words else 40) if what == "rates" else size(words[0] if words else "ext4")
