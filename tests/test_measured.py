@@ -45,6 +45,20 @@ def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> 
         assert (tmp_path / "f" / figure).read_bytes() == (folder / figure).read_bytes(), figure
 
 
+@pytest.mark.long
+def test_the_page_of_full_size_has_the_medians_of_both_tables() -> None:
+    said = (ROOT / "docs/background/size.md").read_text(encoding="utf-8")
+    rows = {row[0]: row[1:] for row in re.findall(r"^\| (\d\d\.\d\d) " + r"\| (\d+) " * 4 + r"\|$", said, re.MULTILINE)}
+    assert len(rows) == 24
+    for place, name in ((0, "series1"), (1, "series1_large")):
+        frame = dataset.read(ROOT / f"docs/data/{name}.parquet")
+        frame = frame[(frame["kind"] == "planned") & (frame["transfer_size_bytes"] == 64 << 20)]
+        medians = frame.groupby("state")[["write_bw_mib_s", "measured_extents"]].median()
+        for state, row in rows.items():
+            rate, extents = medians.loc[f"{state}@264M"]
+            assert (row[place], row[place + 2]) == (f"{rate:.0f}", f"{extents:.0f}"), (state, name)
+
+
 def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:
     places = {"FSAGE_TARGET": "local", "FSAGE_RESULTS": tmp_path / "results"}
     table = ("--table", "docs/data/series1.parquet")
