@@ -72,7 +72,7 @@ class Phase(_Phase, total=False):
     text, found at {files}/NAME. `jobs`: client -> what its own run of the command reads, all begun together, and
     `asks_next`: they share a count (fsage.host.remote.synchronised). `io_groups`: groups instead of a command.
     `allocator`: of what the file system's allocator reads none is in memory, or all, or what the phase before left
-    there (nothing is dropped then); `mount_options`: further ones.
+    there (nothing is dropped then); `mount_options`: further ones. `as_root`: root runs it, whoever runs others.
     `metadata`: how warm names are, if that is known. `eviction_file`: it is read after caches were
     dropped. `server_cache`: what the servers may cache. `timeout_s`: set where it runs.
     """
@@ -92,6 +92,7 @@ class Phase(_Phase, total=False):
     server_cache: Literal["metadata", "none"]
     allocator: Literal["cold", "warm", "kept"]
     mount_options: str
+    as_root: bool
     timeout_s: float
 
 

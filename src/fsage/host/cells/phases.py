@@ -214,7 +214,7 @@ class Phases:
                 phase["timeout_s"],
                 cwd=self.target.mounts[0] / "measured",
                 env={**env, **self.allocation(phase["argv"])},
-                front=self.target.front(phase["argv"]),
+                front=[] if phase.get("as_root") else self.target.front(phase["argv"]),
                 pass_fds=inherited,
             )
         first["cpu_s"] = _used_by_children() - before

@@ -1,6 +1,6 @@
-"""One phase: `python -m fsage.studies.allocator.host.phase TASK.json DEVICE` prints what came of its calls as JSON.
+"""One phase: `python -m fsage.studies.allocator.host.phase TASK.json` prints what came of its calls as JSON.
 
-Root alone may shut a file system down, so the command names the device: then it is run by root (Target.front).
+Root runs it, for nobody else may shut a file system down.
 """
 
 from __future__ import annotations

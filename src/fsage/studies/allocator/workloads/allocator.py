@@ -26,7 +26,7 @@ from fsage.studies.allocator.model import Assignment, Operation
 from fsage.workloads import Outcome, Unsupported, shared
 
 TASK = "task.json"
-EXTENTS_A_S = 20_000.0
+EXTENTS_A_S = 100_000.0
 CELL_S = 1.0  # before a claim
 AFTER = "umount"
 """The phase before which the file system is unmounted as the call left it, and mounted again."""
@@ -93,7 +93,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     if params.options and params.options.partition("=")[0] not in system.allocator_options:
         raise Unsupported(f"{system.title} has no mount option {params.options}")
     module = "fsage.studies.allocator.host.phase"
-    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", module, f"{{files}}/{TASK}", "{device}"]
+    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", module, f"{{files}}/{TASK}"]
     # Where not all can be read after a mount, the same call is made once before, and what it got is given back.
     before: tuple[Operation, ...] = ("warm_up",) if params.cache == "warm" and not system.loads_all else ()
     phases: list[Phase] = []
@@ -102,7 +102,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             operation, shared.places_of(claim)[0], params.request_size or 0, params.extents or 0, float(params.limit_s)
         )
         task = json.dumps(typed.to_json(assignment), sort_keys=True)
-        phase: Phase = {"name": operation, "argv": argv, "files": {TASK: task}, "reads": True}
+        phase: Phase = {"name": operation, "argv": argv, "files": {TASK: task}, "reads": True, "as_root": True}
         last = operation == params.operations[-1]
         phases.append({**phase, "allocator": "kept" if before and last else "cold" if before else params.cache})
     phases.append({"name": AFTER, "argv": ["true"], "reads": True, "allocator": "cold"})
@@ -110,15 +110,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
 
 
 def bytes_written(params: Params, claim: Claim) -> int:
-    """Nothing is written."""
+    """Nothing is written: blocks are given without data, and where there is no room the call says so."""
     return 0
-
-
-def makes_bytes(params: Params, claim: Claim) -> int:
-    """What its files hold; a file in pieces lies between the pieces of another."""
-    if params.extents:
-        return 2 * params.extents * BLOCK_BYTES
-    return 0 if params.until_full else params.request_size or 0
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
