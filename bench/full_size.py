@@ -152,7 +152,7 @@ def main() -> None:
         with loop_target(size_gib, 384, sparse=True, geometry=read.head.geometry) as spec:
             notes, made, lay = laid(spec, step, path)
             print(f"mkfs {made}; laid, mounted and compared {lay}; in all {took[0] + made + lay} (goal 180 s)")
-            print(f"at most {peak_gb():.1f} GB (goal 4); {100 * notes['agree_share']:.6f}% agree")
+            print(f"at most {peak_gb():.1f} GB (goal 4); all but {1 - notes['agree_share']:.1e} of it agree")
             again, _, copied = laid(spec, step, path)
             print(f"laid again in {copied.seconds:.1f} s (goal 10): {again['held_by']}")
             kept.forget(open_target(spec).home)

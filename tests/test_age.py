@@ -170,7 +170,7 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
 
     def prepared(*sources, samples=None):
         study, said = age.prepare(sources, CONFIG, folder, samples, tmp_path / "no claim", base=base)
-        return age.planned(study, folder, inventory, tmp_path), said[-1]
+        return age.planned(study, folder, inventory, tmp_path), " ".join(said[len(sources) :])
 
     ost = larger_layout(tmp_path / "ost1")
     whole, said = prepared(ost)
@@ -194,7 +194,7 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
         patched.setattr(libc, "available_bytes", lambda: 1)
         assert "sampled: laying it takes 0 MiB of memory, and 0 MiB are available" in prepared(ost)[1]
     _, said = prepared(ost, larger_layout(tmp_path / "unlike", flex_groups=16))
-    assert said.endswith("they are not all made alike; give them one at a time")
+    assert said.endswith("they are not all made alike; give them one at a time"), said
 
 
 @pytest.mark.parametrize("claimed", [{}, {"stores": []}, {"target": "local", "stores": [{"mount": 1}]}])

@@ -106,7 +106,7 @@ def prepare(
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
     if own and base:
-        whole.write(own, base, folder / study)
+        sentences.append(whole.write(own, base, folder / study))
     (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
     return study, sentences
 

@@ -74,15 +74,18 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     return target
 
 
-def write(target: Target, base: Base, folder: Path) -> Path:
-    """Write the inventory of such a target below the folder of a study; where it is."""
+def write(target: Target, base: Base, folder: Path) -> str:
+    """Write the inventory of a target below the folder of a study; how to remove the target, a sentence."""
     inventory = folder / PLACE / target.name
     shutil.copytree(base.inventory, inventory, dirs_exist_ok=True)
     text = "---\n# Made by `fsage age` for a layout that is larger than the target of {base}.\n"
     declared = yaml.safe_dump({"fsage_target": dict(target.spec)}, sort_keys=False)
     path = inventory / "group_vars" / "all" / "target.yml"
     path.write_text(text.format(base=base.inventory.name) + declared, encoding="utf-8")
-    return inventory
+    return (
+        f"`./run ansible-playbook -i {inventory} playbooks/local_target.yml -e fsage_local_target_state=absent` "
+        f"removes target {target.name} afterwards, and gives back its room"
+    )
 
 
 def inventory_of(folder: Path, usual: Path) -> Path:
