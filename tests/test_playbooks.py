@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import footprint
 import preloaded
 import pytest
 import yaml
@@ -317,6 +318,8 @@ def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
 def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "inventory", new_target)
     home = Path(new_target["home"]) / new_target["name"]
+    folders = Path(new_target["home"]), Path(new_target["image_dir"]), tmp_path / "results"
+    before_all = footprint.of_target(new_target, *folders)
     came = tmp_path / "came"
     bundle, evidence = came / "bundle.tar", came / "state.json"
     asked = request(
@@ -341,6 +344,7 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
     step("claim.yml", lambda: [(home / "claim.json").exists(), copy.exists()])
     claim = json.loads((home / "claim.json").read_text())
     assert json.loads(copy.read_text())["stores"] == claim["stores"]
+    assert footprint.of_target(new_target, *folders)["loop devices"]
     assert done(ansible(inventory, "local_target.yml", "claim.yml", "-e", asked)) == 0
 
     mount = mount_of(new_target)
@@ -376,8 +380,11 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
     assert done(ran) > 0
     assert f"one: nothing is mounted at {mount}" in ran.stdout
     assert not mount.is_mount()
-    assert not list(Path(new_target["image_dir"]).glob("*"))
     assert done(ansible(inventory, "release.yml")) == 0
+    assert not copy.exists(), "no plan believes the claim that is gone"
+    copy.with_suffix(".released.json").unlink()
+    copy.parent.rmdir()
+    assert footprint.of_target(new_target, *folders) == before_all
 
 
 @pytest.mark.long

@@ -77,7 +77,8 @@ class ActionModule(ActionBase):
         """Run the verb and return the agent's answer."""
         result = super().run(tmp, task_vars)
         blocks = {key: {"type": "dict", "default": {}} for key in ("input", "add", "save", "save_in", "fetch")}
-        _, given = self.validate_argument_spec({"verb": {"type": "str", "required": True}, **blocks})
+        words = {"verb": {"type": "str", "required": True}, "put_away": {"type": "str", "default": ""}}
+        _, given = self.validate_argument_spec({**words, **blocks})
         try:
             request = request_of(given["verb"], task_vars.get("fsage_request"))
         except message.Unacceptable as why:
@@ -134,6 +135,8 @@ class ActionModule(ActionBase):
                 if not (place := place_of(name)):
                     raise AnsibleActionFail(f"the request names no file on this machine as {name!r}; {HOW}")
                 keep(place, self._fetch(answer.get(key), self._python(task_vars)))
+            if given["put_away"] and (place := place_of(given["put_away"])):
+                put_away(place)
         except message.Unacceptable as why:
             raise AnsibleActionFail(f"what {host} answered {why}; nothing of it is kept") from None
 
@@ -304,6 +307,12 @@ def keep(path, parts):
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def put_away(path):
+    """Rename the copy of a released claim: no plan believes it any more, and an archive still holds it."""
+    with contextlib.suppress(FileNotFoundError):
+        path.replace(path.with_suffix(".released.json"))
 
 
 @contextlib.contextmanager

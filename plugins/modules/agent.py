@@ -52,6 +52,12 @@ options:
     description: "C({key: place}): copies the host's file that the answer names under the key to the controller."
     type: dict
     default: {}
+  put_away:
+    description:
+      - The request names a file on the controller under this place, or else the variable of that name does.
+      - Once the verb has ended well, C(NAME.json) there becomes C(NAME.released.json).
+    type: str
+    default: ""
 attributes:
   check_mode:
     description: The agent gets C(--check) and changes nothing.

@@ -155,9 +155,11 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
     folders = [where.root / kind / where.target / where.study for kind in ("records", "states")]
     folders += [where.root / "records" / where.target / compare.study] if compare else []
     paths = [path for folder in folders for path in sorted(folder.rglob("*.json")) if not path.is_symlink()]
-    for path in [*paths, *(path for path in (where.claim, where.seed) if path.exists())]:
-        content = listed.value(untrusted.read_json(untrusted.read_file(path, 256 << 20)))
-        results.write(to / "results" / path.relative_to(where.root), content)
+    taken = {path: path for path in [*paths, where.seed]} | {where.last_claim: where.claim}
+    for path, place in taken.items():
+        if path.exists():
+            content = listed.value(untrusted.read_json(untrusted.read_file(path, 256 << 20)))
+            results.write(to / "results" / place.relative_to(where.root), content)
     anonymous = load_plan(study, place, to / "results")
     if {state: [cell.name for cell in cells] for state, cells in anonymous.cells.items()} != {
         state: [cell.name for cell in cells] for state, cells in plan.cells.items()

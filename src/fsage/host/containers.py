@@ -20,6 +20,8 @@ from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 
+OF_MPI = ("OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory", "OMPI_MCA_orte_tmpdir_base")
+"""Variables that have Open MPI 4 and 5 make its files elsewhere than in /dev/shm, where a process alone leaves them."""
 NEEDED = "fio"  # calibrates every target; the others are used where they are
 
 
@@ -87,6 +89,7 @@ def _version(tool: str, argv: list[str]) -> str | None:
             done = subprocess.run(
                 argv,
                 cwd=directory,
+                env={**os.environ, **{name: directory for name in OF_MPI}} if writes else None,
                 capture_output=True,
                 text=True,
                 errors="replace",

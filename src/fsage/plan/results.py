@@ -27,6 +27,11 @@ class Results:
         return self.root / "targets" / f"{self.target}.json"
 
     @property
+    def last_claim(self) -> Path:
+        """Copy of the claim, or, of a released target, of its last claim."""
+        return self.claim if self.claim.exists() else self.claim.with_suffix(".released.json")
+
+    @property
     def seed(self) -> Path:
         """The seed that was drawn for a study that declares none."""
         return self.root / "seeds" / self.target / f"{self.study}.json"

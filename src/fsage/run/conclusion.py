@@ -14,6 +14,7 @@ from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
+from fsage.plan.target import load_claim
 from fsage.run import request
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
@@ -152,7 +153,7 @@ def _more(pool: Pool) -> Json:
             for plan, state, cell in cells
         ],
         "states": {name: states[name] for name in _states(pool)},
-        "claim": pool.plans[0].claim,
+        "claim": load_claim(pool.plans[0].results.last_claim),
         "comparison": _beside(pool),
         "traced": [plan.results.record(state, cell.name) for plan, state, cell in cells if cell.kind == "traced"],
     }

@@ -78,7 +78,10 @@ class Directory(Target, facts.Directory):
         place = Path(spec["directory"])
         directories.create(spec, check=True)  # refuses a directory that holds anything else
         if not place.is_dir():
-            raise Refusal(f"{place} does not exist; create the target first: ansible-playbook fsage.fsage.local_target")
+            raise Refusal(
+                f"{place} does not exist; create the target first: "
+                f"ansible-playbook -i inventories/{spec['name']} playbooks/local_target.yml"
+            )
         offer = cls.offer(spec)
         calibrate.room(spec, offer.capacity_bytes, len(hosts))
         if check:
@@ -113,7 +116,16 @@ class Directory(Target, facts.Directory):
         """Note on the target that it is claimed."""
 
     @classmethod
+    def begun(cls, spec: Spec) -> bool:
+        return (declaration.home_of(spec) / directories.MADE).exists()
+
+    @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
+        return [*cls._emptied(claim), *directories.unmake(spec)]
+
+    @classmethod
+    def _emptied(cls, claim: Claim | None) -> list[str]:
+        """Remove what is fsage's from the claimed directory; a sentence about it."""
         if not claim:
             return []
         place = Path(claim["stores"][0]["directory"])

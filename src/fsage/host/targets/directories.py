@@ -21,6 +21,8 @@ from fsage.model.typed import Json
 
 OURS = ("filler", "measured", ".fsage")
 SHARE_OF_FREE = 0.10
+MADE = "directory.json"
+"""The note in a target's home that fsage made the directory, which the release then removes."""
 
 
 def create(spec: Spec, check: bool) -> Json:
@@ -41,26 +43,41 @@ def create(spec: Spec, check: bool) -> Json:
     changed = not place.is_dir()
     if changed and not check:
         places.make(place, places.PASSABLE if spec["run_as"] else places.PRIVATE)
+        files.write_json(declaration.home_of(spec) / MADE, identity(place))
     return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
 
 
 def remove(spec: Spec, check: bool, released: Json) -> Json:
-    """Remove the directory if nothing is left in it."""
-    place, proof = Path(spec["directory"]), list(released["proof"])
+    """The answer to the removal of a target, whose release removed the directory if fsage had made it."""
+    place = Path(spec["directory"])
+    if check and made(spec):
+        return {**released, "changed": True, "msg": f"would remove {place}"}
     if not place.is_dir():
-        return {"changed": released["changed"], "msg": f"{place} is gone", "proof": proof}
-    if not check:
+        return {**released, "msg": f"{place} is gone"}
+    return {**released, "msg": f"left {place}: fsage did not make it, or others have files in it", "left": [str(place)]}
+
+
+def made(spec: Spec) -> bool:
+    """Whether fsage made the directory, which is still the same."""
+    noted = files.read_json(declaration.home_of(spec) / MADE)
+    try:
+        return bool(noted) and identity(Path(spec["directory"])) == noted
+    except FileNotFoundError:
+        return False
+
+
+def unmake(spec: Spec) -> list[str]:
+    """Remove the directory if fsage made it and nothing is in it; a sentence about it."""
+    place, note, proof = Path(spec["directory"]), declaration.home_of(spec) / MADE, []
+    if made(spec):
         try:
             place.rmdir()
-        except OSError:
-            return {
-                "changed": released["changed"],
-                "msg": f"left {place}: it holds files that are not fsage's",
-                "proof": proof,
-                "left": [str(place)],
-            }
+        except OSError as error:  # the note stays, and the next release tries again
+            return [f"left {place}, which fsage made: {error.strerror}"]
         proof.append(f"{place} is gone")
-    return {"changed": True, "msg": f"{'would remove' if check else 'removed'} {place}", "proof": proof}
+    if note.exists():
+        files.remove(note)
+    return proof
 
 
 def take(place: Path) -> None:

@@ -27,7 +27,7 @@ def open_target(declared: Mapping[str, object]) -> Target:
     if claim is None:
         raise Refusal(
             f"target {spec['name']} has not been claimed {where} (no {home}/claim.json); claim it first: "
-            f"ansible-playbook fsage.fsage.claim{kind.how_shared}"
+            f"ansible-playbook -i inventories/{spec['name']} playbooks/claim.yml{kind.how_shared}"
         )
     if claim["status"] != "claimed":
         raise Refusal(

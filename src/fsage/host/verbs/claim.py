@@ -37,7 +37,10 @@ def release(declared: Mapping[str, object], request: Request, check: bool) -> Re
     """Release the target: remove what is fsage's, restore the host settings, remove the claim, and verify all that."""
     spec = declaration.complete(declared)
     with _holding(spec, request, check):
-        return give_back(spec, check)
+        released = give_back(spec, check)
+        if not check and declaration.home_of(spec).is_dir():
+            forget(spec)
+        return released
 
 
 def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[object]:
@@ -99,7 +102,7 @@ def give_back(spec: Spec, check: bool) -> Result:
 
 
 def forget(spec: Spec) -> None:
-    """Remove what the host keeps of a released target, except what other commands keep there."""
+    """Remove what the host keeps of a released target, but not images, nor observations that wait to be fetched."""
     home = declaration.home_of(spec)
     for name in ("released", "status"):
         places.remove(home / name)
@@ -108,5 +111,6 @@ def forget(spec: Spec) -> None:
             folder.rmdir()
     for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock"):
         files.remove(home / name)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # its images, or other targets
         home.rmdir()
+        home.parent.rmdir()
