@@ -121,13 +121,15 @@ def lustre_target(place: Path, site: Site, **more: object) -> dict:
     site.answer(f"lfs path2fid {directory}", recorded("lfs_path2fid.txt"))
     site.answer(SERVERS, recorded("lctl_server_uuid.txt").replace("DISCONN", "FULL"))
     site.answer("lctl get_param -n version", "2.17.57_62_gc881f8ebcb\n")
+    site.answer("lfs quota -q*", "    /mnt/lustre       0       0       0       -       0       0       0       - \n")
+    site.answer("lfs project -d*", "    0 - /mnt/lustre\n")
     for tree in ("filler", "measured"):
         site.answer(f"lfs setstripe -c 1 -S 1M -i -1 {directory / tree}")
         site.answer(
             f"lfs getstripe -y -d {directory / tree}", recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
         )
     site.answer(f"lfs getstripe -y {directory}/filler/g1/*", recorded("lfs_getstripe_y_plain_f1.txt"))
-    lustre = {"fsname": "lustre", "mgs": "10.0.2.15@tcp", "capacity_gib": 4, **more}
+    lustre = {"fsname": "lustre", "mgs": "10.0.2.15@tcp", "capacity_gib": 4, "free_percent": 100, **more}
     return {
         "name": "scratch",
         "kind": "lustre",

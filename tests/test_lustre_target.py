@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from lustre_site import SERVERS, Site, lustre_target, recorded, session
@@ -14,10 +15,12 @@ from fsage.host.lustre import servers
 from fsage.host.remote import probe
 from fsage.host.states import state
 from fsage.host.structure import fillers
+from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.host.verbs.leave import leave
 from fsage.model import structure
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
@@ -73,7 +76,10 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
     assert not claim.claim(spec, {}, False)["changed"]
 
 
-def test_a_second_target_on_the_file_system_is_refused_from_anywhere(spec: dict, tmp_path: Path) -> None:
+def test_a_second_target_on_the_file_system_of_one_is_refused_from_anywhere(
+    whole: dict, site: Site, tmp_path: Path
+) -> None:
+    spec = whole
     claim.claim(spec, {}, False)
     other = {**spec, "name": "other", "home": str(tmp_path / "another_host"), "directory": str(root_of(spec) / "other")}
     Path(other["directory"]).mkdir()
@@ -88,6 +94,7 @@ def test_a_second_target_on_the_file_system_is_refused_from_anywhere(spec: dict,
     hold(other, {**run, "release": True}, False)
     assert not Path(other["directory"]).exists() and not (tmp_path / "another_host" / "other").exists()
     claim.release(spec, {}, False)
+    site.answer(f"lfs path2fid {other['directory']}", recorded("lfs_path2fid.txt"))
     create.create(other, {}, False)
     assert "would claim" in claim.claim(other, {}, True)["msg"]
 
@@ -168,7 +175,7 @@ def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site
 def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:
     found = probe.probe(spec, {}, False)["probe"]
     assert (found["lustre"], found["missing"]) == ("2.17.57_62_gc881f8ebcb", [])
-    assert found["places"] == [{"directory": str(root_of(spec)), "free_gib": 13.8}]
+    assert found["places"] == [{"directory": spec["directory"], "free_gib": 4.0}]
     other = {**spec, "lustre": {**spec["lustre"], "fsname": "home"}}
     (missing,) = probe.probe(other, {}, False)["probe"]["missing"]
     assert "10.0.2.15@tcp:/home is declared" in missing
@@ -196,17 +203,17 @@ def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
     state.scrub(spec, {"state": "1.00", "steps": STEPS[:1]}, False)
     (Path(spec["directory"]) / "somebody's").touch()
     proof = claim.release(spec, {}, False)["proof"]
-    assert f"{root_of(spec)}/.fsage-target.json is gone" in proof
+    assert f"{spec['directory']}/.fsage/.fsage-target.json is gone" in proof
     assert [path.name for path in root_of(spec).rglob("*")] == ["fsage", "somebody's"]
 
 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"capacity_gib": None}, "capacity_gib is missing: say how many GiB"),
-        ({"capacity_gib": 20}, r"capacity_gib is 20, and `lfs df` has 13\.8 GiB available"),
+        ({"free_percent": 101}, "free_percent is 101: at most 100 is wanted"),
+        ({"osts": [0, 0]}, r"osts is \[0, 0\]: each OST once is wanted"),
+        ({"osts": [0, 7]}, r"osts has \[7\], and lustre has \[0, 1\]"),
         ({"stripe_count": 3}, "stripe_count is 3, and lustre has 2 OSTs"),
-        ({"capacity_gib": 8, "first_ost": 0}, r"has 6\.9 GiB available on the OSTs that the declared striping uses"),
         ({"first_ost": 7}, r"first_ost is 7, and lustre has \[0, 1\]"),
         ({"mgs": "10.0.9.9@o2ib"}, "10.0.9.9@o2ib:/lustre is declared"),
         ({"stripe_cuont": 2}, "did you mean 'stripe_count'"),
@@ -232,6 +239,30 @@ def test_all_is_refused_where_others_have_files(whole: dict) -> None:
     assert not ours["filesystem_state_known"]
 
 
+@pytest.mark.parametrize(
+    ("more", "quota", "least", "bytes_"),
+    [
+        ({}, 0, "capacity_gib", 4 << 30),
+        ({"free_percent": 5}, 0, "5% of what is free", int(CAPACITY_BYTES * 0.05)),
+        ({"osts": [1], "capacity_gib": None}, 0, "100% of what is free", CAPACITY_BYTES // 2),
+        ({}, 3 << 20, "quota of project 42", (3 << 30) - 4096),
+    ],
+)
+def test_the_budget_is_the_least_of_what_limits_it(
+    tmp_path: Path, site: Site, more: dict, quota: int, least: str, bytes_: int
+) -> None:
+    """The owner declares, users leave room for others, and a quota that is reached gives nothing."""
+    spec = lustre_target(tmp_path, site, **more)
+    site.answer("lfs project -d*", f"   42 P {spec['directory']}\n")
+    site.answer(f"lfs quota -q -p 42 {spec['directory']}", f"  /l  4  0  {quota}  -  1  0  20000  - \n")
+    offer: Any = cast(Any, kinds.named("lustre")).offer(complete(spec))
+    assert offer.capacity_bytes == bytes_ and offer.lustre
+    assert min(offer.lustre["budget"].items(), key=lambda item: item[1]) == (least, bytes_)
+    site.answer(f"lfs quota -q -p 42 {spec['directory']}", "  /l  9*  0  8  -  1  0  20000  - \n")
+    with pytest.raises(Refusal, match="has no budget: quota of project 42 leaves nothing"):
+        claim.claim(spec, {}, False)
+
+
 def test_a_target_that_is_not_the_claimed_one_is_refused(spec: dict, site: Site) -> None:
     claim.claim(spec, {}, False)
     with pytest.raises(Refusal, match=r"claimed with lustre\.stripe_count 1, and 2 is declared"):
@@ -239,7 +270,7 @@ def test_a_target_that_is_not_the_claimed_one_is_refused(spec: dict, site: Site)
     site.answer(f"lfs path2fid {spec['directory']}", "[0x200000401:0x99:0x0]\n")
     with pytest.raises(Refusal, match="another directory than the one that was claimed"):
         open_target(spec)
-    (root_of(spec) / ".fsage-target.json").unlink()
+    (Path(spec["directory"]) / ".fsage/.fsage-target.json").unlink()
     with pytest.raises(Refusal, match="names no target"):
         open_target(spec)
 

@@ -79,7 +79,7 @@ def lustre(**more) -> Target:
             {"oss": ["oss9"]},
             "lustre.oss names oss9, which is not in the inventory's",
         ),
-        ([host("n1")], {"oss": []}, "group oss has no host"),
+        ([host("n1")], {"oss": []}, None),  # a guest's: nothing is asked of servers
         (
             [host("n1", lustre="2.15.5"), host("n2", lustre="2.17.57"), host("oss1", "oss")],
             {},
@@ -93,13 +93,18 @@ def test_what_is_wrong_with_a_site_with_lustre_is_said(hosts, more, said):
 
 
 def test_two_targets_on_one_lustre_are_found_and_its_owner_is_told_what_goes():
-    other = lustre().having(name="other", directory="/mnt/elsewhere")
+    other = lustre(capacity_gib="all", tolerance_mib=0).having(name="other", directory="/mnt/elsewhere")
+    guest = lustre().having(name="guest", directory="/mnt/elsewhere")
+    within = lustre().having(name="guest", directory="/mnt/scratch/fsage/within")
     good = Site([host("n1"), host("oss1", "oss")], ("clients", "oss"))
     [found] = findings(good, lustre(), {"other": other, "third": lustre(fsname="home").having(name="t")})
     assert "target other of inventories/other is on the same file system as lustre (10.0.0.1@o2ib:/scratch)" in found
+    assert findings(good, lustre(), {"guest": guest}) == [], "directories of guests do not disturb each other"
+    assert "shares a file tree" in findings(good, lustre(), {"guest": within})[0]
     [line] = page.destroyed(good, lustre())
     assert line.startswith(
-        "files that fsage made in /mnt/scratch/fsage, which fill 1024 GiB of 10.0.0.1@o2ib:/scratch;"
+        "files that fsage made in /mnt/scratch/fsage, which fill at most 1024 GiB, and 5% of what is free, of "
+        "10.0.0.1@o2ib:/scratch;"
     )
 
 

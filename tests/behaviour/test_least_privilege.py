@@ -138,7 +138,9 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) ->
 
 @pytest.mark.skipif(not shutil.which("visudo"), reason="needs visudo (package sudo)")
 def test_the_rules_are_to_the_letter(tmp_path: Path) -> None:
-    text = sudoers.rules(USER)
+    plain = sudoers.rules(USER, lustre=False)
+    assert "lustre" not in plain.lower() and plain.endswith(f"{USER} ALL = (root) NOPASSWD: FSAGE\n")
+    text = sudoers.rules(USER, lustre=True)
     (tmp_path / "rules").write_text(text)
     subprocess.run(["visudo", "-c", "-f", tmp_path / "rules"], check=True, capture_output=True)
     rules = [line for line in text.splitlines() if not line.startswith("#")]

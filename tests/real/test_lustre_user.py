@@ -55,7 +55,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     spec = {**real.declaration(oss=[SERVER]), "home": f"{HOME}/fsage"}
     try:
         ssh(MAKE, stdin=sudoers.program())
-        ssh(f"install -m 440 /dev/stdin {RULES} && visudo -c -q", stdin=sudoers.rules(USER).encode())
+        ssh(f"install -m 440 /dev/stdin {RULES} && visudo -c -q", stdin=sudoers.rules(USER, lustre=True).encode())
         with real.at_work(folder, spec, (HOST,), str(config), SERVER) as made:
             yield made
         assert ssh(f"ls -A {HOME}/fsage {HOME}/.ssh/fsage-ssh-* 2>/dev/null", check=False).split() == []

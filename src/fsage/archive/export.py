@@ -215,12 +215,12 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
         yield crate.add_dataset(
             root / records, f"results/{records}", properties={"name": "Records that are compared with"}
         )
-    for path, place, name in (
+    for path, known_as, name in (
         (plan.results.last_claim, plan.results.claim, "The target's claim and calibration"),
         (plan.results.seed, plan.results.seed, "The drawn seed"),
     ):
         if path.exists():
-            place = f"results/{place.relative_to(root)}"
+            place = f"results/{known_as.relative_to(root)}"
             yield crate.add_file(path, place, properties={"name": name, "encodingFormat": "application/json"})
 
 

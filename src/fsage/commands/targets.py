@@ -35,7 +35,8 @@ def site(
         sys.stdout.buffer.write(seam.here().helper())
         return
     if sudoers:
-        print(seam.here().sudo_rules(inspect.user_of(where_.inventory)), end="")
+        lustre = where_.target().lustre is not None
+        print(seam.here().sudo_rules(inspect.user_of(where_.inventory), lustre), end="")
         return
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = inspect.inspect(where_.inventory)

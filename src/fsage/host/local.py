@@ -157,10 +157,10 @@ def helper() -> bytes:
     return sudoers.program()
 
 
-def sudo_rules(user: str) -> str:
+def sudo_rules(user: str, lustre: bool) -> str:
     from fsage.host import sudoers
 
-    return sudoers.rules(user)
+    return sudoers.rules(user, lustre)
 
 
 if TYPE_CHECKING:

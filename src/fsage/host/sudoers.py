@@ -25,19 +25,21 @@ def program() -> bytes:
     return b"#!/usr/bin/python3 -IS\n" + buffer.getvalue()
 
 
-def rules(user: str) -> str:
-    """Rules of sudoers(5) that suffice for a user; every command to the letter."""
+def rules(user: str, lustre: bool) -> str:
+    """Rules of sudoers(5) that suffice for a user; every command to the letter. `lustre`: for a target of that kind."""
 
     def commands(verbs: Iterable[str]) -> str:
         return ", \\\n    ".join(f"{HELPER} {verb}" for verb in verbs)
 
+    of_lustre = f"""\
+# Lustre: locks, known tunables and connections of a client, commit and counters of a server. They are of all who use
+# that client, or file system.
+Cmnd_Alias FSAGE_LUSTRE = {commands(helper.OF_LUSTRE)}
+"""
     return f"""\
 # What fsage may ask of root for user {user}. On each host the administrator installs the helper and these rules:
 #   {INSTALL}
 #   ./run fsage site --sudoers | sudo install -o root -g root -m 0440 /dev/stdin {RULES}
 Cmnd_Alias FSAGE = {commands(helper.VERBS)}
-# Lustre: locks, known tunables and connections of a client, commit and counters of a server. They are of all who use
-# that client, or file system; leave FSAGE_LUSTRE out where this is no Lustre.
-Cmnd_Alias FSAGE_LUSTRE = {commands(helper.OF_LUSTRE)}
-{user} ALL = (root) NOPASSWD: FSAGE, FSAGE_LUSTRE
+{of_lustre if lustre else ""}{user} ALL = (root) NOPASSWD: FSAGE{", FSAGE_LUSTRE" if lustre else ""}
 """

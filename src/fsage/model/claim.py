@@ -89,10 +89,13 @@ class _LustreClaim(TypedDict):
 class LustreClaim(_LustreClaim, total=False):
     """What a claim notes of Lustre: as what it was declared, its version, and each OST's fullness then.
 
-    `device_bytes`: of the one OST that a layout can be copied onto, where there is such.
+    `device_bytes`: of the one OST that a layout can be copied onto, where there is such. `usable`: the numbers of the
+    OSTs that files may lie on, where a pool or a list says so. `budget`: what the capacity is the least of, in bytes.
     """
 
     device_bytes: Positive
+    usable: list[int]
+    budget: dict[str, int]
 
 
 class _Calibration(TypedDict):

@@ -12,7 +12,7 @@ from fsage.model import device, filesystems, kinds, stop_if
 from fsage.model.errors import Refusal
 from fsage.model.geometry import Geometry
 from fsage.model.message import Unacceptable, shown
-from fsage.model.target import BLOCKS, LustreSpec, Scale, Spec, usual
+from fsage.model.target import BLOCKS, Limits, LustreSpec, Scale, Spec, usual
 from fsage.model.typed import Json, hints, read
 
 GIB = 1 << 30
@@ -28,6 +28,7 @@ def complete(spec: Mapping[str, object]) -> Spec:
     """`spec` with every key present. `Refusal` for an unknown key, a value not allowed, or an unsafe name."""
     full = {**usual(Spec), "lustre": None, **declared(Spec, spec, "fsage_target")}
     full["scale"] = {**usual(Scale), **declared(Scale, full.get("scale", {}), "fsage_target.scale")}
+    full["limits"] = {**usual(Limits), **declared(Limits, full.get("limits", {}), "fsage_target.limits")}
     for key, names in (("kind", kinds.names()), ("filesystem", filesystems.names())):  # an extension may have more
         if full[key] not in names:
             near = difflib.get_close_matches(full[key], names, 1, 0)

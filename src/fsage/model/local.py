@@ -111,5 +111,5 @@ class Local(Protocol):
     def helper(self) -> bytes:
         """The program that root installs for users who measure without being root."""
 
-    def sudo_rules(self, user: str) -> str:
-        """Rules of sudoers(5) that suffice for a user."""
+    def sudo_rules(self, user: str, lustre: bool) -> str:
+        """Rules of sudoers(5) that suffice for a user; `lustre`: on a target of that kind."""

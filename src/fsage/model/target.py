@@ -44,6 +44,12 @@ POSITIVE = Check(lambda number: number > 0, "a positive number")
 ANY_OST = Check(lambda number: number >= -1, "the number of an OST, or -1 for any,")
 STRIPES = Check(lambda number: number == -1 or number > 0, "a number of OSTs, or -1 for all,")
 SHARE = Check(lambda number: 0 < number <= 1, "a number above 0, at most 1,")
+PERCENT = Check(lambda number: 0 < number <= 100, "a number above 0, at most 100,")
+POOL = matching(r"[A-Za-z0-9_.-]{1,15}", "the name of a pool, without fsname,")
+OSTS = Check(
+    lambda osts: bool(osts) and min(osts) >= 0 and len(set(osts)) == len(osts), "a list of OSTs, each once ([0, 3]),"
+)
+HOURS = matching(r"(([01]\d|2[0-3]):[0-5]\d)-(?!\1)([01]\d|2[0-3]):[0-5]\d", "hours such as 22:00-06:00")
 NOT_NEGATIVE = Check(lambda number: number >= 0, "a number of 0 or more")
 
 
@@ -69,9 +75,25 @@ class LustreSpec(Striping):
 
     fsname: Annotated[str, FSNAME, Key(None, CLAIMED)]
     mgs: Annotated[str, NIDS, Key(None, CLAIMED)]
-    capacity_gib: Annotated[float | Literal["all"], Key(None, CLAIMED)]
+    # None: as much as quotas and free_percent leave, which limit a number too.
+    capacity_gib: Annotated[float | Literal["all"] | None, Key(None, CLAIMED)]
+    free_percent: Annotated[float, PERCENT, Key(5, CLAIMED)]  # of what is free on the OSTs that may be used
+    pool: Annotated[str | None, POOL, Key(None, CLAIMED)]
+    osts: Annotated[list[int] | None, OSTS, Key(None, CLAIMED)]  # each file has a stripe on each
+    mdt_index: Annotated[int | None, NOT_NEGATIVE, Key(None, CLAIMED)]
+    mdt_count: Annotated[int | None, POSITIVE, Key(None, CLAIMED)]  # of each directory
     oss: Annotated[list[str], Key([], LIVE)]
     tolerance_mib: Annotated[int, NOT_NEGATIVE, Key(None, LIVE)]  # how much others may change the used space of an OST
+
+
+class Limits(TypedDict):
+    """What a site allows, whatever a study asks; None: no limit. Rates are those of all clients together."""
+
+    bandwidth_mib_s: Annotated[float | None, POSITIVE, Key(None, LIVE)]
+    operations_s: Annotated[float | None, POSITIVE, Key(None, LIVE)]
+    clients: Annotated[int | None, POSITIVE, Key(None, LIVE)]
+    hours: Annotated[str | None, HOURS, Key(None, LIVE)]  # local time of the launcher host
+    gib_a_day: Annotated[float | None, POSITIVE, Key(None, LIVE)]
 
 
 class Spec(TypedDict):
@@ -99,10 +121,11 @@ class Spec(TypedDict):
     containers: Annotated[str | None, Key(None, CLAIMED)]
     run_as: Annotated[str | None, USER, Key(None, CLAIMED)]
     lustre: LustreSpec | None
+    limits: Limits
     stop_if: Annotated[Json | None, Key(None, LIVE)]  # fsage.model.stop_if
 
 
-BLOCKS: dict[str, type] = {"scale": Scale, "lustre": LustreSpec}
+BLOCKS: dict[str, type] = {"scale": Scale, "lustre": LustreSpec, "limits": Limits}
 """Keys that have keys of their own."""
 
 

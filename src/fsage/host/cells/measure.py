@@ -7,6 +7,7 @@ import time
 
 from fsage.host import containers
 from fsage.host.cells import outbox
+from fsage.host.cells.allowed import check_clients, why_not_now
 from fsage.host.cells.session import Session
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.targets.lease import Orphaned, Watch, held
@@ -49,7 +50,8 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
             lost = session.enter() if cells else None
             measured, stopped = 0, None
             while not lost and not stopped and measured < len(cells):
-                if stopped := too_late(request.get("until"), cells[measured]):
+                stopped = too_late(request.get("until"), cells[measured]) or why_not_now(target, cells[measured])
+                if stopped:
                     break
                 try:
                     lost = session.cell(cells[measured])
@@ -90,6 +92,7 @@ def hosts_of(target: Target, request: Request) -> Inventory:
     """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
     hosts = inventory_of(request)
     names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
+    check_clients(target.spec["limits"], len(names))
     if len(claimed) > 1 or len(names) > 1:
         if names != claimed:
             raise Refusal(

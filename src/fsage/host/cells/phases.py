@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import mmap
 import os
 import resource
@@ -11,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
 
-from fsage.host.cells import io_groups, leftover
+from fsage.host.cells import allowed, io_groups, leftover
 from fsage.host.cells.counters import Counters
 from fsage.host.lustre import servercache
 from fsage.host.remote.host_agent import measured_files
@@ -31,6 +33,7 @@ from fsage.model.typed import Json
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
 """The time limit of a phase: TIMES_ESTIMATE times the estimate of its whole cell, at least LEAST_LIMIT_S."""
 WARM_ATTEMPTS = 3
+QUOTA_REACHED = os.strerror(errno.EDQUOT)  # as fio, IOR and mdtest say it
 
 
 class Phases:
@@ -68,6 +71,7 @@ class Phases:
                 Path(folder).mkdir(exist_ok=True)
                 self.target.give(Path(folder))
             try:
+                argv = self.argv(phase)
                 dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
             except Lost:
                 raise
@@ -75,7 +79,7 @@ class Phases:
                 return taken, f"{phase['name']}: {warm}"
             result: PhaseResult = {
                 "name": phase["name"],
-                "argv": self.argv(phase),
+                "argv": argv,
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
                 "limit_s": phase["timeout_s"],
@@ -120,7 +124,8 @@ class Phases:
                 )
             if code := next((command["rc"] for command in (result, *result.get("beside", ())) if command["rc"]), 0):
                 where = next((f" on {name}" for name, answer in result.get("by_host", {}).items() if answer["rc"]), "")
-                return taken, f"{phase['name']}: exit code {code}{where}"
+                quota = "; a quota was reached (EDQUOT)" if QUOTA_REACHED in json.dumps(result) else ""
+                return taken, f"{phase['name']}: exit code {code}{where}{quota}"
             if not phase.get("reads"):
                 files = measured_files(self.target.mounts)
                 result["extents"] = layout_of(files, self.target.mounts)
@@ -144,7 +149,8 @@ class Phases:
     def argv(self, phase: Phase) -> list[str]:
         """A phase's command, `{device}` replaced by the device of the first store."""
         device = self.target.devices[0] if self.target.devices else "no device"
-        return [word.replace("{device}", device) for word in phase["argv"]]
+        words = [word.replace("{device}", device) for word in phase["argv"]]
+        return allowed.kept_to(self.target.spec["limits"], words, phase, 1 + len(self.hosts.clients))
 
     def found_warm(self, phase: Phase) -> Json:
         """Have all pages of what is read in memory. Raises Failure where some do not stay there."""

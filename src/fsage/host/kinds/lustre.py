@@ -1,4 +1,4 @@
-"""Kind `lustre`: a directory on a client's mount, the only target of that file system (fsage.host.lustre)."""
+"""Kind `lustre`: a directory on a client's mount (fsage.host.lustre)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import limits, osts, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
-from fsage.host.system import privilege
+from fsage.host.system import files, privilege
+from fsage.host.targets import directories
 from fsage.host.targets.kinds import Lacking
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.model import striping
 from fsage.model.claim import Claim
+from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
@@ -42,12 +44,15 @@ class Lustre(Directory, facts.Lustre):
         room_bytes: dict[str, int] = {}
         lacking = [f"{tool}: install the Lustre client" for tool in PROGRAMS if not shutil.which(tool)]
         missing = list(lacking)
-        if why := privilege.unavailable_because():
+        whole = lustre_of(spec)["capacity_gib"] == "all"
+        if whole and (why := privilege.unavailable_because()):
             missing.append(f"root, or its helper, for lctl set_param and caches: {why}")
         if not lacking:
             try:
                 mount = lustre.mount_of(spec).point
                 room_bytes = {str(mount): sum(ost.available_bytes for ost in space.osts(mount))}
+                if not whole:
+                    room_bytes = {spec["directory"]: lustre.inspect(spec).capacity_bytes}
             except (Refusal, Failure) as error:
                 missing.append(str(error))
         return Lacking(missing, room_bytes)
@@ -69,12 +74,12 @@ class Lustre(Directory, facts.Lustre):
         return dict(lustre.identity(place))
 
     def begin(self, mount: Path) -> None:
-        lustre.mark(mount, self.claim)
+        lustre.mark(lustre.mark_of(self.spec, mount), self.claim)
         lustre.prepare(self.mounts[0], self.lustre)
         self.stamp(0)
 
     def confirm(self, mount: Path) -> None:
-        lustre.mark_anew(mount, self.claim)
+        files.write_json(lustre.mark_of(self.spec, mount), self.claim)
 
     @classmethod
     def claimed_elsewhere(cls, spec: Spec) -> Claim | None:
@@ -83,12 +88,12 @@ class Lustre(Directory, facts.Lustre):
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        proof = super().take_back(spec, claim)
+        proof = cls._emptied(claim)
         if claim and spec["lustre"]:
             home = Path(spec["home"]) / spec["name"]
             proof += tunables.put_back(spec["lustre"]["fsname"], home / "tunables.json")
             proof += lustre.unmark(spec, claim)
-        return proof
+        return [*proof, *directories.unmake(spec)]
 
     def mount_options(self) -> list[str]:
         return [lustre.mount_of(self.spec).options]
@@ -107,10 +112,11 @@ class Lustre(Directory, facts.Lustre):
 
     def settle(self, wrong: Wrong = nothing) -> None:
         for mount in self.mounts:
-            space.await_frees(mount, self.sync_servers, wrong)
+            space.await_frees(mount, self.sync_servers, wrong, self.state_known)
 
     def limits(self) -> Limits:
-        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.sync_servers)
+        usable = self.claim["lustre"].get("usable")
+        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.sync_servers, usable)
 
     def free(self, mount: Path) -> Free:
         osts = space.osts(mount)  # `available`: without the servers' reserve, as the capacity of the claim

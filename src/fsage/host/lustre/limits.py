@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from fsage.host.lustre import space, stripes
@@ -25,9 +26,14 @@ class Osts(Limits):
 
     slack_bytes = SLACK_BYTES
 
-    def __init__(self, mount: Path, lustre: LustreSpec, alone: bool, sync: space.Sync) -> None:
-        """`alone`: nobody else uses the file system; `sync`: as space.await_frees takes it."""
-        self.mount, self.alone, self.sync = mount, alone, sync
+    def __init__(
+        self, mount: Path, lustre: LustreSpec, alone: bool, sync: space.Sync, usable: Collection[int] | None = None
+    ) -> None:
+        """`alone`: nobody else uses the file system; `sync`: as space.await_frees takes it.
+
+        `usable`: the OSTs that the target's files lie on; None: all.
+        """
+        self.mount, self.alone, self.sync, self.usable = mount, alone, sync, usable
         self.declared, self.stripe_bytes = lustre["stripe_count"], lustre["stripe_size_mib"] * MIB
         self.good_bytes, self.known = 0, dict[int, Ost]()
         self.promised, self.outstanding = dict[Path, tuple[int, int]](), dict[int, int]()
@@ -36,7 +42,8 @@ class Osts(Limits):
         """Read the OSTs anew, after the time for which a client repeats its last answer."""
         if self.known:
             time.sleep(space.LOOK_EVERY_S)
-        self.known = {ost.number: ost for ost in space.osts(self.mount)}
+        osts = space.osts(self.mount)
+        self.known = {ost.number: ost for ost in osts if self.usable is None or ost.number in self.usable}
         self.outstanding = self._outstanding()
         self.good_bytes = min(map(self.left_on, self.known))
 
@@ -101,7 +108,7 @@ class Osts(Limits):
         return min(left_bytes, len(on) * max(0, each))
 
     def freed(self) -> None:
-        space.await_frees(self.mount, self.sync)
+        space.await_frees(self.mount, self.sync, alone=self.alone)
 
 
 def _held(path: Path) -> int:

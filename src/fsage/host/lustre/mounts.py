@@ -63,7 +63,7 @@ def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:
             f"mounted are {mounted or 'none'}; declare a directory below a mount of {wanted}"
         )
     mount = max(fitting, key=lambda mount: len(mount.point.parts))
-    if (mount.mgs, mount.fsname, mount.root) != (lustre["mgs"], lustre["fsname"], "/"):
+    if (mount.mgs, mount.fsname) != (lustre["mgs"], lustre["fsname"]):  # of a fileset the root is what it is
         raise Refusal(
             f"{directory} on {os.uname().nodename} is on {mount.mgs}:/{mount.fsname}{mount.root.rstrip('/')}, "
             f"and {wanted} is declared (fsage_target.lustre); nothing was touched"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,8 @@ from fsage.model.structure import Notes
 from fsage.model.target import Striping
 from fsage.model.typed import Json
 
-PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
+KEYS = r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|pool|lcme_extent\.e_start|l_ost_idx)"
+PAIR = re.compile(rf"{KEYS}:[^\S\n]+(\S+)")
 ANY = -1  # any OST may be the first
 THREADS = 16
 FILES_AT_MOST = 64  # files that are examined, evenly spread: each costs a process
@@ -38,6 +39,7 @@ class Component(NamedTuple):
     stripe_size_bytes: int
     first: int
     osts: tuple[int, ...]
+    pool: str = ""
 
 
 def parse(text: str) -> list[Component]:
@@ -65,6 +67,8 @@ def _found(text: str) -> list[Json]:
             components[-1]["stripe_size_bytes"] = int(value)
         elif components and key == "stripe_offset":
             components[-1]["first"] = int(value)
+        elif components and key == "pool":
+            components[-1]["pool"] = value
         elif components and key == "l_ost_idx":
             components[-1]["osts"].append(int(value))
     return components
@@ -75,19 +79,32 @@ def components_of(path: Path, *options: str) -> list[Component]:
     return parse(run(["lfs", "getstripe", "-y", *options, str(path)]).stdout)
 
 
-def set_on(directory: Path, declared: Striping) -> None:
-    """Set the declared striping on `directory`, for files made there later, and read it back. Raises Failure."""
+def set_on(directory: Path, declared: Striping, pool: str | None = None, osts: Sequence[int] | None = None) -> None:
+    """Set the declared striping on `directory`, for files made there later, and read it back. Raises Failure.
+
+    `osts`: each file has a stripe on each; else Lustre chooses, of `pool` where that is given.
+    """
     count, size_mib, first = declared["stripe_count"], declared["stripe_size_mib"], declared["first_ost"]
-    run(["lfs", "setstripe", "-c", str(count), "-S", f"{size_mib}M", "-i", str(first), str(directory)])
+    size = ["-S", f"{size_mib}M"]
+    words = ["-o", ",".join(map(str, osts)), *size] if osts else ["-c", str(count), *size, "-i", str(first)]
+    run(["lfs", "setstripe", *words, *(["-p", pool] if pool else []), str(directory)])
     now = components_of(directory, "-d")
-    if [component[1:4] for component in now] != [(count, size_mib * MIB, first)]:
+    wanted = (count, size_mib * MIB, first, tuple(osts or ()), pool or "")
+    if [(*component[1:4], component.osts, component.pool if pool else "") for component in now] != [wanted]:
         raise Failure(
-            f"{directory}: requested {count} stripes of {size_mib} MiB from OST {first} on, `lfs getstripe -d` shows "
+            f"{directory}: requested {count} stripes of {size_mib} MiB from OST {first} on{_placed(osts or (), pool)}, "
+            "`lfs getstripe -d` shows "
             + "; ".join(
                 f"{component.stripe_count} of {component.stripe_size_bytes} bytes from {component.first} on"
+                f"{_placed(component.osts, component.pool)}"
                 for component in now
             )
         )
+
+
+def _placed(osts: Sequence[int], pool: str | None) -> str:
+    """The OSTs or the pool of a layout, in words."""
+    return f" in pool {pool}" if pool else f" on OSTs {', '.join(map(str, osts))}" if osts else ""
 
 
 def compose(directory: Path, segments: Sequence[Segment]) -> None:
@@ -123,12 +140,20 @@ def _components_wanted(segments: Sequence[Segment]) -> list[tuple[int, int, int]
     return [(segment.start_bytes, segment.stripes, segment.stripe_bytes) for segment in segments]
 
 
-def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Sequence[Segment] = ()) -> Json:
+def of_files(
+    files: Iterable[Path],
+    declared: Striping,
+    osts: int,
+    segments: Sequence[Segment] = (),
+    allowed: Collection[int] = (),
+) -> Json:
     """The placement of written files, compared with the declared striping, or with `segments`.
 
+    `allowed`: OSTs that they may lie on, where not all are.
     Returns {"files", "looked_at" (number of files examined), "stripes" (their number by OST), "astray" (a sentence for
     each file that lies elsewhere)}.
     """
+    allowed = frozenset(allowed)
     wanted = osts if declared["stripe_count"] == striping.ALL else declared["stripe_count"]
     stripes: Counter[int] = Counter()
     astray = []
@@ -150,6 +175,8 @@ def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Seq
                 astray.append(
                     f"{path} has {len(set(osts_of_file))} stripes on OSTs {osts_of_file}, requested were {wanted}"
                 )
+            elif allowed and not allowed.issuperset(osts_of_file):
+                astray.append(f"{path} lies on OSTs {osts_of_file}, declared are {sorted(allowed)}")
             elif declared["first_ost"] not in (ANY, osts_of_file[0]):
                 astray.append(f"{path} begins on OST {osts_of_file[0]}, requested was {declared['first_ost']}")
             elif components[0].stripe_size_bytes != declared["stripe_size_mib"] * MIB:
@@ -164,7 +191,9 @@ def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Seq
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> Json:
     """The placement of a target's written files (of_files)."""
-    return of_files(written, lustre_of(target.spec), len(target.claim["lustre"]["osts"]), segments)
+    declared, osts = lustre_of(target.spec), target.claim["lustre"]["osts"]
+    usable = target.claim["lustre"].get("usable", [])
+    return of_files(written, declared, len(usable or osts), segments, usable)
 
 
 def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) -> Json:

@@ -1,8 +1,8 @@
-"""A target on Lustre: a directory on a client's mount, the only target of that file system, emptied by deleting.
+"""A target on Lustre: a directory on a client's mount, emptied by deleting.
 
 Four things identify the claimed target: the file system's name, the NID of its management server, the FID of the
-directory, and a mark in the root of the file system. The mark holds the claim. Every client sees it, so a second target
-is refused.
+directory, and a mark. The mark holds the claim, and every client sees it. It lies in the directory. A target that has
+the file system for itself (`capacity_gib: all`) marks its root, so that a second target is refused.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.lustre import mounts, params, servers, space, stripes
+from fsage.host.lustre import mounts, params, quotas, servers, space, stripes
 from fsage.host.system import files, places, privilege
+from fsage.host.system import space as space_of
 from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
 from fsage.host.targets import directories
+from fsage.host.targets import quotas as local_quotas
 from fsage.host.targets.limits import Ost
 from fsage.model import striping
 from fsage.model.claim import Claim, LustreClaim
@@ -45,44 +47,66 @@ class Found(NamedTuple):
 def inspect(spec: Spec) -> Found:
     """The declared file system before it is claimed. Raises Refusal if it is another one, or cannot be claimed."""
     lustre, place = lustre_of(spec), Path(spec["directory"])
-    if why := privilege.unavailable_because():
-        raise Refusal(
-            f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param and caches, "
-            f"or its helper: {why}"
-        )
-    mount = mount_of(spec).point
-    if not os.access(mount, os.W_OK):
-        raise Refusal(
-            f"{mount} cannot be written by user {os.geteuid()}, and the mark of a claim lies there; nothing was "
-            "touched. Its administrator may allow that with chmod 1777, which protects the files of others"
-        )
+    client = mount_of(spec)
+    mount, whole = client.point, lustre["capacity_gib"] == "all"
+    if whole:
+        _refuse_shared(spec, client)
     refuse_second(mount)
     osts = space.osts(mount)
-    usable_bytes = _usable_bytes(lustre, osts)
+    usable = _usable(lustre, osts)
     servers.reach(lustre, osts)
-    others = sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]})
-    declared_gib = lustre["capacity_gib"]
-    whole = declared_gib == "all"
-    if whole and others:
-        raise Refusal(
-            f"fsage_target.lustre.capacity_gib is all, and {mount} holds {params.names(others)}: all is for a file "
-            "system of its own; declare how many GiB fsage may fill"
-        )
-    capacity_bytes = usable_bytes if declared_gib == "all" else int(declared_gib * GIB)
-    if capacity_bytes > usable_bytes:
-        raise Refusal(
-            f"fsage_target.lustre.capacity_gib is {lustre['capacity_gib']}, and `lfs df` has "
-            f"{usable_bytes / GIB:.1f} GiB available on the OSTs that the declared striping uses; declare less"
-        )
     noted: LustreClaim = {
         "declared": _declared(lustre),
         "version": params.version(),
         "osts": space.fullness(osts),
+        "budget": {},
     }
+    if len(usable) < len(osts):
+        noted["usable"] = [ost.number for ost in usable]
+    capacity_bytes = _usable_bytes(lustre, usable)
+    if not whole:
+        budget = {f"{lustre['free_percent']:g}% of what is free": int(capacity_bytes * lustre["free_percent"] / 100)}
+        if lustre["capacity_gib"] is not None:
+            budget["capacity_gib"] = int(float(lustre["capacity_gib"]) * GIB)
+        existing = space_of.existing(place)
+        lefts = quotas.left(existing, quotas.project_of(existing))
+        capacity_bytes, noted["budget"] = local_quotas.least(spec["name"], budget, lefts), budget
     if whole and (laid := laid_ost(lustre)):
         with contextlib.suppress(Failure):  # of ZFS, or a user's, it is not known
             noted["device_bytes"] = servers.free_space(lustre, laid).found["device_bytes"]
     return Found(mount, capacity_bytes, whole, noted)
+
+
+def _refuse_shared(spec: Spec, client: mounts.ClientMount) -> None:
+    """Raise Refusal where a file system cannot be a target's alone."""
+    place, mount = Path(spec["directory"]), client.point
+    if why := privilege.unavailable_because():
+        raise Refusal(
+            f"target {spec['name']} (capacity_gib: all) needs root on {os.uname().nodename}, for lctl set_param and "
+            f"caches, or its helper: {why}"
+        )
+    if client.root != "/":
+        raise Refusal(
+            f"fsage_target.lustre.capacity_gib is all, and {mount} is the fileset {client.root}: all is for a whole "
+            "file system; declare how many GiB fsage may fill"
+        )
+    if not os.access(mount, os.W_OK):
+        raise Refusal(
+            f"{mount} cannot be written by user {os.geteuid()}, and the mark of a claim of all of it lies there; "
+            "nothing was touched. Declare how many GiB fsage may fill of it, and the mark lies in the directory"
+        )
+    if others := sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]}):
+        raise Refusal(
+            f"fsage_target.lustre.capacity_gib is all, and {mount} holds {params.names(others)}: all is for a file "
+            "system of its own; declare how many GiB fsage may fill"
+        )
+
+
+def mark_of(spec: Spec, mount: Path) -> Path:
+    """Where the mark of a target lies, whose file system is mounted at `mount`."""
+    if lustre_of(spec)["capacity_gib"] == "all":
+        return mount / MARK
+    return Path(spec["directory"]) / ".fsage" / MARK
 
 
 def mount_of(spec: Spec) -> mounts.ClientMount:
@@ -109,43 +133,40 @@ def identity(place: Path) -> dict[str, str]:
     return {"fid": run(["lfs", "path2fid", str(place)]).stdout.strip()}
 
 
-def mark(mount: Path, claim: Claim) -> None:
+def mark(path: Path, claim: Claim) -> None:
     """Write the mark, before anything else is written there. Raises Refusal if another claim was first."""
-    whole = mount / f"{MARK}.{claim['id']}"
+    whole = path.with_name(f"{MARK}.{claim['id']}")
     files.write_json(whole, claim)
     try:
-        os.link(whole, mount / MARK)  # unlike a rename it never replaces a mark
+        os.link(whole, path)  # unlike a rename it never replaces a mark
     except FileExistsError:
-        raise Refusal(f"{mount / MARK} was written by another claim just now; nothing else was touched") from None
+        raise Refusal(f"{path} was written by another claim just now; nothing else was touched") from None
     finally:
         files.remove(whole)
 
 
-def mark_anew(mount: Path, claim: Claim) -> None:
-    """Update the claim in the mark."""
-    files.write_json(mount / MARK, claim)
-
-
 def unmark(spec: Spec, claim: Claim) -> list[str]:
-    """Remove this claim's mark from the file system, and no other."""
-    mount = mount_of(spec).point
-    mark = files.read_json(mount / MARK)
+    """Remove this claim's mark, and no other. A mark in the directory was removed with all that is there."""
+    path = mark_of(spec, mount_of(spec).point)
+    if not path.parent.is_dir():
+        return [f"{path} is gone"]
+    mark = files.read_json(path)
     if mark and mark["id"] != claim["id"]:
-        return [f"left {mount / MARK}: it is of target {mark['target']}"]
+        return [f"left {path}: it is of target {mark['target']}"]
     for name in (MARK, f"{MARK}.{claim['id']}"):  # the latter is left when a claim was killed while it wrote
-        files.remove(mount / name)
-    return [f"{mount / MARK} is gone"]
+        files.remove(path.with_name(name))
+    return [f"{path} is gone"]
 
 
 def claim_of(spec: Spec) -> Claim | None:
     """The claim in the mark, for clients on which `claim` was not run; None where the mark is another target's."""
-    mark: Claim | None = files.read_json(mount_of(spec).point / MARK)
+    mark: Claim | None = files.read_json(mark_of(spec, mount_of(spec).point))
     return mark if mark and mark["target"] == spec["name"] else None
 
 
 def verify(spec: Spec, claim: Claim) -> None:
     """Raise Refusal unless the file system that is mounted here has this claim, and is declared as it was then."""
-    mount = mount_of(spec).point
+    path = mark_of(spec, mount_of(spec).point)
     declared, claimed = _declared(lustre_of(spec)), claim["lustre"]["declared"]
     for key, value in declared.items():
         if value != claimed[key]:
@@ -153,10 +174,10 @@ def verify(spec: Spec, claim: Claim) -> None:
                 f"target {spec['name']} was claimed with lustre.{key} {claimed[key]}, and {value} is declared now; "
                 "release it and claim it again"
             )
-    mark = files.read_json(mount / MARK)
+    mark = files.read_json(path)
     if not mark or mark["id"] != claim["id"]:
         raise Refusal(
-            f"{mount / MARK} names {'target ' + mark['target'] if mark else 'no target'}, not claim {claim['id']}: "
+            f"{path} names {'target ' + mark['target'] if mark else 'no target'}, not claim {claim['id']}: "
             "nothing was touched"
         )
     directories.verify(Path(spec["directory"]), claim, identity)
@@ -166,8 +187,25 @@ def prepare(place: Path, lustre: LustreSpec) -> None:
     """Make the directories that fsage fills, striped as declared. Raises Failure."""
     with places.opened(place) as above:
         for name in TREES:
-            places.make_in(above, place / name)
-            stripes.set_on(place / name, lustre)
+            _make_tree(above, place / name, lustre)
+            stripes.set_on(place / name, lustre, lustre["pool"], lustre["osts"])
+
+
+def _make_tree(above: int, path: Path, lustre: LustreSpec) -> None:
+    """Make a directory on the declared MDTs, where such are declared; those in it are like it. Raises Failure."""
+    words = [
+        f"--{key.replace('_', '-')}={value}" for key in ("mdt_index", "mdt_count") if (value := lustre[key]) is not None
+    ]
+    if words and not os.path.lexists(path):
+        for verb in (["mkdir", "--mode=0700"], ["setdirstripe", "--default"]):
+            ran = run(["lfs", *verb, *words, str(path)], ok=range(256))
+            if ran.returncode:
+                raise Failure(
+                    f"`lfs {verb[0]} {' '.join(words)} {path}`: {' '.join(ran.stderr.split())}. The MDTs allow that to "
+                    "root, and to the group in their parameter enable_remote_dir_gid. Declare neither mdt_index nor "
+                    "mdt_count, and have the directory above made as wanted"
+                )
+    places.make_in(above, path)
 
 
 def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) -> None:
@@ -192,7 +230,7 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) 
         held = sum(ost.used_bytes for ost in osts)
         return [f"the OSTs hold {(held - most) / MIB:.0f} MiB more than they should"] if held > most else []
 
-    space.await_frees(place, sync, wrong)
+    space.await_frees(place, sync, wrong, alone)
     prepare(place, lustre_of(spec))
 
 
@@ -220,8 +258,27 @@ def _declared(lustre: LustreSpec) -> dict[str, object]:
     return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
 
 
+def _usable(lustre: LustreSpec, osts: list[Ost]) -> list[Ost]:
+    """The OSTs of the declared pool or list; else all. Raises Refusal where there are no such."""
+    if lustre["pool"]:
+        pool = f"{lustre['fsname']}.{lustre['pool']}"
+        ran = run(["lfs", "pool_list", pool], ok=range(256))
+        names = {line.strip().removesuffix("_UUID") for line in ran.stdout.splitlines()}
+        if not (usable := [ost for ost in osts if ost.name in names]):
+            raise Refusal(
+                f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it"
+            )
+        return usable
+    numbers = [ost.number for ost in osts]
+    if missing := sorted(set(lustre["osts"] or ()) - set(numbers)):
+        raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {numbers}")
+    return [ost for ost in osts if ost.number in lustre["osts"]] if lustre["osts"] else osts
+
+
 def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
     """Bytes that files with the declared striping can take. Raises Refusal where the declared OSTs do not exist."""
+    if lustre["osts"]:
+        return min(ost.available_bytes for ost in osts) * len(osts)
     count, first = lustre["stripe_count"], lustre["first_ost"]
     numbers = [ost.number for ost in osts]
     if count > len(osts):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fsage.host.lustre import granted, params, prealloc
-from fsage.host.system import files
+from fsage.host.system import files, privilege
 from fsage.model.errors import Failure, Refusal
 from fsage.model.tuning import OF_LUSTRE
 from fsage.model.typed import Json
@@ -55,8 +55,9 @@ def tune(fsname: str, wanted: Mapping[str, object], noted: Json, check: bool) ->
         if name in OF_LUSTRE and (isinstance(value, bool) or not isinstance(value, int)):
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
         values = now(fsname, name) if name in OF_LUSTRE else {}
-        if not values:
-            entry: dict[str, object] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
+        why = privilege.unavailable_because() if values else f"neither osc nor llite of {fsname} has it"
+        if why:
+            entry: dict[str, object] = {"asked": value, "unsupported": why}
             sentences.append(f"{name}: unsupported, {entry['unsupported']}")
         else:
             other = {full: str(value) for full, holds in values.items() if holds != str(value)}

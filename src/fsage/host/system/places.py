@@ -10,6 +10,9 @@ system has are allowed on the way:
 - a directory with the sticky bit that all may write to (/tmp). There nobody can rename or remove another user's entry,
   so the next directory is judged by its own owner. A sticky directory is never itself the place that is opened.
 
+A user, and never root, may also pass the directory of a project: one with the set-group-ID bit whose group is one of
+his, whoever owns it. Its members can rename what is in it. So a target there is told by its identity and its mark.
+
 All that is made here is for its owner alone (0700, 0600), whatever the umask. Only RUN, which all users of a machine
 share, and the mount points in it let others pass (0711), such as a user who measures without root. An access list
 (acl(5)) that lets others write shows in the group's bits of the mode, and is refused like them.
@@ -224,7 +227,8 @@ def _next(above: int, name: str, path: Path, make: int | None) -> tuple[int, os.
         mode = PASSABLE if RUN in (path, *path.parents) else make
         with contextlib.suppress(FileExistsError):  # another command of ours was faster, or it is judged like any other
             os.mkdir(name, mode, dir_fd=above)
-            os.chmod(name, mode, dir_fd=above)  # whatever the umask; nobody else can have put another there
+            of_group = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode & stat.S_ISGID  # inherited
+            os.chmod(name, mode | of_group, dir_fd=above)  # whatever the umask; nobody else can have put another there
         inner = os.open(name, PASSING, dir_fd=above)
     return inner, os.fstat(inner)
 
@@ -236,6 +240,8 @@ def _reopen(descriptor: int) -> int:
 
 def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
     mode, wrong = stat.S_IMODE(status.st_mode), []
+    if sticky and _of_project(status):
+        return
     if status.st_uid not in (0, os.geteuid()):
         wrong.append(f"belongs to {who(status.st_uid)}")
     if mode & OTHERS_WRITE and not (sticky and mode & stat.S_ISVTX):
@@ -253,6 +259,12 @@ def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
             f"nothing was touched. {me} uses only directories that root or itself owns and nobody else can "
             f"write to: {remedy}"
         )
+
+
+def _of_project(status: os.stat_result) -> bool:
+    """Whether a directory is that of a project to which this user, who is not root, belongs."""
+    shared = status.st_mode & stat.S_ISGID and not status.st_mode & stat.S_IWOTH
+    return bool(os.geteuid() and shared and status.st_gid in (os.getegid(), *os.getgroups()))
 
 
 def _judge_link(link: os.stat_result, above: os.stat_result, at: Path, path: Path) -> None:

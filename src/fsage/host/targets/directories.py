@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsage.host.system import files, mounting, places, space
-from fsage.host.targets import claims
+from fsage.host.targets import claims, quotas
 from fsage.model import declaration
 from fsage.model.claim import Claim
 from fsage.model.declaration import GIB
@@ -20,6 +20,8 @@ from fsage.model.target import Spec
 from fsage.model.typed import Json
 
 OURS = ("filler", "measured", ".fsage")
+MARKS = (".fsage-target.json", "claim.json")
+"""Files in `.fsage` that name the claim: on Lustre the whole claim, for other clients; on all kinds its id."""
 SHARE_OF_FREE = 0.10
 MADE = "directory.json"
 """The note in a target's home that fsage made the directory, which the release then removes."""
@@ -87,8 +89,14 @@ def take(place: Path) -> None:
 
 
 def budget_bytes(spec: Spec) -> int:
-    """Bytes that this target may use: the declared budget, at most a tenth of the free space."""
-    return int(min(spec["budget_gib"] * GIB, SHARE_OF_FREE * space.free_bytes(spec["directory"])))
+    """Bytes that this target may use: the declared budget, a tenth of the free space, or what quotas leave.
+
+    Raises Refusal where that is nothing.
+    """
+    place = space.existing(spec["directory"])
+    declared, share = int(spec["budget_gib"] * GIB), int(SHARE_OF_FREE * space.free_bytes(place))
+    budget = {"budget_gib": declared, f"{SHARE_OF_FREE:.0%} of the free space": share}
+    return quotas.least(spec["name"], budget, quotas.left(place))
 
 
 def identity(place: Path) -> Json:
@@ -136,10 +144,12 @@ def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
                 places.remove_emptied(top, place / name)
         if ".fsage" in trees:
             for entry in os.listdir(trees_open[".fsage"]):
-                if entry != "claim.json":  # it is removed last: without it nothing shows that the rest is fsage's
+                # The marks are removed last: without them nothing shows that the rest is fsage's.
+                if entry not in MARKS and not (keep_mark and entry.startswith(MARKS)):
                     places.remove_in(trees_open[".fsage"], place / ".fsage" / entry)
             if not keep_mark:
-                files.remove(place / ".fsage/claim.json")
+                for mark in MARKS:
+                    files.remove(place / ".fsage" / mark)
                 places.remove_emptied(top, place / ".fsage")
         return sorted(entry for entry in os.listdir(top) if entry not in OURS)
 

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Mapping
 
 from fsage.host import containers
+from fsage.host.cells.allowed import check_clients
 from fsage.host.remote.remote_hosts import meet
 from fsage.host.settings import groups
 from fsage.host.system import files, places
@@ -71,6 +72,7 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
         )
     meet(spec, request)
     names = [host["name"] for host in clients_of(request)]
+    check_clients(spec["limits"], len(names))
     return kinds.named(spec["kind"]).claim_new(spec, names, check)
 
 
@@ -109,7 +111,7 @@ def forget(spec: Spec) -> None:
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: observations wait to be fetched
             folder.rmdir()
-    for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock"):
+    for name in ("journal.json", "written.json", "lease.json", "lease.lock", "open.lock", "lock"):
         files.remove(home / name)
     with contextlib.suppress(OSError):  # its images, or other targets
         home.rmdir()

@@ -1,4 +1,4 @@
-"""Kind `lustre`: a directory on a client's mount, the only target of that file system."""
+"""Kind `lustre`: a directory on a client's mount."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from fsage.model.claim import Claim
 from fsage.model.declaration import declared
 from fsage.model.errors import Refusal
 from fsage.model.kinds import Kind
+from fsage.model.kinds.directory import Directory
 from fsage.model.target import LustreSpec, Spec, usual
 
 NEEDED = {
     "fsname": "a name as in MGS:/NAME is wanted",
     "mgs": "NIDs as in the mount are wanted (10.0.0.1@tcp)",
-    "capacity_gib": "say how many GiB fsage may fill, or `all` of a file system that holds nothing else",
 }
 OTHERS_MIB = 1024  # the usual tolerance_mib where others use the file system too
 
@@ -36,7 +36,9 @@ class Lustre(Kind):
         declared = spec["lustre"]
         assert declared is not None
         capacity = declared["capacity_gib"]
-        much = "all of it" if capacity == "all" else f"{capacity:g} GiB"
+        much = "all" if capacity == "all" else f"at most {declared['free_percent']:g}% of what is free"
+        if capacity and capacity != "all":
+            much = f"at most {capacity:g} GiB, and {much.removeprefix('at most ')},"
         return (
             f"files that fsage made in {spec['directory']}, which fill {much} of {_name(spec)}; "
             "nothing else there is touched, and no OST is formatted"
@@ -46,7 +48,15 @@ class Lustre(Kind):
     def disturbs(cls, spec: Spec, other: Spec) -> str | None:
         if _name(spec) != _name(other):
             return None
+        if not (_whole(spec) or _whole(other)):
+            return Directory.disturbs(spec, other)
         return f"is on the same file system as {spec['name']} ({_name(spec)})"
+
+
+def _whole(spec: Spec) -> bool:
+    """Whether it has the file system for itself."""
+    assert spec["lustre"] is not None
+    return spec["lustre"]["capacity_gib"] == "all"
 
 
 def _name(spec: Spec) -> str:
@@ -58,14 +68,19 @@ def _name(spec: Spec) -> str:
 def _complete(full: dict[str, object]) -> dict[str, object]:
     if not isinstance(full["lustre"], dict) or not full["directory"]:
         raise Refusal(
-            "fsage_target of kind lustre needs lustre (fsname, mgs, capacity_gib) and directory, a folder of its own "
+            "fsage_target of kind lustre needs lustre (fsname, mgs) and directory, a folder of its own "
             "on a client's mount"
         )
     lustre = {**usual(LustreSpec), **declared(LustreSpec, full["lustre"], "fsage_target.lustre")}
     for key, why in NEEDED.items():
         if lustre[key] is None:
             raise Refusal(f"fsage_target.lustre.{key} is missing: {why}")
-    if lustre["capacity_gib"] != "all" and lustre["capacity_gib"] <= 0:
+    if lustre["osts"] and (lustre["pool"] or lustre["stripe_count"] != len(lustre["osts"])):
+        raise Refusal(
+            f"fsage_target.lustre.osts is {lustre['osts']}: each file has a stripe on each, so stripe_count "
+            f"{len(lustre['osts'])} and no pool are wanted beside it"
+        )
+    if lustre["capacity_gib"] not in (None, "all") and lustre["capacity_gib"] <= 0:
         raise Refusal(f"fsage_target.lustre.capacity_gib is {lustre['capacity_gib']!r}: a positive number is wanted")
     if lustre["tolerance_mib"] is None:
         lustre["tolerance_mib"] = 0 if lustre["capacity_gib"] == "all" else OTHERS_MIB

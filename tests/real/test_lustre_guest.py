@@ -1,0 +1,94 @@
+"""A plain user measures on a real Lustre, in a project's directory with a quota: no root, no helper, no servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lustre_vm as real
+import pytest
+import yaml
+from lustre_vm import CONFIG, HOST, LustreProject, ssh
+
+pytestmark = real.MARKS
+USER, GROUP, PROJECT, LIMIT_MIB = "fsageguest", "fsageproj", 4711, 1500
+ABOVE = f"{real.MOUNT}/fsageproj"
+PLACE = f"{ABOVE}/{USER}/fsage"
+MAKE = f"""set -e
+groupadd {GROUP}; useradd --create-home --shell /bin/bash {USER}; usermod -aG {GROUP} {USER}
+install -d -m 700 -o {USER} -g {USER} /home/{USER}/.ssh
+install -m 600 -o {USER} -g {USER} -t /home/{USER}/.ssh /root/.ssh/*
+lctl conf_param {real.FSNAME}.quota.ost=ugp; lctl conf_param {real.FSNAME}.quota.mdt=ugp; sleep 8
+install -d -m 2770 -o root -g {GROUP} {ABOVE}
+lfs project -p {PROJECT} -s -r {ABOVE}
+lfs setquota -p {PROJECT} -b 0 -B {LIMIT_MIB}M -i 0 -I 20000 {real.MOUNT}
+su {USER} -c 'mkdir -p {ABOVE}/{USER} && chmod 2700 {ABOVE}/{USER}'
+"""
+UNMAKE = f"""lfs setquota -p {PROJECT} -b 0 -B 0 -i 0 -I 0 {real.MOUNT}; rm -rf {ABOVE}
+userdel --force --remove {USER}; groupdel {GROUP}"""
+LOOK = f"""find / -xdev '(' \
+  -path /proc -o -path /sys -o -path /var/log -o -path /home/{USER}/.ansible -o -path /var/lib/systemd ')' \
+  -prune -o -printf '%p %u %m\\n' 2>/dev/null | grep -v 'lastlog\\|wtmp\\|/tmp/systemd' | sort
+find /run /dev/shm /tmp {real.MOUNT} -xdev -printf '%p %u %m\\n' 2>/dev/null \
+  | grep -v '^/run/\\(user\\|systemd\\|udev\\|log\\)' | sort
+awk '{{print $5}}' /proc/self/mountinfo | grep -v ^/run/user | sort
+lctl get_param 'osc.*.max_rpcs_in_flight' 'llite.*.max_read_ahead_mb' 'ldlm.namespaces.*.lru_size'
+"""
+STUDY = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
+CELLS = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
+    """His target. It is not claimed yet, and in the end the machine is as it was."""
+    folder = tmp_path_factory.mktemp("guest")
+    config = folder / "user.conf"
+    first = Path(CONFIG).read_text() if CONFIG else f"Host {HOST}\n  User root\n"
+    config.write_text(first.replace("User root", f"User {USER}"))
+    lustre = {"fsname": real.FSNAME, "mgs": real.mgs(), "osts": [0, 2]}
+    spec = {**real.declaration(), "lustre": lustre, "directory": PLACE, "amount_mib": 8}
+    spec |= {"home": f"/home/{USER}/fsage", "scale": {"file_size": 0.125, "tasks": 2}}
+    try:
+        ssh(MAKE)
+        made = real.project_in(folder / "clone", spec, (HOST,), str(config))
+        hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
+        declared = yaml.safe_load(hosts.read_text())
+        declared["all"]["children"]["servers"]["children"] = {group: {"hosts": {}} for group in ("mds", "oss")}
+        hosts.write_text(yaml.safe_dump(declared))
+        yield made
+    finally:
+        ssh(UNMAKE, check=False)
+
+
+def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: LustreProject) -> None:
+    name = project.spec["name"]
+    before = ssh(LOOK)
+    project.write_study(**STUDY, **CELLS)
+    assert "Nothing stands in the way" in project.done("fsage", "--target", name, "site", "small")
+    (record,) = project.measured(**STUDY, **CELLS).values()
+    claim = project.claim_file()
+    assert claim["capacity_bytes"] == min(claim["lustre"]["budget"].values()) <= LIMIT_MIB << 20
+    assert f"quota of project {PROJECT}" in claim["lustre"]["budget"]
+    assert set(record["phases"][0]["placement"]["stripes"]) == {"0", "2"}
+    assert (record["phases"][1]["cache_drop"], record["phases"][1]["metadata"]) == ("posix_fadvise(DONTNEED)", "kept")
+    assert record["osts"]["brw_stats"] is None and "brw_stats" in record["osts"]["absent"]
+    assert ssh(f"ls -A {real.MOUNT}").split() == ["fsageproj"], "his mark lies in his directory"
+    project.done(*project.playing("release.yml"))
+    assert not (project.root / f"results/targets/{name}.json").exists()
+    after = ssh(LOOK)
+    assert sorted(set(before.splitlines()) ^ set(after.splitlines())) == []
+
+
+def test_a_quota_that_is_reached_amid_a_cell_fails_it_with_that_reason(project: LustreProject) -> None:
+    project.done(*project.playing("local_target.yml", "claim.yml"))
+    try:
+        used = int(ssh(f"lfs quota -q -p {PROJECT} {real.MOUNT}").split()[1].rstrip("*")) // 1024
+        ssh(f"lfs setquota -p {PROJECT} -b 0 -B {used + 24}M {real.MOUNT}")
+        project.write_study(**{**STUDY, "states__fragmentation": [0]}, **CELLS)
+        ran = project.run("snakemake", *real.ALL)
+        (why,) = (record["why"] for record in project.records().values())
+        assert ran.returncode != 0 and "a quota was reached" in str(why)
+    finally:
+        ssh(f"lfs setquota -p {PROJECT} -b 0 -B {LIMIT_MIB}M {real.MOUNT}")
+        project.forget()
+        project.done(*project.playing("release.yml"))
