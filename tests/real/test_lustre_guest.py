@@ -45,7 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     config = folder / "user.conf"
     first = Path(CONFIG).read_text() if CONFIG else f"Host {HOST}\n  User root\n"
     config.write_text(first.replace("User root", f"User {USER}"))
-    lustre = {"fsname": real.FSNAME, "mgs": real.mgs(), "osts": [0, 2]}
+    lustre = {"fsname": real.FSNAME, "mgs": real.mgs(), "osts": [0, 2], "stripe_count": 2}
     spec = {**real.declaration(), "lustre": lustre, "directory": PLACE, "amount_mib": 8}
     spec |= {"home": f"/home/{USER}/fsage", "scale": {"file_size": 0.125, "tasks": 2}}
     try:

@@ -20,8 +20,8 @@ from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 
-OF_MPI = ("OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory", "OMPI_MCA_orte_tmpdir_base")
-"""Variables that have Open MPI 4 and 5 make its files elsewhere than in /dev/shm, where a process alone leaves them."""
+OF_MPI = ("OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory", "TMPDIR")
+"""Variables that have Open MPI 4 and 5 make its files in a folder of ours: a process alone leaves them behind."""
 NEEDED = "fio"  # calibrates every target; the others are used where they are
 
 

@@ -85,6 +85,7 @@ def set_on(directory: Path, declared: Striping, pool: str | None = None, osts: S
     `osts`: each file has a stripe on each; else Lustre chooses, of `pool` where that is given.
     """
     count, size_mib, first = declared["stripe_count"], declared["stripe_size_mib"], declared["first_ost"]
+    first = osts[0] if osts else first
     size = ["-S", f"{size_mib}M"]
     words = ["-o", ",".join(map(str, osts)), *size] if osts else ["-c", str(count), *size, "-i", str(first)]
     run(["lfs", "setstripe", *words, *(["-p", pool] if pool else []), str(directory)])

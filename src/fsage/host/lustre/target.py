@@ -49,9 +49,9 @@ def inspect(spec: Spec) -> Found:
     lustre, place = lustre_of(spec), Path(spec["directory"])
     client = mount_of(spec)
     mount, whole = client.point, lustre["capacity_gib"] == "all"
+    refuse_second(mount)
     if whole:
         _refuse_shared(spec, client)
-    refuse_second(mount)
     osts = space.osts(mount)
     usable = _usable(lustre, osts)
     servers.reach(lustre, osts)

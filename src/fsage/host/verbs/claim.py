@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 from fsage.host import containers
 from fsage.host.cells.allowed import check_clients
@@ -113,6 +114,7 @@ def forget(spec: Spec) -> None:
             folder.rmdir()
     for name in ("journal.json", "written.json", "lease.json", "lease.lock", "open.lock", "lock"):
         files.remove(home / name)
-    with contextlib.suppress(OSError):  # its images, or other targets
-        home.rmdir()
-        home.parent.rmdir()
+    usual = [Path.home() / ".local/state/fsage", Path.home() / ".local/state", Path.home() / ".local"]
+    with contextlib.suppress(OSError):  # its images, or other targets; of a user's folders what others have there
+        for folder in (home, *(usual if home.parent == usual[0] else [home.parent])):
+            folder.rmdir()
