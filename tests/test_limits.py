@@ -19,7 +19,6 @@ from fsage.model.request import Cell, Phase
 from fsage.model.target import Limits
 
 
-
 def site(**given: Any) -> Limits:
     """The limits of a site, complete."""
     return complete({"limits": given})["limits"]

@@ -35,7 +35,7 @@ def site(
         sys.stdout.buffer.write(seam.here().helper())
         return
     if sudoers:
-        lustre = where_.target().lustre is not None
+        lustre = where_.target().spec["lustre"] is not None
         print(seam.here().sudo_rules(inspect.user_of(where_.inventory), lustre), end="")
         return
     target, plans = where_.target(), where_.plans(studies or [])

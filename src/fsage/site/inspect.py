@@ -136,7 +136,8 @@ def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[s
 
 
 def _empty(site: Site, target: Target) -> list[str]:
-    wanted = (*MUST_HAVE_HOSTS, "oss") if (target.spec["lustre"] or {}).get("oss") else MUST_HAVE_HOSTS
+    lustre = target.spec["lustre"]
+    wanted = (*MUST_HAVE_HOSTS, "oss") if lustre and lustre["oss"] else MUST_HAVE_HOSTS
     return [
         f"group {group} has no host: name at least one in the inventory's hosts.yml"
         for group in wanted
