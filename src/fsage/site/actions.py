@@ -202,7 +202,7 @@ def bounds(target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
     steps = [step for plan in plans for step in _steps(plan)]
     rows = []
     if capacity_bytes is None:
-        rows.append(("space in use at a time", "all that is free: lustre.capacity_gib is `all`"))
+        rows.append(("space in use at a time", _unlimited(target)))
     else:
         written = sum(step.writes_bytes(capacity_bytes) for step in steps)
         written += sum(_of_cells(plan, target, capacity_bytes) for plan in plans)
@@ -233,6 +233,14 @@ def _steps(plan: Plan) -> Iterator[Step]:
             yield step.on_target(plan.target.file_scale, seed)
 
 
+def _unlimited(target: Target) -> str:
+    """What a target of no declared capacity may hold, in words."""
+    lustre = target.spec["lustre"]
+    if lustre and lustre["capacity_gib"] is None:
+        return f"at most {lustre['free_percent']:g}% of what is free, and what quotas leave (lustre.free_percent)"
+    return "all that is free: lustre.capacity_gib is `all`"
+
+
 def _capacity_bytes(target: Target, plans: Sequence[Plan]) -> int | None:
     """What the target may hold: of its claim, else as declared; None where that is all of a Lustre."""
     claimed = [plan.claim["capacity_bytes"] for plan in plans if plan.claim and "capacity_bytes" in plan.claim]
@@ -242,7 +250,7 @@ def _capacity_bytes(target: Target, plans: Sequence[Plan]) -> int | None:
     if target.of_kind.own_stores:
         return int(spec["size_gib"] * spec["stores"] * GIB)
     gib = lustre["capacity_gib"] if lustre else spec["budget_gib"]
-    return None if gib == "all" else int(float(gib) * GIB)
+    return None if gib in ("all", None) else int(float(gib) * GIB)
 
 
 def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
