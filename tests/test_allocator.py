@@ -17,9 +17,10 @@ from fsage.host.cells.phases import Phases
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.state import remove_measured
 from fsage.model import filesystems
+from fsage.model.structure import ALONE
 from fsage.model.token import Token
-from fsage.studies.allocator.host import bounded
-from fsage.studies.allocator.model import PlantFreeSpace
+from fsage.studies.allocator.host import bounded, plant_free_space
+from fsage.studies.allocator.model import PlantFreeSpace, considered
 from fsage.studies.allocator.workloads import allocator
 
 MIB, BLOCK = 1 << 20, 4096
@@ -123,6 +124,19 @@ def test_a_file_in_extents_is_made_and_unlinked(phases: Phases) -> None:
     assert metrics["device_reads"] > 0
     phases.target.settle()
     assert phases.target.free(phases.target.mounts[0]).bytes == before.bytes
+
+
+@pytest.mark.root
+def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target: dict) -> None:
+    target = claimed(local_target)
+    remove_measured(target)
+    step = PlantFreeSpace(1, 50, 256 << 10, 64 * MIB, 60)
+    notes = plant_free_space.work(step, target, [], ALONE, lambda: None).notes
+    with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
+        for optimized in (0, 1):
+            here = Phases(target, hosts, None, lambda: None)
+            _, metrics = measured(here, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
+            assert metrics["groups_considered"] == considered(notes["run_group"], bool(optimized))
 
 
 @pytest.mark.root
