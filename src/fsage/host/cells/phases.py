@@ -23,7 +23,7 @@ from fsage.host.states.fingerprint import layout_of
 from fsage.host.system import caches, commands
 from fsage.host.system.library import at_hand
 from fsage.host.targets.target import Target
-from fsage.model.caches import UNASKED, WARM
+from fsage.model.caches import WARM
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
@@ -171,8 +171,8 @@ class Phases:
         nobody uses it. No file is touched from then on until the phase runs.
         """
         if phase.get("allocator") == "kept":
-            kept = {"method": "none: as the phase before left it", "metadata": UNASKED, "cached_names": None}
-            return {**kept, "seconds": 0.0, "cached_pages": 0}
+            kept = caches.left_of(measured_files(self.target.mounts))
+            return {**kept, "method": "none: as the phase before left it", "seconds": 0.0}
         began = time.monotonic()
         # caches.known wants paths without symbolic links: to follow one the kernel would have to read it.
         of_state = [Path(os.path.realpath(path)) for path in phase.get("reads_files", ())]
