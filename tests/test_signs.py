@@ -15,8 +15,10 @@ from test_measure import asked, cell, observed
 from fsage.host.cells import measure
 from fsage.host.remote import signs as looks
 from fsage.host.states import state
+from fsage.host.system import mounting
 from fsage.host.verbs import create
 from fsage.model import signs, typed
+from fsage.model.declaration import complete
 from fsage.records.record import make_record
 from fsage.studies.paf.model import Populate
 from fsage.study.study import load_study
@@ -116,6 +118,13 @@ def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_troub
     used["connections"] = {"a-OST0000-osc-ff": waited}
     told = signs.judge([{"name": "read", "signs": {"before": {"h": idle}, "after": {"h": used}}}])
     assert told == (None, ["read: h: a request to a-OST0000 waited at least 61 s"])
+
+
+def test_a_directory_on_lustre_has_the_connections_of_that_file_system_looked_at() -> None:
+    client = mounting.Mount("0:1", "/", "/mnt/l", "lustre", "10.0.2.15@tcp:/scratch/project", "rw", "")
+    assert looks._fsnames(complete({"name": "a", "kind": "directory"}), [client]) == {"scratch"}
+    ost = client._replace(point="/mnt/ost0", source="/dev/vdc")
+    assert looks._fsnames(complete({"name": "a", "kind": "directory"}), [ost]) == set()
 
 
 def test_what_lustre_and_nfs_print_is_read() -> None:

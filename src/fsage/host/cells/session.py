@@ -255,22 +255,26 @@ class Session:
         """Remove the files of the cell and note that on the target; why that failed, or None: then the state is lost.
 
         Processes of a cell that failed are ended first. A file system that shut itself down after an I/O error is
-        mounted anew.
+        mounted anew. A client of Lustre that was evicted gets EIO once more, at the next fsync.
         """
         try:
             if failed:
                 leftover.end([Path(os.path.realpath(mount)) / "measured" for mount in self.target.mounts])
-            remove_measured(self.target, self.now)
+            self._remove()
         except Failure as failure:
             return f"cleaning up failed: {failure}"
         except OSError:
             try:
                 self.target.remount()
-                remove_measured(self.target, self.now)
+                self._remove()
             except (OSError, Failure) as error:
                 return f"cleaning up failed: {error}"
-        self.now = token.changed(self.mount, self.now, status=READY, cell=None)
         return None
+
+    def _remove(self) -> None:
+        """Remove the files of the cell, and note that. Raises OSError, Failure."""
+        remove_measured(self.target, self.now)
+        self.now = token.changed(self.mount, self.now, status=READY, cell=None)
 
     def observation(
         self, cell: Cell, began: str, seen: Check, phases: list[PhaseResult], status: Outcome, why: str | None

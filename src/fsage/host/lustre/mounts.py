@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.host.lustre import params
+from fsage.host.system.mounting import Mount
 from fsage.host.system.shell import run
 from fsage.model.errors import Failure, Refusal
 from fsage.model.target import LustreSpec
@@ -49,6 +50,12 @@ def parse(text: str) -> list[ClientMount]:
 def of_clients() -> list[ClientMount]:
     """The clients' mounts of this host."""
     return parse(run(["findmnt", "--json", "--list", "--types", "lustre"], ok=(0, NOTHING_FOUND)).stdout)
+
+
+def fsname_of(mount: Mount) -> str | None:
+    """The file system that a client's mount is of; None for any other mount, those of servers' targets too."""
+    _, colon, path = mount.source.partition(":/")
+    return path.partition("/")[0] if mount.type == "lustre" and colon else None
 
 
 def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fsage.host.lustre import granted, params
+from fsage.host.lustre.mounts import fsname_of
 from fsage.host.system import kernel_log, mounting
+from fsage.host.system.mounting import Mount
 from fsage.model.errors import Failure, Refusal
 from fsage.model.signs import Connection, Look, Network, Nfs
 from fsage.model.target import Spec
@@ -44,13 +46,13 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
     except (OSError, Failure, Refusal) as why:
         absent["kernel"] = f"{kernel_log.KMSG}: {why}"
     seen["network"] = segments(SNMP.read_text())
-    if nfs := nfs_mounts(places):
-        seen["nfs"] = {
-            point: counters for point, counters in nfs_counters(MOUNTSTATS.read_text()).items() if point in nfs
-        }
-    if spec["lustre"] and not serves:
+    below = _mounts(places)
+    if nfs := {mount.point for mount in below if mount.type.startswith("nfs")}:
+        counted = nfs_counters(MOUNTSTATS.read_text())
+        seen["nfs"] = {point: counters for point, counters in counted.items() if point in nfs}
+    for fsname in () if serves else _fsnames(spec, below):
         try:
-            seen["connections"] = connections(granted.imports(spec["lustre"]["fsname"]))
+            seen["connections"] = connections(granted.imports(fsname))
         except (OSError, Failure, Refusal) as why:
             absent["connections"] = str(why)
         try:
@@ -65,18 +67,18 @@ def _of_another(line: str, ours: set[str]) -> bool:
     return any(name and name not in ours for match in OF_DISK.finditer(line) for name in match.groups())
 
 
-def nfs_mounts(places: Sequence[Path]) -> set[str]:
-    """The mount points of NFS that have these places. No place is touched: its caches are cold."""
-    mounts = mounting.mounts()
-    above = [
-        [mount for mount in mounts if place == Path(mount.point) or Path(mount.point) in place.parents]
-        for place in places
-    ]
-    return {
-        on[-1].point
-        for on in (sorted(found, key=lambda mount: len(mount.point)) for found in above)
-        if on and on[-1].type.startswith("nfs")
-    }
+def _mounts(places: Sequence[Path]) -> list[Mount]:
+    """The mounts that these places are on. No place is touched: its caches are cold."""
+    every = mounting.mounts()
+    above = [[mount for mount in every if Path(mount.point) in (place, *place.parents)] for place in places]
+    return [max(reversed(found), key=lambda mount: len(mount.point)) for found in above if found]
+
+
+def _fsnames(spec: Spec, below: Sequence[Mount]) -> set[str]:
+    """The name of the Lustre file system that a target is on, a directory on it too; none for any other."""
+    if spec["lustre"]:
+        return {spec["lustre"]["fsname"]}
+    return {name for mount in below if (name := fsname_of(mount))}
 
 
 def segments(snmp: str) -> Network:
