@@ -85,10 +85,9 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
         ),
         *_tunables(clients, plans),
     ]
-    if not target.of_kind.own_stores:
-        beside = f"{PurePath(tree).parent}/.fsage-direct-*"
-        what = "a file beside the directory shows, at each claim, whether direct I/O works there"
-        listed.append(Act(clients, what, "it is removed at once", places=(beside,)))
+    beside = PurePath(spec["image_dir"] or home if target.of_kind.own_stores else tree).parent
+    what = "a file beside the target shows, when it is made or claimed, whether direct I/O works there"
+    listed.append(Act(clients, what, "it is removed at once", places=(f"{beside}/.fsage-direct-*",)))
     if target.of_kind.own_stores:
         listed.append(
             Act(
@@ -99,6 +98,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
                 programs=(
                     "losetup",
                     "mkfs.*",
+                    "wipefs",
                     "blkid",
                     "mount",
                     "dumpe2fs",
@@ -107,7 +107,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
                     "btrfs",
                     "udevadm",
                 ),
-                places=("/dev", "/sys/block", "/sys/fs/cgroup"),
+                places=("/dev", "/sys/block", "/sys/fs/cgroup", "/sys/fs/ext4", "/tmp/fsage-attempt-*"),
             )
         )
     if stop_if := spec["stop_if"]:
@@ -144,7 +144,7 @@ def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: st
         *lustre,
         Act(
             servers,
-            "the launcher connects by `ssh HOST` as the user of its agent, and keeps that for 10 minutes",
+            "the launcher connects by ssh as the user of its agent, and keeps that for 10 minutes",
             "closed by release",
             programs=("ssh",),
         ),
@@ -286,8 +286,8 @@ def endings(target: Target) -> list[str]:
     inventory = f"-i inventories/{target.name}"
     return [
         "Who runs it: Ctrl-C. What runs is ended within seconds, and nothing measured is lost.",
-        "Anybody with root on the launcher host: kill the process `python3` that runs fsage's agent. Its commands end "
+        "Anybody with root on the launcher host: kill the process python3 that runs fsage's agent. Its commands end "
         "with it, and the servers' settings are restored when its connections close.",
         "Who may write to the target's directory: rename it. The next check refuses the target.",
-        f"`./run ansible-playbook {inventory} playbooks/release.yml` undoes all: files, claim, tunables, connections.",
+        f"./run ansible-playbook {inventory} playbooks/release.yml undoes all: files, claim, tunables, connections.",
     ]
