@@ -12,13 +12,13 @@ from fsage import dataset
 from fsage.advise.advice import Advice, AdviceRequest, advise
 from fsage.advise.decide import Rival
 from fsage.advise.words import doubts, sentences
+from fsage.analysis.words import NONE, held
 from fsage.evidence.tables import Table
 from fsage.evidence.terminal import drawn
 from fsage.plan.plan import Plan
 from fsage.statistics import Ratio
 from fsage.text.terminal import Terminal
 
-NONE = "\u2013"
 MIB_OF_GIB = 1024
 
 
@@ -67,8 +67,8 @@ def _states(rival: Rival) -> str:
 def _held(ratio: Ratio | None) -> str:
     if ratio is None or ratio.value is None:
         return NONE
-    held = ratio.interval
-    return f"{ratio.value:.3g}" + (f" ({held.low:.3g} to {held.high:.3g})" if held else "")
+    ends = ratio.interval
+    return f"{ratio.value:.3g}{held(ends.low, ends.high, 3) if ends else ''}"
 
 
 def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, object]:

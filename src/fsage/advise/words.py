@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fsage.advise.advice import Advice
 from fsage.advise.decide import Decision, Rival
+from fsage.analysis.words import Finding
 from fsage.statistics import ALPHA, Ratio
 from fsage.text.sizes import round_size
 
@@ -60,11 +61,11 @@ def _chosen(advice: Advice, decision: Decision) -> list[str]:
     if advice.options.default in best.cost.names:
         opening = f"Keep {_named(best)}, the default."
     else:
-        opening = f"Choose {_named(best)}: {_beside_default(advice, best)}."
+        opening = f"Choose {_named(best)}: {_beside_default(advice, decision)}."
     nearest = min(others, key=lambda other: (other.to_best and other.to_best.value) or 1.0)
-    beside = f"{nearest.cost.name} takes {_times(nearest.to_best, best.cost.name)}"
+    beside = _rate(nearest.to_best, nearest.p).said(nearest.cost.name, best.cost.name)
     if len(others) > 1:
-        opening += f" All others take longer; the next, {beside}."
+        opening += f" All others are slower; of these {beside}."
     elif advice.options.default in best.cost.names:
         opening += f" {beside}."
     worst_p = max(other.p or 0.0 for other in others)
@@ -79,10 +80,10 @@ def _either(advice: Advice, decision: Decision) -> list[str]:
     if default is not None:
         lines = [f"Keep {_named(default)}, the default: nothing is shown to be better by more than {margin}."]
         if default is not best:
-            lines.append(f"The fastest was {best.cost.name}: {_beside_default(advice, best)}.")
+            lines.append(f"The fastest was {best.cost.name}: {_beside_default(advice, decision)}.")
     else:
         why = "the data do not tell them apart" if decision.with_standing("open") else "between them it does not matter"
-        lines = [f"Choose {_names(close, ' or ')}: {why}. {_beside_default(advice, best)}."]
+        lines = [f"Choose {_names(close, ' or ')}: {why}. {_beside_default(advice, decision)}."]
     if alike := decision.with_standing("alike"):
         lines.append(f"By less than {margin} differ from {best.cost.name}: {_names(alike)}.")
     return lines + _more(decision.with_standing("open"), best)
@@ -112,20 +113,18 @@ def _more(rivals: Sequence[Rival], best: Rival) -> list[str]:
     return lines
 
 
-def _beside_default(advice: Advice, rival: Rival) -> str:
-    default = advice.options.default
-    if rival.to_default is None:
+def _beside_default(advice: Advice, decision: Decision) -> str:
+    """The best beside the default, as the report says it: 'IOR.3 is 3.95 times as fast as IOR.1, the default (...)'."""
+    best, default = decision.best, advice.options.default
+    usual = next((rival for rival in decision.rivals if default in rival.cost.names), None)
+    if usual is None:
         return f"{default}, the default, is not compared"
-    return f"{rival.cost.name} takes {_times(rival.to_default, default + ', the default')}"
+    return _rate(best.to_default, usual.p).said(best.cost.name, f"{default}, the default")
 
 
-def _times(ratio: Ratio | None, than: str) -> str:
-    """'0.251 times as long as IOR.1 (0.249 to 0.253, 96.8%, n=5+5)'."""
-    if ratio is None or ratio.value is None:
-        return f"a time that cannot be compared with {than}"
-    held, n = ratio.interval, f"n={ratio.n}+{ratio.n_reference}"
-    interval = f"{held.low:.3g} to {held.high:.3g}, {held.level:.1%}, {n}" if held else f"no interval, {n}"
-    return f"{ratio.value:.3g} times as long as {than} ({interval})"
+def _rate(of_costs: Ratio | None, p: float | None) -> Finding:
+    """A ratio of costs as one of rates; `p`: that of the choice beside the best."""
+    return Finding(of_costs.inverse if of_costs else Ratio(None, None, 0, 0, "nothing to compare"), p)
 
 
 def _files(advice: Advice) -> str:

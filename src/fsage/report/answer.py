@@ -12,9 +12,9 @@ import pandas as pd
 from fsage.analysis.conditions import values
 from fsage.analysis.groups import of_samples
 from fsage.analysis.headline import Comparison, at_largest_transfer, comparisons, of_state
+from fsage.analysis.words import Finding, doing, extents_words, joined
 from fsage.figures import Axis, Figure, Lines, limits, lines
 from fsage.report.section import Data
-from fsage.report.words import Finding, doing, extents_words, joined
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fsage.analysis.groups import counts, medians, params_labels
+from fsage.analysis.words import NONE
 from fsage.figures import Axis, Lines, lines, placed
 from fsage.report.section import Section
 from fsage.text.sizes import round_size
 
 PERCENTILES = {"p50": "p50", "p99": "p99", "p99_9": "p99.9"}
 MOST_STATES = 6
-NONE = "\u2013"
 
 
 def section(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.analysis.groups import samples
+from fsage.analysis.words import NONE
 from fsage.model.evidence.layout import StoresLayout as Layout
 from fsage.report.evidence import Evidence, layout_digest
 from fsage.report.render import known
@@ -17,7 +18,6 @@ from fsage.report.view import view_of
 from fsage.text.sizes import round_size
 
 MIB = 1 << 20
-NONE = "\u2013"
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,13 @@ class Ratio:
     why: str | None = None
 
     @property
+    def inverse(self) -> Ratio:
+        """The reference divided by the group: of times, what the rates are to each other."""
+        held = self.interval
+        ends = held and Interval(1 / held.high, 1 / held.low, held.level)
+        return Ratio(self.value and 1 / self.value, ends, self.n_reference, self.n, self.why)
+
+    @property
     def loss_percent(self) -> float | None:
         """What the group is short of its reference, in percent; negative where it is ahead."""
         return None if self.value is None else (1 - self.value) * 100

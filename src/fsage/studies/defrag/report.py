@@ -8,12 +8,12 @@ import pandas as pd
 
 from fsage.analysis.groups import counts, params_labels
 from fsage.analysis.headline import comparisons
+from fsage.analysis.words import NONE, Finding, extents_words, held, times
 from fsage.figures import Axis, Lines, limits, lines, placed
 from fsage.model.typed import Json
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data, Section
 from fsage.report.view import View
-from fsage.report.words import NONE, Finding, extents_words, held, times
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 

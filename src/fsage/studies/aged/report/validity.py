@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fsage.analysis.groups import measure_label, plural
+from fsage.analysis.words import Finding, joined, span
 from fsage.figures import Axis, Figure, Level, Lines, Point, Series
 from fsage.report.section import Data, Section
-from fsage.report.words import Finding, joined, span
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.aged.recipe import COPIED, JOINED, ORIGINAL
 

@@ -9,11 +9,11 @@ from functools import partial
 import pandas as pd
 
 from fsage.analysis.groups import of_ratio
+from fsage.analysis.words import joined
 from fsage.figures import Axis, Level, Lines, ends_of, lines
 from fsage.report.answer import Answer, Card
 from fsage.report.section import Data
 from fsage.report.view import View
-from fsage.report.words import joined
 from fsage.statistics import MARGIN
 from fsage.studies.iocontrol.report.hot import hot, moved_share
 from fsage.studies.iocontrol.report.rates import fair, queries, sharing, steps

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from fsage.analysis.words import times
 from fsage.model.typed import Json
 from fsage.report.section import Data, Section
-from fsage.report.words import times
 from fsage.statistics import Ratio, ratio
 from fsage.studies.iocontrol.report.rows import (
     AFTER,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from statistics import median
 
 from fsage.analysis.groups import of_samples
+from fsage.analysis.words import NONE, held, times
 from fsage.figures import Axis, limits, limits_from_zero, lines
 from fsage.report.section import Data, Section
-from fsage.report.words import NONE, held, times
 from fsage.statistics import coefficient_of_variation, ratio
 from fsage.studies.iocontrol.report.rows import (
     ALONE,

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.analysis.groups import of_samples, samples
+from fsage.analysis.words import times
 from fsage.figures import Axis
 from fsage.model.typed import Json
 from fsage.parse import MIB
 from fsage.report.section import Data
-from fsage.report.words import times
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.weighted import PATTERNS
 from fsage.text.sizes import round_size

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from fsage.analysis.words import NONE, times
 from fsage.report.section import Data, Section
-from fsage.report.words import NONE, times
 from fsage.statistics import MARGIN
 from fsage.studies.iocontrol.report.rows import (
     BEFORE,

@@ -11,10 +11,10 @@ import pandas as pd
 
 from fsage.analysis.groups import factors, params_labels, samples
 from fsage.analysis.headline import at_largest_transfer, comparisons
+from fsage.analysis.words import doing, joined
 from fsage.figures import Figure, Level, Lines, lines
 from fsage.report.answer import Named, finding_of
 from fsage.report.section import Data, Section
-from fsage.report.words import doing, joined
 from fsage.studies.paf.report.rows import by_measure, factor_axis, levels_axis, main_rows
 from fsage.study.study import Study
 from fsage.text.sizes import ratio_text

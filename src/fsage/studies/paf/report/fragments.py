@@ -9,9 +9,9 @@ from statistics import median
 import pandas as pd
 
 from fsage.analysis.groups import factors
+from fsage.analysis.words import Finding, doing, joined
 from fsage.figures import Axis, Figure, Level, limits, lines
 from fsage.report.section import Data, Section
-from fsage.report.words import Finding, doing, joined
 from fsage.statistics import Ratio, median_interval
 from fsage.studies.paf.report.rows import (
     FRAGMENTATION,

@@ -9,9 +9,9 @@ import pandas as pd
 from fsage.analysis.conditions import values
 from fsage.analysis.groups import plural
 from fsage.analysis.headline import Comparison, at_largest_transfer, of_state
+from fsage.analysis.words import Finding, extents_words, joined
 from fsage.report.answer import finding_of
 from fsage.report.section import Data
-from fsage.report.words import Finding, extents_words, joined
 from fsage.studies.paf.report.rows import axes_of
 
 LOW, HIGH = 2, 35

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fsage.analysis.truth import Recovered, recovered
+from fsage.analysis.words import joined
 from fsage.figures import Axis, Figure, Level, Lines, Point, Series
 from fsage.report.section import Data, Section
-from fsage.report.words import joined
 from fsage.statistics.disk import LEVEL, Inseparable
 
 TITLE = "What was planted, and what was found"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsage.analysis.groups import compared, measure_label
+from fsage.analysis.words import span
 from fsage.report.section import Data, Section
-from fsage.report.words import span
 from fsage.studies.replica.report.maps import copied, is_copied
 
 

@@ -8,12 +8,12 @@ import pandas as pd
 
 from fsage.analysis.groups import factors, measure_label
 from fsage.analysis.headline import comparisons
+from fsage.analysis.words import DOING, TWICE, Finding, doing
 from fsage.figures import Axis, Level, limits_from_zero
 from fsage.model.striping import Segment
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data
 from fsage.report.view import View
-from fsage.report.words import DOING, TWICE, Finding, doing
 from fsage.studies.striping.report.layouts import layouts, results, server_cache
 from fsage.studies.striping.report.rates import phase_times, scaling, speed_up, throughput
 from fsage.studies.striping.report.rows import by_line, rows_of, stripes_of

@@ -10,10 +10,10 @@ import pandas as pd
 from fsage import statistics
 from fsage.analysis import agreement
 from fsage.analysis.groups import measure_label
+from fsage.analysis.words import NONE, held, times
 from fsage.model.striping import Segment, object_bytes
 from fsage.model.typed import Json
 from fsage.report.section import Data, Section
-from fsage.report.words import NONE, held, times
 from fsage.studies.striping.report.rows import rows_of
 from fsage.text.sizes import round_size
 
