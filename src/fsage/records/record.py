@@ -13,7 +13,7 @@ from fsage import parse, recipes, workloads
 from fsage.model import signs, structure
 from fsage.model.message import Unacceptable, shown
 from fsage.model.observation import Observation
-from fsage.model.typed import JsonView
+from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
@@ -213,6 +213,22 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     stored.parent.mkdir(parents=True, exist_ok=True)
     stored.unlink(missing_ok=True)
     os.link(raw, stored)
+
+
+def observation_of(plan: Plan, state: str, cell: Cell) -> Json | None:
+    """What was observed of a cell: in the store, or behind its record; None of one that was not measured."""
+    stored: Json | None = results.read(plan.results.pending(state, cell.name))
+    if stored is None and (published := results.read(plan.results.record(state, cell.name))):
+        stored = results.read(plan.results.root / published["raw"]["path"])
+    return stored
+
+
+def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
+    """The rates of a cell, {} of one that is not valid; None of one that was not measured."""
+    if stored := results.read(plan.results.pending(state, cell.name)):
+        return dict(workloads.load(cell.params["workload"]).read(stored).metrics)
+    published = results.read(plan.results.record(state, cell.name))
+    return published and (published["metrics"] if published["status"] == "valid" else {})
 
 
 def publish(plan: Plan, state: str) -> list[Cell]:

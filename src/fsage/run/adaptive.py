@@ -19,7 +19,6 @@ from fsage.adaptive.design import Choice, explore, unknown
 from fsage.adaptive.surface import LEVEL, Belief, Z, prior
 from fsage.model import typed
 from fsage.model.typed import JsonView
-from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import job, request, runs
@@ -124,7 +123,7 @@ def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:
 def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
     """Note an observation of each cell that is left: not measured, `why`, and what it is predicted to be."""
     plan = run.plan
-    observations = (_stored(plan, group.state, cell) for group in run.groups for cell in group.cells)
+    observations = (record.observation_of(plan, group.state, cell) for group in run.groups for cell in group.cells)
     like = next(observation for observation in observations if observation and observation["status"] == "done")
     for number, (group, left) in enumerate(zip(run.groups, run.cells_left(), strict=True)):
         predicted = _predicted(run, beliefs, number)
@@ -150,13 +149,6 @@ def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str
         for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
             rates[f"{rate}_predicted{name}"] = math.exp(value)
     return rates
-
-
-def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, object] | None:
-    observation = results.read(plan.results.pending(state, cell.name))
-    if observation is None and (done := results.read(plan.results.record(state, cell.name))):
-        observation = results.read(plan.results.root / done["raw"]["path"])
-    return observation
 
 
 def _of_state(plan: Plan, state: str, like: JsonView) -> dict[str, object]:

@@ -18,8 +18,8 @@ from fsage import workloads
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.surface import Belief, Points, Samples
 from fsage.model.message import lines
-from fsage.plan import results
 from fsage.plan.plan import Plan
+from fsage.records import record
 from fsage.run import job, request, runs, stopping
 from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
@@ -214,14 +214,11 @@ class AdaptiveRun:
 
     def _metrics(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
         """A valid cell's rates; {} of one that is not, or was not measured."""
-        path = plan.results.pending(state, cell.name)
+        path = plan.results.record(state, cell.name)
         if path not in self._read:
-            observation = results.read(path)
-            if observation is None:
-                done = results.read(plan.results.record(state, cell.name))
-                return done["metrics"] if done and done["status"] == "valid" else {}
-            outcome = workloads.load(cell.params["workload"]).read(observation)
-            self._read[path] = dict(outcome.metrics) if outcome.status == "valid" else {}
+            if (metrics := record.metrics_of(plan, state, cell)) is None:
+                return {}
+            self._read[path] = metrics
         return self._read[path]
 
 

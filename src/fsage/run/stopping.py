@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 
 from fsage import workloads
 from fsage.model.errors import Refusal
-from fsage.model.typed import Json
-from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import request, runs
@@ -51,9 +49,8 @@ def skip(plan: Plan, state: str) -> None:
     if stop is None:
         return
     for key, cells in groups(request.to_measure(plan, state)).items():
-        measured = [
-            observation for observation in observations_of(plan, state, key) if observation["status"] != "skipped"
-        ]
+        observed = [record.observation_of(plan, state, cell) for cell in groups(plan.cells[state])[key]]
+        measured = [observation for observation in observed if observation and observation["status"] != "skipped"]
         enough = f"narrower than {stop.interval_percent:g}% of it after {len(measured)} iterations"
         why = f"not needed: the interval of the median was {enough}"
         for cell in cells:
@@ -78,34 +75,17 @@ def group_of(cell: Cell) -> str:
 def _narrow(plan: Plan, state: str, key: str) -> bool:
     """Whether every rate of a group has an interval that is narrow enough."""
     stop = plan.study.cells.stop
-    if stop is None or not (observations := observations_of(plan, state, key)):
+    if stop is None:
         return False
-    params = observations[0]["params"]
-    workload = workloads.load(params["workload"])
-    metrics = [workload.read(observation).metrics for observation in observations]
-    samples = (
-        [metrics_of_cell[rate] for metrics_of_cell in metrics if rate in metrics_of_cell]
-        for rate in workload.rates(workloads.params_of(params))
-    )
-    intervals = [median_interval(values) for values in samples]
+    cells = groups(plan.cells[state])[key]
+    metrics = [record.metrics_of(plan, state, cell) or {} for cell in cells]
+    rates = workloads.load(cells[0].params["workload"]).rates(workloads.params_of(cells[0].params))
+    intervals = [median_interval([of_cell[rate] for of_cell in metrics if rate in of_cell]) for rate in rates]
     return all(
         interval is not None
         and (interval.high - interval.low) / ((interval.high + interval.low) / 2) * 100 < stop.interval_percent
         for interval in intervals
     )
-
-
-def observations_of(plan: Plan, state: str, key: str) -> list[Json]:
-    """What was observed of a group: in the store, or behind a published record."""
-    observations = []
-    for cell in groups(plan.cells[state]).get(key, ()):
-        stored = results.read(plan.results.pending(state, cell.name))
-        handed = None if stored else results.read(plan.results.record(state, cell.name))
-        if handed:
-            stored = results.read(plan.results.root / handed["raw"]["path"])
-        if stored:
-            observations.append(stored)
-    return observations
 
 
 class WindowClosed(Refusal):
