@@ -13,8 +13,7 @@ from fsage.host import token
 from fsage.host.lustre import space
 from fsage.host.settings import cleanup
 from fsage.host.states import preallocated
-from fsage.host.states.fingerprint import digest, fingerprint
-from fsage.host.states.layout import layout
+from fsage.host.states.fingerprint import digest, fingerprint, layout
 from fsage.host.stores import filesystems
 from fsage.host.system import caches, places
 from fsage.host.system.files import Stamp, stamp

@@ -1,11 +1,15 @@
-"""What was copied of each layout: the map of the original beside that of its replica, and how much of it agrees."""
+"""What was copied of each layout, how much of it agrees with its original, and which layout costs most.
+
+The worst is the one to drain or to defragment first.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
+from fsage.analysis.groups import compared, measure_label
+from fsage.analysis.words import span
 from fsage.figures import Figure, Strips
 from fsage.report.section import Data, Section
 from fsage.studies.replica.model import KeepFreeSpace, Replica
@@ -21,14 +25,12 @@ WHY = {
 
 def copied(data: Data) -> dict[str, dict[str, Any]]:
     """State -> what its step noted, of the states that are replicas."""
-    noted = data.frame.dropna(subset="notes").groupby("state", sort=False)["notes"].first().map(json.loads)
-    by_state = {
-        str(state): notes[kind]
-        for state, notes in noted.items()
+    return {
+        state: notes[kind]
+        for state, notes in data.notes.items()
         for kind in (Replica.kind, KeepFreeSpace.kind)
         if kind in notes
     }
-    return {state: by_state[state] for state in data.planned if state in by_state}
 
 
 def is_copied(data: Data, state: str) -> bool:
@@ -113,3 +115,32 @@ def _shares(free_space: dict[str, Any]) -> tuple[float, ...]:
 
 def _full(free_space: dict[str, Any]) -> float:
     return 100 * (1 - free_space["free_bytes"] / free_space["device_bytes"])
+
+
+def ranking(data: Data) -> Section | None:
+    """A row for each layout, the slowest writes first: its rates over those of as much free space in one run."""
+    rows = compared(data.table, "value")
+    rows = rows[rows["main"] & rows["state"].map(lambda state: is_copied(data, str(state)))]
+    measures = list(dict.fromkeys(rows["measure"]))
+    if rows.empty:
+        return None
+    noted = copied(data)
+    ranked: list[tuple[float, list[str]]] = []
+    for state, part in rows.groupby("state", sort=False):
+        by_measure = {str(row["measure"]): row["to_clean"] for _, row in part.iterrows()}
+        axes = data.axes_of(str(state))
+        of = next((notes for name, notes in noted.items() if data.axes_of(name) == axes), None)
+        lies = ["", ""]
+        if of:
+            free = of["found"]
+            lies = [f"{100 * (1 - free['free_bytes'] / free['device_bytes']):.1f}%", f"{free['free_extents']:,}"]
+        cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
+        worst = min(factor.value for factor in by_measure.values())
+        ranked.append((worst, [str(axes["layout"]), *lies, *cells]))
+    head = ["layout", "full", "free extents", *(f"{measure_label(measure)[0]}s" for measure in measures)]
+    table = [head, *(row for _, row in sorted(ranked, key=lambda entry: entry[0]))]
+    text = (
+        "Rates with the copied free space over rates with the same amount in one extent. The worst is first: drain or "
+        "defragment it first, if this target resembles its device. An interval that contains 1 shows no cost."
+    )
+    return Section("What the age of each costs", text, [], table=table)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from fsage.analysis.groups import measure_label, plural
+import pandas as pd
+
+from fsage.analysis.groups import measure_label, of_ratio, plural
+from fsage.analysis.headline import comparisons
 from fsage.analysis.words import Finding, joined, span
-from fsage.figures import Axis, Figure, Level, Lines, Point, Series
+from fsage.figures import Axis, Figure, Level, ends_of, lines
+from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data, Section
+from fsage.report.view import View
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.aged.recipe import COPIED, JOINED, ORIGINAL
+from fsage.studies.replica.report.maps import agreement, maps
+from fsage.study.study import Study
 
 LEAST = 0.1
 WRITES = "write_bw_mib_s"
@@ -96,31 +103,17 @@ def _lost(factor: Ratio) -> str:
 
 def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], Ratio]]) -> Figure:
     ways = list(dict.fromkeys(way for way, _ in age_costs[ORIGINAL]))
-    series = []
-    for number, (holes, name) in enumerate(((ORIGINAL, "original"), (COPIED, "replica"))):
-        points = [
-            _point(place + 0.1 * (2 * number - 1), age_costs[holes][way, measure], way)
-            for place, way in enumerate(ways)
-            if (way, measure) in age_costs[holes]
-        ]
-        series.append(Series(name, tuple(points), joined=False))
-    ends = [
-        end for line in series for point in line.points for end in (point.low, point.high, point.y) if end is not None
-    ]
-    low, high = min([1 - LEAST, *ends]), max([1.0, *ends])
-    return Lines(
-        f"{measure_label(measure)[0].capitalize()}s on the aged file system over those with free space in one run",
-        tuple(series),
-        Axis("aged by", ticks={float(place): way for place, way in enumerate(ways)}),
-        Axis("ratio of rates", (low - 0.02, high + 0.02)),
-        (Level(1.0),),
+    rows = pd.DataFrame(
+        {"line": name, "x": place + apart, "state": way} | of_ratio(age_costs[holes][way, measure])
+        for holes, name, apart in ((ORIGINAL, "original", -0.1), (COPIED, "replica", 0.1))
+        for place, way in enumerate(ways)
+        if (way, measure) in age_costs[holes]
     )
-
-
-def _point(x: float, factor: Ratio, name: str) -> Point:
-    assert factor.value is not None
-    held = factor.interval
-    return Point(x, factor.value, held.low if held else None, held.high if held else None, factor.n, (), name)
+    low, high = min([1 - LEAST, *ends_of(rows)]), max([1.0, *ends_of(rows)])
+    title = f"{measure_label(measure)[0].capitalize()}s on the aged file system over those with free space in one run"
+    x = Axis("aged by", ticks={float(place): way for place, way in enumerate(ways)})
+    y = Axis("ratio of rates", (low - 0.02, high + 0.02))
+    return lines(title, rows, "line", x, y, joined=False, levels=[Level(1.0)])
 
 
 def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, Ratio]]:
@@ -134,3 +127,19 @@ def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, Ratio]
         if own == holes and reference and (factor := ratio(here, reference)).value is not None:
             result.append((way, measure, factor))
     return result
+
+
+CODES = (
+    "State churn.original was aged by use: its files came and went. State churn.copied has the same free space, and "
+    "large files hold the rest. State churn.joined has as much free space in one extent."
+)
+
+
+def answer(data: Data, study: Study) -> Answer | None:
+    """Whether replicas agree with their originals, and what age costs on either."""
+    if not (sentences := [*agreed(data), *losses(data)]):
+        return None
+    return Answer(sentences, next(iter(cost_figures(data)), None), cards_of(comparisons(data.frame, study)), CODES)
+
+
+VIEW = View((validity, costs, maps, agreement), reference="as much free space in one run", answer=answer)
