@@ -63,11 +63,11 @@ def _chosen(advice: Advice, decision: Decision) -> list[str]:
     else:
         opening = f"Choose {_named(best)}: {_beside_default(advice, decision)}."
     nearest = min(others, key=lambda other: (other.to_best and other.to_best.value) or 1.0)
-    beside = _rate(nearest.to_best, nearest.p).said(nearest.cost.name, best.cost.name)
+    slower = _rate(nearest.to_best, nearest.p)
     if len(others) > 1:
-        opening += f" All others are slower; of these {beside}."
+        opening += f" All others are slower; {slower.said(f'the next, {nearest.cost.name},', best.cost.name)}."
     elif advice.options.default in best.cost.names:
-        opening += f" {beside}."
+        opening += f" {slower.said(nearest.cost.name, best.cost.name)}."
     worst_p = max(other.p or 0.0 for other in others)
     chance = f"adjusted p {'at most ' if len(others) > 1 else ''}{worst_p:.2g}"
     return [opening, f"Where the best are equal, one is named in {ALPHA:.0%} of cases at most ({chance})."]
