@@ -12,7 +12,7 @@ import pandas as pd
 
 from fsage.analysis import missing
 from fsage.analysis.groups import samples
-from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, powers_of_two, shares
+from fsage.figures import Axis, Figure, Strips, lines, powers_of_two, shares
 from fsage.model.evidence.layout import StoreLayout as Store
 from fsage.model.evidence.layout import StoresLayout as Layout
 from fsage.report.evidence import Evidence
@@ -122,7 +122,7 @@ def _free_extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
 
 
 def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
-    drawn = []
+    rows = []
     for state, layout in chosen.items():
         inside: Counter[int] = Counter()  # bytes in aligned chunks, by their size
         free_bytes = 0
@@ -132,18 +132,13 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
                 inside.update(
                     {int(size): round((of or 0) * store.free_bytes) for size, of in store.aligned_free_share.items()}
                 )
-        if free_bytes:
-            sizes = sorted(inside)
-            percent = [100 * inside[size] / free_bytes for size in sizes]
-            drawn.append(Series(short(state), _points([math.log2(size) for size in sizes], percent)))
-    if drawn:
-        ticks = {point.x: round_size(1 << round(point.x)) for line in drawn for point in line.points}
-        yield Lines(
-            "Free space in aligned chunks",
-            tuple(drawn),
-            Axis("size of an aligned chunk (a transfer)", ticks=dict(sorted(ticks.items()))),
-            Axis("share of free bytes, %", PERCENT),
-        )
+        rows += [(short(state), size, 100 * inside_bytes / free_bytes) for size, inside_bytes in inside.items()]
+    if rows:
+        table = pd.DataFrame(rows, columns=["line", "size", "median"])
+        ticks = {math.log2(size): round_size(size) for size in sorted(table["size"].unique())}
+        x = Axis("size of an aligned chunk (a transfer)", ticks=ticks)
+        y = Axis("share of free bytes, %", PERCENT)
+        yield lines("Free space in aligned chunks", table.assign(x=table["size"].map(math.log2)), "line", x, y)
 
 
 def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
@@ -195,22 +190,15 @@ def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]
         valid_rows[valid_rows["state"].isin(list(layouts))].groupby("state")["measured_layout_score"].median().dropna()
     )
     scores |= {"measured files": {str(state): value for state, value in measured.items()}} if len(measured) else {}
-    drawn = [
-        Series(kind, _points([fullness[state] for state in score], list(score.values())), joined=False)
-        for kind, score in scores.items()
-    ]
-    if drawn:
-        lowest = min(point.y for line in drawn for point in line.points)
-        yield Lines(
-            "Layout score over real fullness",
-            tuple(drawn),
-            Axis("real fullness, % of capacity in use"),
-            Axis("layout score (1: whole), worst store", (0.0, 1.05) if lowest < 0.9 else (0.9, 1.005)),
-        )
-
-
-def _points(xs: list[float], ys: list[float]) -> tuple[Point, ...]:
-    return tuple(Point(x, y) for x, y in zip(xs, ys, strict=True))
+    rows = pd.DataFrame(
+        {"kind": kind, "x": fullness[state], "median": score}
+        for kind, of_kind in scores.items()
+        for state, score in of_kind.items()
+    )
+    if len(rows):
+        x = Axis("real fullness, % of capacity in use")
+        y = Axis("layout score (1: whole), worst store", (0.0, 1.05) if rows["median"].min() < 0.9 else (0.9, 1.005))
+        yield lines("Layout score over real fullness", rows, "kind", x, y, joined=False)
 
 
 def _without(planned: list[str], evidence: Evidence) -> list[str]:
