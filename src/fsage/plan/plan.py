@@ -275,10 +275,7 @@ class Plan:
         largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
         params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
         taken = [
-            rate
-            for cell_params in params
-            for rate in workloads.load(cell_params["workload"]).rates(workloads.params_of(cell_params))
-            if pair.takes(cell_params, rate)
+            rate for cell_params in params for rate in workloads.rates_of(cell_params) if pair.takes(cell_params, rate)
         ]
         alike = {str({**cell_params, "iteration": None}) for cell_params in params}
         rates = len(taken) * len(alike) // len(params)

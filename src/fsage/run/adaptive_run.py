@@ -63,7 +63,7 @@ class AdaptiveRun:
             for alike, cells in stopping.groups(owner.cells[name]).items()
         ]
         first = self.groups[0].cells[0].params
-        self.rates = workloads.load(first["workload"]).rates(workloads.params_of(first))
+        self.rates = workloads.rates_of(first)
         self.state = np.array([self.states.index(group.state) for group in self.groups])
         self.wanted = np.array([group.state in plan.states for group in self.groups])
         self._read: dict[Path, dict[str, float]] = {}

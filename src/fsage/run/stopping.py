@@ -79,7 +79,7 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
         return False
     cells = groups(plan.cells[state])[key]
     metrics = [record.metrics_of(plan, state, cell) or {} for cell in cells]
-    rates = workloads.load(cells[0].params["workload"]).rates(workloads.params_of(cells[0].params))
+    rates = workloads.rates_of(cells[0].params)
     intervals = [median_interval([of_cell[rate] for of_cell in metrics if rate in of_cell]) for rate in rates]
     return all(
         interval is not None

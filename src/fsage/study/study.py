@@ -208,7 +208,7 @@ class Study(Strict):
     def _misses(self, line: Headline) -> list[str]:
         """What a primary comparison names that no cell has."""
         cells = [combination.params for combination in self.cells.combinations]
-        rates = {rate for cell in cells for rate in workloads.load(cell["workload"]).rates(workloads.params_of(cell))}
+        rates = {rate for cell in cells for rate in workloads.rates_of(cell)}
         wrong = [
             f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}"
             for measure in line.measures

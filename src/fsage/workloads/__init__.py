@@ -54,6 +54,12 @@ def params_of(given: Mapping[str, object]) -> object:
     return load(given["workload"]).Params.model_validate(given)
 
 
+def rates_of(given: Mapping[str, object]) -> list[str]:
+    """The metrics of a valid cell with these parameters that statistics are made of; raises ValidationError."""
+    rates: list[str] = load(given["workload"]).rates(params_of(given))
+    return rates
+
+
 @cache
 def load(name: str) -> ModuleType:
     """The module of one workload; `ValueError` with the available names if there is none of that name."""
