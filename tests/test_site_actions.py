@@ -120,7 +120,7 @@ def test_what_a_run_does_is_on_the_page(
 
 def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: Path) -> None:
     site = Site([host("n1"), host("oss1", "oss"), host("oss1", "servers")], ("clients", "oss", "servers"))
-    target = lustre(stripe_count=1, first_ost=3)
+    target = lustre(stripe_count=1, first_ost=3).having(limits={"clients": 4, "hours": None})
     page.write(site, target, [], [], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     for words in (
@@ -130,6 +130,7 @@ def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: 
         "all on OST 3",
         "at most 1,024.0 GiB",
         "release.yml",
+        "clients 4",
         "Ctrl-C",
     ):
         assert words in text, words

@@ -216,8 +216,9 @@ def bounds(target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
     if unclaimed and not target.spec["amount_mib"]:
         rows.append(("how sure", "what a cell writes is found at the claim: until then it may be all that has room"))
     rows.append(("time", ", ".join(map(_hours, plans)) or "no study was named"))
+    rows.append(("limits", _words(dict(target.spec["limits"])) or "none is declared (fsage_target.limits)"))
     if stop_if := target.spec["stop_if"]:
-        rows.append(("limits", f"a cell is stopped by stop_if: {_words(stop_if)}"))
+        rows.append(("for others", f"a cell is stopped by stop_if: {_words(stop_if)}"))
     return rows
 
 
@@ -266,6 +267,10 @@ def _by_ost(target: Target) -> str:
     lustre = target.spec["lustre"]
     if not lustre:
         return ""
+    if lustre["osts"]:
+        return f", spread evenly over OSTs {', '.join(map(str, lustre['osts']))}"
+    if lustre["pool"]:
+        return f", on OSTs of pool {lustre['pool']}, on one of them at most all of it"
     if lustre["stripe_count"] == 1 and lustre["first_ost"] >= 0:
         return f", all on OST {lustre['first_ost']}"
     if lustre["stripe_count"] == -1:
