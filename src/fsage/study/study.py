@@ -271,8 +271,8 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
 
     `turns`: each iteration in a visit of its own, of all states one after the other, every second time in the reverse
     order (ABBA): what changes slowly meanwhile meets all states alike. Other studies stay as they are: those that
-    repeat their states already or draw a seed, whose states take long to build (data are written), or of which no
-    comparison could become significant.
+    repeat their states already or draw a seed, that have one state, whose states take long to build (data are written),
+    or of which no comparison could become significant.
     """
     path = Path(path)
     block = _read_study(path)
@@ -297,7 +297,8 @@ def _in_turns(block: Any, study: Study) -> Json | None:
         return None
     if not reachable(cells.iterations, cells.iterations, family=1):
         return None
-    if any(step.writes_bytes(1 << 30) for state in recipes.expand(study) for step in state.parts):
+    expanded = recipes.expand(study)
+    if len(expanded) < 2 or any(step.writes_bytes(1 << 30) for state in expanded for step in state.parts):
         return None
     return {
         **block,
