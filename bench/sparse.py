@@ -25,8 +25,8 @@ from fsage.statistics.intervals import ratio
 from fsage.workloads import sequential
 
 MIB = 1 << 20
-AMOUNT_MIB, SIZE_GIB = 128, 16
-DISK = {"kind": "seek", "bytes_per_s": 100_000_000, "seek_s": 0.005}
+AMOUNT_MIB, SIZE_GIB = 256, 16
+DISK = {"kind": "seek", "bytes_per_s": 150_000_000, "seek_s": 0.005}
 FILE_BYTES = 264 * MIB
 LARGE_GIB = 23142
 EQUIVALENT = 0.01
