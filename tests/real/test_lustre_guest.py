@@ -10,6 +10,8 @@ import pytest
 import yaml
 from lustre_vm import CONFIG, HOST, LustreProject, ssh
 
+from fsage.model.caches import KEPT
+
 pytestmark = real.MARKS
 USER, GROUP, PROJECT, LIMIT_MIB = "fsageguest", "fsageproj", 4711, 1500
 ABOVE = f"{real.MOUNT}/fsageproj"
@@ -70,7 +72,7 @@ def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: Lustr
     assert claim["capacity_bytes"] == min(claim["lustre"]["budget"].values()) <= LIMIT_MIB << 20
     assert f"quota of project {PROJECT}" in claim["lustre"]["budget"]
     assert set(record["phases"][0]["placement"]["stripes"]) == {"0", "2"}
-    assert (record["phases"][1]["cache_drop"], record["phases"][1]["metadata"]) == ("posix_fadvise(DONTNEED)", "kept")
+    assert (record["phases"][1]["cache_drop"], record["phases"][1]["metadata"]) == ("posix_fadvise(DONTNEED)", KEPT)
     assert record["osts"]["brw_stats"] is None and "brw_stats" in record["osts"]["absent"]
     assert ssh(f"ls -A {real.MOUNT}").split() == ["fsageproj"], "his mark lies in his directory"
     project.done(*project.playing("release.yml"))
