@@ -32,9 +32,9 @@ LOOK = f"""find / -xdev '(' \
   -path /proc -o -path /sys -o -path /var/log -o -path /home/{USER}/.ansible -o -path /var/lib/systemd ')' \
   -prune -o -printf '%p %u %m\\n' 2>/dev/null | grep -v 'lastlog\\|wtmp\\|/tmp/systemd' | sort
 find /run /dev/shm /tmp {real.MOUNT} -xdev -printf '%p %u %m\\n' 2>/dev/null \
-  | grep -v '^/run/\\(user\\|systemd\\|udev\\|log\\)' | sort
+  | grep -v '^/run/\\(user\\|sudo\\|systemd\\|udev\\|log\\)' | sort
 awk '{{print $5}}' /proc/self/mountinfo | grep -v ^/run/user | sort
-lctl get_param 'osc.*.max_rpcs_in_flight' 'llite.*.max_read_ahead_mb' 'ldlm.namespaces.*.lru_size'
+lctl get_param 'osc.*.max_rpcs_in_flight' 'llite.*.max_read_ahead_mb'
 """
 STUDY = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
 CELLS = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
