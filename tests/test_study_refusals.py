@@ -39,7 +39,7 @@ STATES = (
             "states.recipe",
             "pfa",
             "states.recipe: 'pfa' is not allowed; did you mean 'paf'? "
-            "allowed: aged, defrag, iocontrol, paf, prealloc, replica, striping",
+            "allowed: aged, allocator, defrag, iocontrol, paf, prealloc, replica, striping",
         ),
         ("states.capacty", 5, f"states.capacty: unknown key; did you mean 'capacity'? allowed: {STATES}"),
         ("states.capacity", [10, 10], "states.capacity[1]: 10 is there twice"),

@@ -157,10 +157,10 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
     folders += [where.root / "records" / where.target / compare.study] if compare else []
     paths = [path for folder in folders for path in sorted(folder.rglob("*.json")) if not path.is_symlink()]
     taken = {path: path for path in [*paths, where.seed]} | {where.last_claim: where.claim}
-    for path, place in taken.items():
+    for path, known_as in taken.items():
         if path.exists():
             content = listed.value(untrusted.read_json(untrusted.read_file(path, 256 << 20)))
-            results.write(to / "results" / place.relative_to(where.root), content)
+            results.write(to / "results" / known_as.relative_to(where.root), content)
     anonymous = load_plan(study, place, to / "results")
     if {state: [cell.name for cell in cells] for state, cells in anonymous.cells.items()} != {
         state: [cell.name for cell in cells] for state, cells in plan.cells.items()
@@ -182,19 +182,8 @@ def _study(listed: Listed, study: Json) -> Json:
 
 def _declaration(target: Target) -> dict[str, object]:
     """A target's declaration without places, hosts and users."""
-    kept = {
-        "name",
-        "kind",
-        "filesystem",
-        "stores",
-        "size_gib",
-        "sparse",
-        "minimum_gib",
-        "budget_gib",
-        "scale",
-        "allocator_reset",
-    }
-    kept |= {"amount_mib", "launcher", "device_model"}
+    kept = {"name", "kind", "filesystem", "stores", "size_gib", "sparse", "minimum_gib", "budget_gib", "scale"}
+    kept |= {"allocator_reset", "amount_mib", "launcher", "device_model"}
     declared = {key: value for key, value in target.spec.items() if key in kept}
     declared["directory"] = f"/{WITHHELD}/{target.name}"
     if target.spec["lustre"]:

@@ -41,6 +41,7 @@ USER = matching(r"[a-z_][a-z0-9_.-]{0,31}", "the name of a user")
 FSNAME = matching(r"[A-Za-z0-9_-]{1,8}", "a name as in MGS:/NAME")
 NIDS = matching(r"[\w.,:@-]+@[\w.,:@-]+", "NIDs as in the mount (10.0.0.1@tcp)")
 POSITIVE = Check(lambda number: number > 0, "a positive number")
+COUNT = Check(lambda count: count > 0, "a positive whole number")
 ANY_OST = Check(lambda number: number >= -1, "the number of an OST, or -1 for any,")
 STRIPES = Check(lambda number: number == -1 or number > 0, "a number of OSTs, or -1 for all,")
 SHARE = Check(lambda number: 0 < number <= 1, "a number above 0, at most 1,")
@@ -59,14 +60,14 @@ class Scale(TypedDict):
     # The layout that it gives is on record, and another layout is never pooled.
     file_size: Annotated[float, SHARE, Key(1, LIVE)]
     # On each client. What a task moves was found, or declared, for so many.
-    tasks: Annotated[int, POSITIVE, Key(1, CLAIMED)]
+    tasks: Annotated[int, COUNT, Key(1, CLAIMED)]
 
 
 class Striping(TypedDict):
     """How files of a directory are striped."""
 
     stripe_count: Annotated[int, STRIPES, Key(1, CLAIMED)]  # -1: all OSTs
-    stripe_size_mib: Annotated[int, POSITIVE, Key(1, CLAIMED)]
+    stripe_size_mib: Annotated[int, COUNT, Key(1, CLAIMED)]
     first_ost: Annotated[int, ANY_OST, Key(-1, CLAIMED)]  # -1: any
 
 
@@ -81,7 +82,7 @@ class LustreSpec(Striping):
     pool: Annotated[str | None, POOL, Key(None, CLAIMED)]
     osts: Annotated[list[int] | None, OSTS, Key(None, CLAIMED)]  # each file has a stripe on each
     mdt_index: Annotated[int | None, NOT_NEGATIVE, Key(None, CLAIMED)]
-    mdt_count: Annotated[int | None, POSITIVE, Key(None, CLAIMED)]  # of each directory
+    mdt_count: Annotated[int | None, COUNT, Key(None, CLAIMED)]  # of each directory
     oss: Annotated[list[str], Key([], LIVE)]
     tolerance_mib: Annotated[int, NOT_NEGATIVE, Key(None, LIVE)]  # how much others may change the used space of an OST
 
@@ -91,7 +92,7 @@ class Limits(TypedDict):
 
     bandwidth_mib_s: Annotated[float | None, POSITIVE, Key(None, LIVE)]
     operations_s: Annotated[float | None, POSITIVE, Key(None, LIVE)]
-    clients: Annotated[int | None, POSITIVE, Key(None, LIVE)]
+    clients: Annotated[int | None, COUNT, Key(None, LIVE)]
     hours: Annotated[str | None, HOURS, Key(None, LIVE)]  # local time of the launcher host
     gib_a_day: Annotated[float | None, POSITIVE, Key(None, LIVE)]
 
@@ -102,7 +103,7 @@ class Spec(TypedDict):
     name: Annotated[str, NAME, Key("local", ANOTHER)]
     kind: Annotated[str, Key("loop", CLAIMED)]
     filesystem: Annotated[str, Key("ext4", CLAIMED)]
-    stores: Annotated[int, POSITIVE, Key(1, MADE)]
+    stores: Annotated[int, COUNT, Key(1, MADE)]
     size_gib: Annotated[float, POSITIVE, Key(16, MADE)]
     sparse: Annotated[bool, Key(False, MADE)]
     geometry: Annotated[Json | None, Key(None, MADE)]  # fsage.model.geometry; decides what the target takes below
@@ -112,7 +113,7 @@ class Spec(TypedDict):
     home: Annotated[str, Key(None, ANOTHER)]
     scale: Scale
     allocator_reset: Annotated[Literal["remount", "none"], Key("remount", LIVE)]
-    amount_mib: Annotated[int | None, POSITIVE, Key(None, CLAIMED)]  # striped files and databases are of its size
+    amount_mib: Annotated[int | None, COUNT, Key(None, CLAIMED)]  # striped files and databases are of its size
     launcher: Annotated[Launcher, Key("openmpi", NOTED)]
     launcher_options: Annotated[list[str], Key([], NOTED)]
     device_model: Annotated[Json | None, Key(None, CLAIMED)]
