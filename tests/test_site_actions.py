@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from test_measure import asked
 from test_site import host, lustre
+from tiers import first_of
 
 from fsage.host.cells import measure
 from fsage.host.states import state
@@ -86,7 +87,7 @@ def unnamed(did: Did, acts: list[actions.Act], also: tuple[str, ...]) -> list[st
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("kind", ["directory", "loop"])
+@pytest.mark.parametrize("kind", first_of("loop", "directory"))
 def test_what_a_run_does_is_on_the_page(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
