@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import preloaded
 import pytest
 import yaml
 from beds import bed
@@ -89,7 +90,8 @@ def users(place: Path) -> Iterator[OfUser]:
         hosts = {group: {"hosts": dict.fromkeys(names)} for group, names in groups.items()}
         (made.root / "inventories/testbed/hosts.yml").write_text(yaml.safe_dump({"all": {"children": hosts}}))
         subprocess.run(["chown", "-R", f"{UID}:{UID}", home, noted], check=True)
-        env = {**made.env, "HOME": str(home), "USER": USER, "LOGNAME": USER}
+        path = made.env["PATH"].replace(f"{preloaded.shims()}:", "")  # which is closed to others
+        env = {**made.env, "PATH": path, "HOME": str(home), "USER": USER, "LOGNAME": USER}
         yield OfUser(made.root, made.spec, env, testbed)
 
 
