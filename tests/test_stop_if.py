@@ -72,10 +72,10 @@ def test_a_cell_beside_which_others_suffer_is_stopped(then: str, local_target: d
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"slower": 1}, "stop_if.slower is 1: more than 1 is wanted, or null"),
+        ({"slower": 1}, "stop_if.slower is 1: more than 1, or null, is wanted"),
         ({"slower": None}, "stop_if has no limit: give slower, stat_ms or read_ms"),
-        ({"faster": 2}, "a block with some of slower, stat_ms"),
-        ({"then": "stop"}, "stop_if.then is 'stop': allowed are end and wait"),
+        ({"faster": 2}, "stop_if has no key 'faster'; did you mean .* Known: slower, stat_ms"),
+        ({"then": "stop"}, "stop_if.then is 'stop': end or wait is wanted"),
         ({"stat_ms": -1}, "stop_if.stat_ms is -1: a positive number is wanted"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_wrong_limit_is_refused(given: dict, why: str) -> None:
 
 
 def test_a_limit_is_the_smaller_of_both_and_of_others_alone() -> None:
-    given = stop_if.complete({"slower": 3, "read_ms": 20})
+    given = complete({"name": "a", "kind": "directory", "stop_if": {"slower": 3, "read_ms": 20}})["stop_if"]
     assert stop_if.limits(given, {"stat": 1.0, "read": 10.0}) == {"stat": 3.0, "read": 20}
     with pytest.raises(Refusal, match="nobody else uses a target of kind loop"):
         complete({"name": "a", "kind": "loop", "stop_if": {}})

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 import seaborn as sns
 from fontTools.subset import Options, Subsetter  # type: ignore[import-untyped]  # it comes without types, with Matplotlib
-from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
+from fontTools.ttLib import TTFont  # type: ignore[import-untyped]  # nor has this
 from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from fsage.model import device, filesystems, kinds, stop_if
+from fsage.model import device, filesystems, kinds
 from fsage.model.errors import Refusal
 from fsage.model.geometry import Geometry
 from fsage.model.message import Unacceptable, shown
+from fsage.model.stop_if import LIMITS, StopIf
 from fsage.model.target import BLOCKS, Limits, LustreSpec, Scale, Spec, usual
 from fsage.model.typed import Json, hints, read
 
@@ -39,7 +40,7 @@ def complete(spec: Mapping[str, object]) -> Spec:
     if full["device_model"] is not None:
         full["device_model"] = _device_model(full["device_model"])
     if full["stop_if"] is not None:
-        full["stop_if"] = stop_if.complete(full["stop_if"])
+        full["stop_if"] = _stop_if(full["stop_if"])
         if kinds.named(full["kind"]).own_stores:
             raise Refusal(f"fsage_target.stop_if is for others, and nobody else uses a target of kind {full['kind']}")
     kinds.named(full["kind"]).complete(full)
@@ -97,6 +98,16 @@ def _check_geometry(full: Json) -> None:
             f"fsage_target.geometry.blocks is {geometry.blocks}, which are {geometry.device_bytes / GIB:.2f} GiB: "
             f"size_gib is {full['size_gib']}, and as much or more is wanted"
         )
+
+
+def _stop_if(given: Json) -> Json:
+    """The key `stop_if`, complete."""
+    where = "fsage_target.stop_if"
+    no_limits = dict.fromkeys(key for key in LIMITS if key in given)
+    full = {**usual(StopIf), **no_limits, **declared(StopIf, given, where)}
+    if all(full[key] is None for key in LIMITS):
+        raise Refusal(f"{where} has no limit: give {', '.join(LIMITS[:-1])} or {LIMITS[-1]}")
+    return full
 
 
 def _device_model(given: dict[str, object]) -> dict[str, object]:

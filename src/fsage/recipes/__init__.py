@@ -100,11 +100,12 @@ MIB = 1 << 20
 
 def _in_blocks(size_bytes: int) -> int:
     if size_bytes % BLOCK_BYTES:
-        raise ValueError(f"{format_size(size_bytes)} is no multiple of 4K, in which files get their blocks")
+        raise ValueError(f"{format_size(size_bytes)} is no multiple of {format_size(BLOCK_BYTES)}, a block")
     return size_bytes
 
 
-RequestSize = Annotated[Size, AfterValidator(_in_blocks)]
+SizeInBlocks = Annotated[Size, AfterValidator(_in_blocks)]
+"""A multiple of the block that file systems give files."""
 FilesAtOnce = Annotated[int, Field(ge=1, le=1024, strict=True)]
 
 METHOD: Method = "fallocate"

@@ -94,7 +94,8 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
             continue
         # A killed command left this file incomplete, under a name that only this journal has: it is made anew.
         files.remove(image["image"])
-        image.update((_sparse if "below" in noted else _write)(image["image"], image["bytes"]))
+        path, size_bytes = image["image"], image["bytes"]
+        image.update(_allocate(path, size_bytes, sparse=True) if "below" in noted else _write(path, size_bytes))
         image["status"] = "written"
         files.write_json(_journal(spec), noted)
     devices = [loops.attach(whole(image)) for image in noted["images"]]
@@ -219,29 +220,20 @@ def why_no_room(spec: Spec, place: Path) -> str | None:
     )
 
 
-def _allocate(path: str, size_bytes: int) -> Made:
-    """Make a file that has all its blocks."""
+def _allocate(path: str, size_bytes: int, sparse: bool = False) -> Made:
+    """Make a file that has all its blocks, or one that is all holes."""
     descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
     try:
         nocow = _stop_copying(descriptor)
-        os.posix_fallocate(descriptor, 0, size_bytes)
+        if sparse:
+            os.ftruncate(descriptor, size_bytes)
+        else:
+            os.posix_fallocate(descriptor, 0, size_bytes)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
     files.sync_dir(Path(path).parent)
     return {**(loops.identity(path) or {}), "nocow": nocow}
-
-
-def _sparse(path: str, size_bytes: int) -> Made:
-    """Make an image that is all holes."""
-    descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
-    try:
-        os.ftruncate(descriptor, size_bytes)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    files.sync_dir(Path(path).parent)
-    return {**(loops.identity(path) or {}), "nocow": False}
 
 
 def _write(path: str, size_bytes: int) -> Made:

@@ -108,8 +108,9 @@ def nfs_counters(mountstats: str) -> dict[str, Nfs]:
         elif now is not None and (match := re.match(r"\s*xprt:\s+tcp \d+ \d+ (\d+)", line)):
             now["connects"] += int(match[1])
         elif now is not None and (match := re.match(r"\s+[A-Z_0-9]+: (\d+) (\d+) (\d+)( \d+){5}", line)):
-            for key, count in zip(("operations", "transmissions", "timeouts"), match.groups()):
-                now[key] += int(count)  # type: ignore[literal-required]
+            now["operations"] += int(match[1])
+            now["transmissions"] += int(match[2])
+            now["timeouts"] += int(match[3])
     return counted
 
 
@@ -124,7 +125,7 @@ def connections(text: str) -> dict[str, Connection]:
         if parameter == "import":
             for key, pattern in _OF_IMPORT.items():
                 if match := re.search(pattern, value):
-                    connection[key] = int(match[1])  # type: ignore[literal-required]
+                    connection[key] = int(match[1])  # type: ignore[literal-required]  # all are of Connection
         elif parameter == "state":
             if match := re.search(r"current_state: (\w+)", value):
                 connection["state"] = match[1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from fsage.model.structure import Step
-from fsage.recipes import BLOCK_BYTES, State
+from fsage.recipes import BLOCK_BYTES, SizeInBlocks, State
 from fsage.studies.allocator.model import PlantFreeSpace
 from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
@@ -21,7 +21,7 @@ class States(Strict):
 
     recipe: Literal["allocator"] = "allocator"
     fullness: Annotated[tuple[Percent, ...], Levels()] = Field(description="share of the capacity that is in use")
-    hole_size: Annotated[tuple[Size, ...], Levels()] = Field(description="size of the free extents")
+    hole_size: Annotated[tuple[SizeInBlocks, ...], Levels()] = Field(description="size of the free extents")
     run_size: Size | None = Field(None, description="size of one larger free extent; null: there is none")
     run_position: Annotated[tuple[Percent, ...], Levels()] = Field(
         (50.0,), description="where the run begins, in percent of the device; without run_size of no effect"
@@ -30,14 +30,6 @@ class States(Strict):
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="without effect: no state is reached from another one"
     )
-
-    @field_validator("hole_size")
-    @classmethod
-    def _whole_blocks(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        odd = [size for size in sizes if size % BLOCK_BYTES]
-        if odd:
-            raise ValueError(f"{format_size(odd[0])} is no multiple of {format_size(BLOCK_BYTES)}, a block")
-        return sizes
 
     @model_validator(mode="after")
     def _the_run_is_the_largest(self) -> States:

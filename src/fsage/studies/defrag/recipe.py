@@ -32,7 +32,7 @@ class States(Strict):
     file_percent: Annotated[int, Field(ge=1, le=49)] = Field(4, description="the file's share of the capacity")
     file_size: Size = Field(description="nominal size of the other files; the target's scale applies")
     filler: Method = Field(laying.METHOD, description=laying.METHOD_HELP)
-    request_size: laying.RequestSize = Field(laying.REQUEST_BYTES, description=laying.REQUEST_HELP)
+    request_size: laying.SizeInBlocks = Field(laying.REQUEST_BYTES, description=laying.REQUEST_HELP)
     files_at_once: laying.FilesAtOnce = Field(laying.FILES_AT_ONCE, description=laying.AT_ONCE_HELP)
     time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="time limit for the tools that defragment")
     seed: Annotated[int, Field(ge=0)] | None = Field(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from fsage.model.structure import Step
-from fsage.recipes import BLOCK_BYTES, State
+from fsage.recipes import BLOCK_BYTES, SizeInBlocks, State
 from fsage.studies.defrag.model import Defragment
 from fsage.studies.iocontrol.model import ContendedFiles, Sqlite
 from fsage.text.sizes import format_size
@@ -22,7 +22,9 @@ class States(Strict):
     """Block `states:` of a study: for each size of pieces the files as they are, and with the one defragmented."""
 
     recipe: Literal["iocontrol"] = "iocontrol"
-    piece_size: Annotated[tuple[Size, ...], Levels()] = Field(description="size of the extents of the fragmented file")
+    piece_size: Annotated[tuple[SizeInBlocks, ...], Levels()] = Field(
+        description="size of the extents of the fragmented file"
+    )
     stage: Annotated[tuple[Literal["before", "hot", "after"], ...], Levels()] = Field(
         ("before", "after"),
         description="before; after: the fragmented file was defragmented; hot: only its hot ranges were",
@@ -40,14 +42,6 @@ class States(Strict):
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="nested: the next state defragments the file of the state before"
     )
-
-    @field_validator("piece_size")
-    @classmethod
-    def _whole_blocks(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        odd = [size for size in sizes if size % BLOCK_BYTES]
-        if odd:
-            raise ValueError(f"{format_size(odd[0])} is no multiple of {format_size(BLOCK_BYTES)}, a block")
-        return sizes
 
     @model_validator(mode="after")
     def _hot_ranges_have_a_size(self) -> States:

@@ -53,7 +53,7 @@ class States(Strict):
         description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",
     )
     filler: Annotated[tuple[Method, ...], Levels()] = Field((laying.METHOD,), description=laying.METHOD_HELP)
-    request_size: Annotated[tuple[laying.RequestSize, ...], Levels()] = Field(
+    request_size: Annotated[tuple[laying.SizeInBlocks, ...], Levels()] = Field(
         (laying.REQUEST_BYTES,), description=laying.REQUEST_HELP
     )
     files_at_once: Annotated[tuple[laying.FilesAtOnce, ...], Levels()] = Field(
