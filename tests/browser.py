@@ -1,6 +1,6 @@
 """A real browser over pipes (the DevTools protocol): what a page fetches and logs, and what axe-core finds in it.
 
-Chromium and axe-core are of machines that test: `FSAGE_TESTBED=1` and `FSAGE_DEVELOP=1` have `./run` bring them.
+Chromium and axe-core are of machines that test: `.ci/testbed` and `FSAGE_DEVELOP=1` bring them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from fsage.site.inspect import Host, Site
 from fsage.study.study import load_study
 
 pytestmark = [
-    pytest.mark.skipif(PROGRAM is None, reason="needs chromium: FSAGE_TESTBED=1 ./run true installs it"),
+    pytest.mark.skipif(PROGRAM is None, reason="needs chromium: .ci/testbed installs it"),
     pytest.mark.skipif(axe_core() is None, reason="needs axe-core: FSAGE_DEVELOP=1 ./run true installs it"),
 ]
 BAD = """<!doctype html>

@@ -51,7 +51,7 @@ class Images:
 def images_in(folder: Path) -> Images:
     """An empty one, with an unpacked Debian to begin with; skips, with the reason, where that is not to be had."""
     if lacking := [program for program in PROGRAMS if not shutil.which(program)]:
-        pytest.skip(f"needs {', '.join(lacking)}: FSAGE_TESTBED=1 ./run true installs them")
+        pytest.skip(f"needs {', '.join(lacking)}: .ci/testbed installs them")
     mirror = run(*SOURCES, "Label: Debian").split()
     if not mirror:
         pytest.skip("needs Debian's packages, and apt knows of no mirror of them")
