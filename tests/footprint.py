@@ -24,7 +24,6 @@ def of_target(spec: dict[str, Any], *folders: Path) -> dict[str, Any]:
         "control groups": [str(path) for path in Path("/sys/fs/cgroup").rglob("*fsage*") if path.name.endswith(name)],
         "processes": [words for pid in os.listdir("/proc") if pid.isdigit() and ours(words := _words(pid))],
         "shared memory": [path.name for path in Path("/dev/shm").iterdir() if ours(path.name) or _of_mpi(path)],
-        "connections": [str(path) for path in Path("/run").glob("fsage-ssh-*")],
         "files": sorted(str(path) for folder in folders for path in folder.rglob("*")),
     }
 

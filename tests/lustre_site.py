@@ -148,3 +148,8 @@ def brw_stats(ios: int) -> str:
     """Recorded brw_stats of both OSTs after `ios` disk I/Os in one piece."""
     text = recorded("lctl_brw_stats.txt").replace("|   25  96  96", f"| {ios:4}  96  96")
     return text + text.replace(OST_STATS, OST_STATS.replace("OST0000", "OST0001"))
+
+
+def at_servers(*names: str) -> dict:
+    """Of a request the hosts: servers that this machine plays, so their agents find the programs of the site."""
+    return {"hosts": {"servers": [{"name": name, "python": sys.executable, "local": True} for name in names]}}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsage.host.remote import host_agent, probe, remote_hosts
+from fsage.host.remote import connection, host_agent, probe, remote_hosts
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.verbs import claim, create
 from fsage.model.declaration import complete
@@ -90,7 +90,7 @@ def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_p
     with closing(Hosts(complete(spec), None, {"clients": clients, "servers": []})) as hosts:
         for _ in range(3):
             hosts.alive()
-        assert hosts._all(hosts.clients, lambda _: {"do": "end"}) == {"n2": {}}
+        assert connection.ask_all(hosts.clients, lambda _: {"do": "end"}) == {"n2": {}}
 
 
 def test_a_slow_answer_is_no_wrong_clock():

@@ -60,23 +60,23 @@ def test_what_is_no_clients_parameter_or_number_is_refused(site: Site, verb: str
     assert said in str(why.value) and not site.commands()
 
 
-def test_a_user_asks_the_servers_by_their_helper(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_asks_its_helper_where_the_agent_is_a_users(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
-    ask = f'{" ".join(servers.KEPT)} oss1 printf %s \'{{"fsname": "lustre"}}\' | sudo -n {privilege.HELPER} lustre-'
-    site.answer(f"{ask}sync", json.dumps({"value": "0\n3\n"}))
-    site.answer(f"{ask}counters", json.dumps({"value": brw_stats(7)}))
-    assert servers.sync("lustre", [{"name": "oss1"}]) == 3
-    assert set(servers.stats({"fsname": "lustre", "oss": ["oss1"]})) == {"lustre-OST0000", "lustre-OST0001"}
+    spec, ask = {"name": "scratch", "lustre": {"fsname": "lustre"}}, f"sudo -n {privilege.HELPER} lustre-sync"
+    shutil.copy(site.bin / "lctl", site.bin / "sudo")
+    site.answer(ask, json.dumps({"value": "0\n3\n"}))
+    assert servers.commit(spec) == [0, 3]
     for said, kind, words in (
+        (json.dumps({"value": "many\n"}), Failure, "destroys_in_flight is 'many', and numbers are wanted"),
         (json.dumps({"refused": "no"}), Refusal, "no"),
         (json.dumps({"failed": "lctl"}), Failure, "lctl"),
-        ("[" * 99, Failure, "oss1: its helper gave an answer that"),
-        ("7", Failure, "oss1: its helper gave no answer: 7"),
+        ("[" * 99, Failure, "gave an answer that"),
+        ("7", Failure, "gave no answer: 7"),
         ("", Refusal, "may not call"),
     ):
-        site.answer(f"{ask}sync", said, rc=1)
+        site.answer(ask, said, rc=1)
         with pytest.raises(kind, match=words):
-            servers.sync("lustre", [{"name": "oss1"}])
+            servers.commit(spec)
 
 
 def test_a_user_whose_path_lacks_sbin_has_its_programs(

@@ -97,25 +97,6 @@ def test_what_never_comes_free_ends_the_waiting(site: Site) -> None:
         space.await_frees(PLACE, lambda: 0, space.as_left(EMPTY, 0))
 
 
-def test_servers_are_made_to_commit_and_say_what_is_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is asked in one go over the connection that is kept."""
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    front = " ".join(servers.KEPT)
-    line = (
-        "lctl set_param -n 'osd-*.lustre-*.force_sync=1' && "
-        "lctl get_param -n 'osp.lustre-OST*.destroys_in_flight' 2>/dev/null; true"
-    )
-    site.answer(f"{front} mds1 {line}", "2\n0\n1\n")
-    site.answer(f"{front} oss1 {line}")
-    hosts = [{"name": name, "local": False} for name in ("mds1", "oss1")]
-    assert servers.sync("lustre", hosts) == 3
-    assert servers.sync("lustre", []) is None
-    assert servers.sync("lustre", hosts[1:]) is None, "an OSS does not know"
-    site.answer(f"{front} oss1 {line}", stderr="No route to host\n", rc=255)
-    with pytest.raises(Failure, match="No route to host"):
-        servers.sync("lustre", hosts)
-
-
 def test_what_others_may_change_is_tolerated_and_no_more() -> None:
     then = {"a": 100 * KIB * KIB, "b": 200 * KIB * KIB}
     more = {"a": 103 * KIB * KIB, "b": 197 * KIB * KIB}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from lustre_site import SERVERS, Site, lustre_target, recorded, session
+from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, session
 
 from fsage.host.__main__ import hold
 from fsage.host.lustre import servers
@@ -22,6 +22,7 @@ from fsage.host.verbs.leave import leave
 from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.freespace import Counting
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
 from fsage.studies.paf.model import Populate
@@ -286,20 +287,46 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
     with pytest.raises(Failure, match=r"where nobody else writes: declare lustre.capacity_gib all"):
         free_space.check(target)
     target.state_known = True
-    mntdev = "lctl get_param -n osd-ldiskfs.lustre-OST0001.mntdev"
-    for host, device in (("oss1", ""), ("oss2", "/dev/vdd\n")):
-        site.answer(" ".join([*servers.KEPT, host, f"{mntdev} 2>/dev/null; true"]), device)
-    text = (Path(__file__).parent / "data/evidence/dumpe2fs.txt").read_text()
-    site.answer(" ".join([*servers.KEPT, "oss2", f'dumpe2fs "$({mntdev})"']), text)
-    site.commands()
-    assert target.laid_space().found["free_extents"]["count"] > 3
-    assert [command.split()[-1] for command in site.commands("ssh")][:2] == ["true", "true"]
-    site.answer(" ".join([*servers.KEPT, "oss2", f'dumpe2fs "$({mntdev})"']), "", stderr="no such host", rc=255)
-    with pytest.raises(Failure, match=r"`dumpe2fs on oss2 of lustre-OST0001` ended with status 255: "):
+    target.servers = at_servers("oss1", "oss2")["hosts"]["servers"]
+    mntdev = "osd-ldiskfs.lustre-OST0001.mntdev"
+    shutil.copy(site.bin / "lfs", site.bin / "dumpe2fs")
+    site.answer(f"lctl get_param {mntdev}", f"{mntdev}=/dev/vdd\n")
+    site.answer("dumpe2fs /dev/vdd", (Path(__file__).parent / "data/evidence/dumpe2fs.txt").read_text())
+    ends: list[list[int]] = []
+    layout = target.laid_space(Counting(keep=lambda *each: ends.extend(map(list, zip(*each, strict=True)))))
+    assert layout.found["free_extents"]["count"] == len(ends) > 3 and ends == sorted(ends)
+    site.answer(f"lctl get_param {mntdev}", f"{mntdev}=/dev/vdd\n")
+    site.answer("dumpe2fs /dev/vdd", "", stderr="1.47\nBad magic number", rc=1)
+    with pytest.raises(Failure, match=r"oss1: `dumpe2fs /dev/vdd` ended with status 1: Bad magic number"):
         target.laid_space()
-    site.answer(" ".join([*servers.KEPT, "oss2", f"{mntdev} 2>/dev/null; true"]), "")
-    with pytest.raises(Failure, match=r"none of oss1, oss2 serves lustre-OST0001 with ldiskfs"):
+    site.answer(f"lctl get_param {mntdev}", "")
+    with pytest.raises(Failure, match=r"none of the servers oss1, oss2 serves lustre-OST0001 with ldiskfs"):
         target.laid_space()
+
+
+def test_servers_commit_and_count_what_is_left(spec: dict, site: Site) -> None:
+    """Over one connection each, which ends with the target."""
+    claim.claim(spec, {}, False)
+    assert servers.sync(open_target(spec)) is None, "there are none"
+    target = open_target(spec)
+    target.servers = at_servers("mds1", "mds2")["hosts"]["servers"]
+    site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
+    destroys = "lctl get_param -n osp.lustre-OST*.destroys_in_flight"
+    site.answer(destroys, "2\n1\n")
+    assert servers.sync(target) == 6
+    site.answer(destroys)
+    assert servers.sync(target) is None, "an OSS does not know"
+    site.answer(destroys, stderr="Input/output error", rc=5)
+    with pytest.raises(Failure, match=r"mds1: `lctl get_param .* ended with status 5: Input/output error"):
+        servers.sync(target)
+    processes = [agent.process for agent in target._agents]
+    del target
+    assert [process.poll() for process in processes] == [0, 0]
+    lost = open_target(spec)
+    lost.servers = [{"name": "oss9", "python": "python3", "local": False}]
+    site.answer("ssh*", stderr="No route to host\n", rc=255)
+    with pytest.raises(Failure, match="host oss9 does not answer: No route to host"):
+        servers.sync(lost)
 
 
 def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> None:
@@ -310,15 +337,11 @@ def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> Non
     shutil.rmtree(Path(spec["directory"]) / "measured")
 
 
-def test_a_target_that_is_removed_leaves_no_connection_and_no_empty_home(spec: dict, site: Site) -> None:
-    home, spec["lustre"]["oss"] = Path(spec["home"]), ["oss1"]
+def test_a_target_that_is_removed_leaves_no_empty_home(spec: dict) -> None:
+    home = Path(spec["home"])
     (home / "another").mkdir(parents=True)
-    front = f"{' '.join(servers.KEPT)} -O exit"
-    site.answer(f"{front} oss1")
-    site.answer(f"{front} mds1", stderr="Control socket connect: No such file\n", rc=255)
-    request = {"hosts": {"servers": [{"name": "mds1"}]}}
-    assert leave(spec, request, True)["proof"] == [] and site.commands(front) == []
-    assert leave(spec, request, False)["proof"] == ["the connection to oss1 is closed"]
+    assert leave(spec, {}, True)["proof"] == leave(spec, {}, False)["proof"] == []
     (home / "another").rmdir()
-    assert leave(spec, request, False)["proof"] == ["the connection to oss1 is closed", f"{home} is gone"]
+    assert leave(spec, {}, True)["proof"] == [] and home.exists()
+    assert leave(spec, {}, False)["proof"] == [f"{home} is gone"]
     assert not home.exists()

@@ -58,7 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         ssh(f"install -m 440 /dev/stdin {RULES} && visudo -c -q", stdin=sudoers.rules(USER, lustre=True).encode())
         with real.at_work(folder, spec, (HOST,), str(config), SERVER) as made:
             yield made
-        assert ssh(f"ls -A {HOME}/fsage {HOME}/.ssh/fsage-ssh-* 2>/dev/null", check=False).split() == []
+        assert ssh(f"ls -A {HOME}/fsage 2>/dev/null", check=False).split() == []
     finally:
         ssh(UNMAKE, check=False)
 

@@ -11,6 +11,7 @@ from fsage.model.signs import Look
 from fsage.model.typed import Count, Json, Seconds, Signed, Word
 
 ANSWER_BYTES = 4 * MIB
+MOST_ENDS = 100_000  # of free extents in one answer: 19 digits each
 
 
 class Hello(Facts, total=False):
@@ -58,6 +59,30 @@ class Tables(TypedDict):
     tables: dict[str, str]
 
 
+class Committed(TypedDict):
+    """How many objects each MDT of a server still has to destroy on each OST; none of an OSS."""
+
+    to_destroy: list[Count]
+
+
+class Counters(TypedDict):
+    """The counters of a server's OSTs, as Lustre prints them."""
+
+    text: str
+
+
+class FreeSpace(TypedDict):
+    """The free space of an OST, the fields of a Store; None where the server does not serve it with ldiskfs."""
+
+    store: Json | None
+
+
+class FreeExtents(TypedDict):
+    """Where free extents begin and end, bytes, ascending, MOST_ENDS at a time."""
+
+    ends: list[Count]
+
+
 class Clock(TypedDict):
     """Seconds since 1970."""
 
@@ -79,6 +104,10 @@ ANSWERS: dict[str, object] = {
     "drop": DroppedAll,
     "server_cache": Served,
     "prealloc": Tables,
+    "commit": Committed,
+    "counters": Counters,
+    "free_space": FreeSpace,
+    "free_extents": FreeExtents,
     "clock": Clock,
     "go": Ran,
     "signs": Look,

@@ -16,8 +16,9 @@ from typing import cast
 from fsage.host.cells import allowed, io_groups, leftover
 from fsage.host.cells.counters import Counters
 from fsage.host.lustre import servercache
+from fsage.host.remote.connection import Lost
 from fsage.host.remote.host_agent import measured_files
-from fsage.host.remote.remote_hosts import Hosts, Lost
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.settings.trace import tracing
 from fsage.host.states.fingerprint import layout_of
 from fsage.host.system import caches, commands

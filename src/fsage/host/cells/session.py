@@ -41,7 +41,7 @@ class Session:
 
     def __init__(self, target: Target, request: Request, watch: Watch, hosts: Hosts) -> None:
         self.target, self.request, self.watch, self.hosts = target, request, watch, hosts
-        self.mount = target.mounts[0]
+        self.mount, target.hosts = target.mounts[0], hosts
         self.lustre = target.spec["lustre"]
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
         self.structure = StructureCheck(target)
@@ -150,7 +150,7 @@ class Session:
             observation = self.observation(cell, began, seen, [], "failed", full)
         else:
             self.now = token.changed(self.mount, self.now, status=MEASURING, cell=cell["name"])
-            osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
+            osts = servers.Watch(self.mount, self.lustre, self.hosts) if self.lustre else None
             if self.probe:
                 self.probe.begin()
             (phases, why), given = self.below.measured(

@@ -13,6 +13,7 @@ from fsage.host.targets.target import Target
 from fsage.model import frozen
 from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import MIB, tasks_of
+from fsage.model.hosts import Asker, clients_of
 from fsage.model.target import Spec
 
 UNKNOWN_MIB_S = 500.0  # the first guess where the device below cannot be measured
@@ -48,8 +49,8 @@ def measure_empty(target: Target) -> list[os.statvfs_result]:
     return stats
 
 
-def new(spec: Spec, hosts: list[str], stores: list[ClaimedStore]) -> Claim:
-    """A begun claim of these stores, for these clients."""
+def new(spec: Spec, request: Asker, stores: list[ClaimedStore]) -> Claim:
+    """A begun claim of these stores, for the clients of the request."""
     uname = os.uname()
     return {
         "schema": 1,
@@ -65,7 +66,7 @@ def new(spec: Spec, hosts: list[str], stores: list[ClaimedStore]) -> Claim:
         "containers": spec["containers"],
         "images": containers.digests(spec["containers"]),
         "tasks": tasks_of(spec),
-        "hosts": hosts,
+        "hosts": [host["name"] for host in clients_of(request)],
         "launcher": spec["launcher"],
         "launcher_options": spec["launcher_options"],
         "declared": frozen.declared(spec),

@@ -19,7 +19,7 @@ from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_DEVICE, Store, without
-from fsage.model.hosts import Asker
+from fsage.model.hosts import Asker, clients_of, servers_of
 from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
 
@@ -74,7 +74,7 @@ class Directory(Target, facts.Directory):
         return directories.identity(place)
 
     @classmethod
-    def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
+    def claim_new(cls, spec: Spec, request: Asker, check: bool) -> Result:
         place = Path(spec["directory"])
         directories.create(spec, check=True)  # refuses a directory that holds anything else
         if not place.is_dir():
@@ -83,7 +83,7 @@ class Directory(Target, facts.Directory):
                 f"ansible-playbook -i inventories/{spec['name']} playbooks/local_target.yml"
             )
         offer = cls.offer(spec)
-        calibrate.room(spec, offer.capacity_bytes, len(hosts))
+        calibrate.room(spec, offer.capacity_bytes, len(clients_of(request)))
         if check:
             return {"changed": True, "msg": f"would claim {place} ({offer.capacity_bytes / GIB:.1f} GiB)"}
         store: ClaimedStore = {
@@ -93,12 +93,13 @@ class Directory(Target, facts.Directory):
             "filesystem": cls.below,
             "uuids": [],
         }
-        ours = claim.new(spec, hosts, [store])
+        ours = claim.new(spec, request, [store])
         ours["capacity_bytes"], ours["filesystem_state_known"] = offer.capacity_bytes, offer.state_known
         ours["device_model"] = models.none(f"kind {spec['kind']}: no device of its own")
         if offer.lustre is not None:
             ours["lustre"] = offer.lustre
         target = cls(spec, ours)
+        target.servers = servers_of(request)
         ours["uid"] = target.uid
         with files.locked(target.home / "open.lock"):
             target.save()

@@ -96,7 +96,7 @@ class Loop(Target, facts.Loop):
         return images.delete(spec, check, released)
 
     @classmethod
-    def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
+    def claim_new(cls, spec: Spec, request: Asker, check: bool) -> Result:
         capabilities.need_loops(spec["name"])
         home = declaration.home_of(spec)
         noted = claims.images(home)
@@ -139,7 +139,7 @@ class Loop(Target, facts.Loop):
             }
             for index, image in enumerate(made)
         ]
-        target = cls(spec, claim.new(spec, hosts, stores))
+        target = cls(spec, claim.new(spec, request, stores))
         target.claim["uid"] = target.uid
         with files.locked(home / "open.lock"):
             target.attach()

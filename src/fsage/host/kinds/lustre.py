@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import limits, osts, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
+from fsage.host.remote import connection
 from fsage.host.system import files, privilege
 from fsage.host.targets import directories
-from fsage.host.targets.kinds import Lacking
+from fsage.host.targets.kinds import Lacking, Servers
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.model import striping
 from fsage.model.claim import Claim
@@ -31,6 +34,7 @@ class Lustre(Directory, facts.Lustre):
 
     below = "lustre"
     threads = lustre.THREADS
+    _agents: list[connection.Host] | None = None
     why_no_free_space = "the free space of Lustre is on its OSTs, the stores before this one"
 
     @property
@@ -73,7 +77,15 @@ class Lustre(Directory, facts.Lustre):
         """The directory's FID, which is the same on every client."""
         return dict(lustre.identity(place))
 
+    @classmethod
+    def reach(cls, spec: Spec, hosts: Servers) -> None:
+        if lustre_of(spec)["oss"]:
+            servers.reach(hosts, lustre_of(spec), space.osts(lustre.mount_of(spec).point))
+
     def begin(self, mount: Path) -> None:
+        if self.state_known and lustre.laid_ost(self.lustre):
+            with contextlib.suppress(Failure):  # of ZFS, or a user's, it is not known
+                self.claim["lustre"]["device_bytes"] = self.laid_space().found["device_bytes"]
         lustre.mark(lustre.mark_of(self.spec, mount), self.claim)
         lustre.prepare(self.mounts[0], self.lustre)
         self.stamp(0)
@@ -104,7 +116,7 @@ class Lustre(Directory, facts.Lustre):
 
     def empty(self) -> None:
         """Delete what fsage made, and wait until the OSTs have freed its objects. Raises Failure."""
-        lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.sync_servers)
+        lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self._sync)
 
     @property
     def why_unwatched(self) -> str | None:
@@ -112,11 +124,11 @@ class Lustre(Directory, facts.Lustre):
 
     def settle(self, wrong: Wrong = nothing) -> None:
         for mount in self.mounts:
-            space.await_frees(mount, self.sync_servers, wrong, self.state_known)
+            space.await_frees(mount, self._sync, wrong, self.state_known)
 
     def limits(self) -> Limits:
         usable = self.claim["lustre"].get("usable")
-        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.sync_servers, usable)
+        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self._sync, usable)
 
     def free(self, mount: Path) -> Free:
         osts = space.osts(mount)  # `available`: without the servers' reserve, as the capacity of the claim
@@ -126,8 +138,19 @@ class Lustre(Directory, facts.Lustre):
     def tolerance_bytes(self) -> int:
         return self.lustre["tolerance_mib"] << 20
 
-    def sync_servers(self) -> int | None:
-        return servers.sync(self.lustre["fsname"], self.servers)
+    def ask_servers(self, **what: object) -> dict[str, Json]:
+        """The answer of each server, by name: over a session's connections, or over one of its own. Raises Failure."""
+        if self.hosts:
+            return self.hosts.ask_servers(**what)
+        if self._agents is None:
+            agents = [connection.Host(host, "server") for host in self.servers]
+            connection.start(agents, self.spec, None)
+            self._agents = agents
+            weakref.finalize(self, connection.end, agents)
+        return connection.ask_all(self._agents, lambda _: what)
+
+    def _sync(self) -> int | None:
+        return servers.sync(self)
 
     def why_no_extents(self, error: OSError) -> str:
         return f"{super().why_no_extents(error)}; Lustre gives it for files of one stripe only"
@@ -150,7 +173,7 @@ class Lustre(Directory, facts.Lustre):
         """The free space of the OST that has all of the target's files, as its server reads it."""
         if not (ost := lustre.laid_ost(self.lustre)):
             raise Failure(str(self.layout_unavailable_because))
-        return servers.free_space(self.lustre, ost, counting)
+        return servers.free_space(self, ost, counting)
 
     def fullness(self) -> dict[str, object]:
         return {"osts": osts.fullness(self)}

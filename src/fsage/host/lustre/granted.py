@@ -41,7 +41,7 @@ def commit(fsname: str) -> str:
 @privileged("lustre-counters")
 def counters(fsname: str) -> str:
     """The counters of this server's OSTs (brw_stats), as Lustre prints them. Raises Failure."""
-    return run(["lctl", "get_param", f"osd-*.{fsname}-OST*.brw_stats"]).stdout
+    return run(["lctl", "get_param", f"osd-*.{fsname}-OST*.brw_stats"], ok=(0, params.ENOENT)).stdout
 
 
 @privileged("lustre-imports")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage.host.lustre import params
-from fsage.host.lustre.servercache import Servers
 from fsage.host.system import files
 from fsage.host.system.shell import run
+from fsage.host.targets.kinds import Servers
 from fsage.model.declaration import home_of, lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence import dumpe2fs

@@ -10,26 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from fsage.host.lustre import params
 from fsage.host.system import files
 from fsage.host.system.shell import run
+from fsage.host.targets.kinds import Servers
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import complete, home_of, lustre_of
 from fsage.model.errors import Failure
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 PROPERTY = "primarycache"
-
-
-class Servers(Protocol):
-    """Reaches every server (fsage.host.remote.remote_hosts.Hosts)."""
-
-    def ask_servers(self, **what: object) -> dict[str, Json]:
-        """The answer of each server, by name."""
 
 
 # On the launcher

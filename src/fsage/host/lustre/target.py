@@ -7,13 +7,12 @@ the file system for itself (`capacity_gib: all`) marks its root, so that a secon
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.lustre import mounts, params, quotas, servers, space, stripes
+from fsage.host.lustre import mounts, params, quotas, space, stripes
 from fsage.host.system import files, places, privilege
 from fsage.host.system import space as space_of
 from fsage.host.system.files import regular_files
@@ -54,7 +53,6 @@ def inspect(spec: Spec) -> Found:
         _refuse_shared(spec, client)
     osts = space.osts(mount)
     usable = _usable(lustre, osts)
-    servers.reach(lustre, osts)
     noted: LustreClaim = {
         "declared": _declared(lustre),
         "version": params.version(),
@@ -71,9 +69,6 @@ def inspect(spec: Spec) -> Found:
         existing = space_of.existing(place)
         lefts = quotas.left(existing, quotas.project_of(existing))
         capacity_bytes, noted["budget"] = local_quotas.least(spec["name"], budget, lefts), budget
-    if whole and (laid := laid_ost(lustre)):
-        with contextlib.suppress(Failure):  # of ZFS, or a user's, it is not known
-            noted["device_bytes"] = servers.free_space(lustre, laid).found["device_bytes"]
     return Found(mount, capacity_bytes, whole, noted)
 
 

@@ -9,6 +9,7 @@ ends, so does all that was started here.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import select
@@ -19,7 +20,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from fsage.host.lustre import cold, prealloc, servercache
+from fsage.host.lustre import cold, granted, prealloc, servercache, servers
 from fsage.host.remote import probe, signs
 from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
@@ -28,7 +29,8 @@ from fsage.host.system.files import regular_files
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets.opening import verified
 from fsage.host.targets.target import Target
-from fsage.model.answers import Dropped
+from fsage.model.answers import MOST_ENDS, Dropped
+from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.target import Spec
 from fsage.model.typed import Json
@@ -45,16 +47,17 @@ class HostAgent:
 
     def __init__(self, given: Json, launcher: Launcher) -> None:
         self.launcher = launcher
-        claim, client = given["claim"], given["role"] == "client"
+        self.claim, client = given["claim"], given["role"] == "client"
         spec: Spec = given["target"]  # complete, as `Hosts` has it
         if not client:  # a server runs no measured command
             spec = {**spec, "run_as": None}
-        self.target = verified(spec, {"claim": claim}, anywhere=True) if client and claim else None
+        self.target = verified(spec, {"claim": self.claim}, anywhere=True) if client and self.claim else None
         self.command: SynchronisedCommand | None = None
         self.spec: Spec | None = None if client else spec
-        if self.spec and claim:
+        self.free_ends: list[int] = []  # of the OST whose free space was read last
+        if self.spec and self.claim:
             servercache.put_back(spec)  # the settings of a killed agent
-        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else probe.facts(spec)
+        self.hello = probe.probe(spec, {}, False)["probe"] if client and not self.claim else probe.facts(spec)
 
     def do(self, do: str, **given: object) -> dict[str, object]:
         """Call the method of this name; its answer."""
@@ -64,6 +67,10 @@ class HostAgent:
             "read": self.read,
             "server_cache": self.server_cache,
             "prealloc": self.prealloc,
+            "commit": self.commit,
+            "counters": self.counters,
+            "free_space": self.free_space,
+            "free_extents": self.free_extents,
             "prepare": self.prepare,
             "clock": self.clock,
             "go": self.go,
@@ -98,10 +105,29 @@ class HostAgent:
         assert self.spec  # servers only
         return {"tables": prealloc.tables_of(self.spec)}
 
+    def commit(self) -> dict[str, object]:
+        """Have the targets that this host serves commit; the objects that its MDTs still have to destroy."""
+        assert self.spec  # servers only
+        return {"to_destroy": servers.commit(self.spec)}
+
+    def counters(self) -> dict[str, object]:
+        """The counters of the OSTs that this host serves (brw_stats), as Lustre prints them."""
+        assert self.spec  # servers only
+        return {"text": granted.counters(lustre_of(self.spec)["fsname"])}
+
+    def free_space(self, ost: str) -> dict[str, object]:
+        """The free space of an ldiskfs OST that this host serves: a Store, whose extents `free_extents` has."""
+        store, self.free_ends = servers.free_space_here(ost)
+        return {"store": dataclasses.asdict(store) if store else None}
+
+    def free_extents(self, first: int) -> dict[str, object]:
+        """The next free extents, from end number `first` on: where each begins and ends, bytes, in one list."""
+        return {"ends": self.free_ends[first : first + MOST_ENDS]}
+
     def leave(self) -> None:
         """End what was started here, and restore what was changed: the launcher's connection has ended."""
         self.end()
-        if self.spec:
+        if self.spec and self.claim:
             servercache.put_back(self.spec)
 
     def prepare(self, argv: list[str], files: dict[str, str]) -> dict[str, object]:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from fsage.host.lustre.prealloc import NOTE, read, size_words, unavailable_because
 from fsage.host.system import files
 from fsage.host.targets.target import Target
 from fsage.model.errors import Refusal
-from fsage.model.hosts import Inventory
-from fsage.model.request import Request
 from fsage.model.structure import Step
 
 
-def verify_step(target: Target, request: Request, step: Step) -> None:
+def verify_step(target: Target, step: Step) -> None:
     """`Refusal` unless the servers preallocate as much as the step needs to lay out its files."""
-    from fsage.host.remote.remote_hosts import Hosts, inventory_of  # whose agents import this module's users
-
     wanted = step.server_preallocation_bytes()
     if not target.has_osts or wanted is None:
         return
@@ -28,8 +22,5 @@ def verify_step(target: Target, request: Request, step: Step) -> None:
             f"tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
             f"tune_prealloc_size={size_words(wanted)} first"
         )
-    hosts = inventory_of(request)
-    only_servers: Inventory = {"clients": hosts["clients"][:1], "servers": hosts["servers"]}
-    with closing(Hosts(target.spec, target.claim, only_servers)) as remote_hosts:
-        if why := unavailable_because(remote_hosts, noted):
-            raise Refusal(f"target {target.name}: {why}")
+    if why := unavailable_because(target, noted):
+        raise Refusal(f"target {target.name}: {why}")

@@ -233,7 +233,7 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
-        preallocated.verify_step(target, request, step)
+        preallocated.verify_step(target, step)
         room, wanted = target.room_below(), step.writes_bytes(target.capacity_bytes)
         if room is not None and wanted > room:
             raise Refusal(
@@ -285,7 +285,7 @@ def end(spec: Mapping[str, object], request: Request, step: Step) -> Result:
         now = token.read(target.mounts[0])
         if not now or now.step != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
-        preallocated.verify_step(target, request, step)
+        preallocated.verify_step(target, step)
         before = now.done
         if before and step.continues(before[-1]):
             before = before[:-1]

@@ -7,7 +7,7 @@ fsage.host.targets.target.Target.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from fsage.model import kinds as model
 from fsage.model import plugins
@@ -29,6 +29,13 @@ class Lacking(NamedTuple):
     room_bytes: dict[str, int]
 
 
+class Servers(Protocol):
+    """Reaches every server of Lustre (fsage.host.remote.remote_hosts.Hosts)."""
+
+    def ask_servers(self, **what: object) -> dict[str, Json]:
+        """The answer of each server, by name. Raises Failure."""
+
+
 class Kind(model.Kind):
     """A kind of target: what can be done before one is opened, and after."""
 
@@ -43,6 +50,11 @@ class Kind(model.Kind):
         return
 
     @classmethod
+    def reach(cls, spec: Spec, hosts: Servers) -> None:
+        """Raise Refusal where the servers do not serve what is declared. Called before it is made or claimed."""
+        return
+
+    @classmethod
     @abstractmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
         """Make what a claim needs, such as images; idempotent. Raises Refusal, Failure."""
@@ -54,8 +66,8 @@ class Kind(model.Kind):
 
     @classmethod
     @abstractmethod
-    def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
-        """Claim what was created, for these clients. Raises Refusal, Failure."""
+    def claim_new(cls, spec: Spec, request: Asker, check: bool) -> Result:
+        """Claim what was created, for the clients of the request. Raises Refusal, Failure."""
 
     @classmethod
     def claimed_elsewhere(cls, spec: Spec) -> Claim | None:

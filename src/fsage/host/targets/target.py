@@ -15,7 +15,7 @@ from fsage.host.stores.filesystem import Range
 from fsage.host.system import files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets import directories, run_as
-from fsage.host.targets.kinds import Kind
+from fsage.host.targets.kinds import Kind, Servers
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
@@ -42,6 +42,7 @@ class Target(Kind):
         self.devices: list[str] = []
         self.notes: list[str] = []  # what opening the target changed, a sentence each
         self.servers: list[Host] = []  # the servers of Lustre, from the request: they free what was deleted
+        self.hosts: Servers | None = None  # of a session, which has connections to them
         self.watch: FileWatch | None = None  # of a session, where the kernel can report what others do
         self.inputs: dict[str, str] = {}  # texts that steps need, such as layouts, from the request, by name
 
@@ -203,9 +204,9 @@ class Target(Kind):
         """Bytes by which others may change the used space of each OST."""
         return 0
 
-    def sync_servers(self) -> int | None:
-        """Have the servers commit; how many objects they still have to destroy, None where no server answers."""
-        return None
+    def ask_servers(self, **what: object) -> dict[str, Json]:
+        """The answer of each server of its file system, by name; none where it has no servers. Raises Failure."""
+        return {}
 
     @abstractmethod
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:

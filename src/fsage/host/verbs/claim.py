@@ -72,9 +72,8 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
     meet(spec, request)
-    names = [host["name"] for host in clients_of(request)]
-    check_clients(spec["limits"], len(names))
-    return kinds.named(spec["kind"]).claim_new(spec, names, check)
+    check_clients(spec["limits"], len(clients_of(request)))
+    return kinds.named(spec["kind"]).claim_new(spec, request, check)
 
 
 def give_back(spec: Spec, check: bool) -> Result:

@@ -1,0 +1,181 @@
+"""A connection to a host agent (fsage.host.remote.host_agent): started over SSH, told what to do, heard, ended.
+
+The launcher starts it as its own user, as MPI does. The agent's code comes over the connection. So it is the launcher's
+version to the byte, no port is opened, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import selectors
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BufferedReader
+from typing import cast
+
+from fsage.host.remote.synchronised import NEXT
+from fsage.host.system.library import BOOT, packed, sent
+from fsage.host.system.shell import SSH
+from fsage.model.answers import ANSWER_BYTES, checked
+from fsage.model.errors import Failure
+from fsage.model.hosts import Host as Known
+from fsage.model.message import Unacceptable
+from fsage.model.target import Spec
+from fsage.model.typed import Json
+
+# ssh notices a host that vanished within 15 seconds.
+ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+START_AGENT = BOOT + "from fsage.host.remote import host_agent; host_agent.main()"
+PATIENCE_S = 300.0  # for dropping the caches of a host with much memory
+LOOK_EVERY_S = 0.2
+CLOCK_ROUNDS = 3
+
+
+class Lost(Failure):
+    """The connection to a host was lost; nothing more can be measured."""
+
+
+class Host:
+    """A remote host: its entry in the inventory (`name`, `python`, `local`), and its role."""
+
+    def __init__(self, host: Known, role: str) -> None:
+        self.name, self.role = host["name"], role
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
+        command = shlex.join(["exec", host["python"], "-I", "-S", "-c", START_AGENT])
+        self.process = subprocess.Popen(
+            ["sh", "-c", command] if host["local"] else [*ALIVE, self.name, command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            start_new_session=True,
+        )
+        self.stdout = cast(BufferedReader, self.process.stdout)
+        self.met, self.pending = False, b""
+        self.told: list[str] = []  # the lines that it has not answered yet
+        self.answers: list[dict[str, object]] = []  # answers that nobody has taken yet
+        self.count: Iterator[int] | None = None  # its command may request the next number of this count
+
+    def give(self, content: bytes) -> None:
+        """Send bytes."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):  # `hear`, which waits for the answer, reports why
+            self.process.stdin.write(content)
+            self.process.stdin.flush()
+
+    def tell(self, what: Json) -> None:
+        """Send a line that has an answer."""
+        self.told.append(what.get("do", "hello"))
+        self.give(json.dumps(what).encode() + b"\n")
+
+    def hear(self) -> bool:
+        """Keep its answers, and send the next number where its command requests one. Raises Lost."""
+        if not (more := self.stdout.read1()):
+            raise self.lost(self.why())
+        self.pending += more
+        while b"\n" in self.pending:
+            line, _, self.pending = self.pending.partition(b"\n")
+            if self.count and line + b"\n" == NEXT:
+                self.give(b"%d\n" % next(self.count))
+                continue
+            if not self.told:
+                raise Lost(f"host {self.name} sent an answer to no request; nothing of it was used")
+            told = self.told.pop(0)
+            try:
+                self.answers.append(checked(line, told, self.role))
+            except Unacceptable as why:
+                raise Lost(f"host {self.name}: its answer to {told!r} {why}; nothing of it was used") from None
+            self.met = True
+        if len(self.pending) > ANSWER_BYTES:
+            raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; nothing of it was used")
+        return True
+
+    def lost(self, why: str) -> Lost:
+        """The error for its lost connection."""
+        return Lost(f"host {self.name} {'was lost' if self.met else 'does not answer'}: {why}")
+
+    def clock(self) -> dict[str, float]:
+        """How far its clock is ahead of ours, and the error of that: half of the shortest round trip."""
+        rounds = []
+        for _ in range(CLOCK_ROUNDS):
+            asked_at = time.time()
+            self.tell({"do": "clock"})
+            their_time, heard_at = answers_of([self])[self.name]["time"], time.time()
+            rounds.append(((heard_at - asked_at) / 2, their_time - (asked_at + heard_at) / 2))
+        error_s, ahead_s = min(rounds)
+        return {"clock_ahead_s": ahead_s, "clock_error_s": error_s}
+
+    def why(self) -> str:
+        """The last line of error output from ssh, or from Python there."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+        self.errors.seek(0)
+        return self.errors.read().strip().rpartition("\n")[2] or "its connection was closed"
+
+    def end(self) -> None:
+        """Close the connection: the agent ends, with all that it started."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()
+
+
+def answers_of(
+    hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
+) -> dict[str, Json]:
+    """The next answer of each host; `check_alive` is called often.
+
+    Raises Lost where a connection ends, Failure where a host failed.
+    """
+    hosts, deadline = list(hosts), time.monotonic() + patience_s
+    with selectors.DefaultSelector() as heard:
+        for host in hosts:
+            if not host.answers:
+                heard.register(host.stdout, selectors.EVENT_READ, host)
+        while waited := list(heard.get_map().values()):
+            ready = heard.select(LOOK_EVERY_S)
+            check_alive()
+            for key, _ in ready:
+                key.data.hear()
+                if key.data.answers:
+                    heard.unregister(key.fileobj)
+            if not ready and time.monotonic() > deadline:
+                raise waited[0].data.lost(f"silent for {patience_s:.0f} s")
+    answers = {host.name: host.answers.pop(0) for host in hosts}
+    for name, answer in answers.items():
+        if "failed" in answer:
+            raise Failure(f"{name}: {answer['failed']}")
+    return answers
+
+
+def ask_all(hosts: Iterable[Host], what: Callable[[Host], Json]) -> dict[str, Json]:
+    """Send every host `what(host)`, then wait for all answers. Raises as `answers_of`."""
+    hosts = list(hosts)
+    for host in hosts:
+        host.tell(what(host))
+    return answers_of(hosts)
+
+
+def start(hosts: Sequence[Host], spec: Spec, claim: str | None) -> dict[str, Json]:
+    """Start the agent of each host, for the target of this claim; what each host is. Raises Failure: all are ended."""
+    code = sent(packed()) if hosts else b""
+    try:
+        for host in hosts:
+            host.give(code)
+        return ask_all(hosts, lambda host: {"target": spec, "claim": claim, "role": host.role})
+    except Failure:
+        end(hosts)
+        raise
+
+
+def end(hosts: Iterable[Host]) -> None:
+    """End the agents."""
+    for host in hosts:
+        host.end()
