@@ -41,8 +41,6 @@ class FileSystem:
     """Mount options of its allocator that a study may set, to a number."""
     reads_at_mount = False
     """Whether a mount reads what its allocator needs, so that no call afterwards finds it cold."""
-    frees_exactly = True
-    """Whether its free space is the same block by block after a file of many extents was made and deleted."""
     loads_all = False
     """Whether it can be made to read, after a mount, all that its allocator needs."""
 
@@ -73,7 +71,6 @@ class Xfs(FileSystem):
     name, title = "xfs", "XFS"
     defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
     placement = LargestFirst()
-    frees_exactly = False  # its trees of free extents keep some blocks (seen on Linux 6.18: 39 after 100,000 extents)
 
 
 class Btrfs(FileSystem):

@@ -128,7 +128,7 @@ class Ext4(FileSystem, facts.Ext4):
                 counts[criterion + name] = int(value.partition("/")[0])
         return counts
 
-    def counted(self, space: os.statvfs_result) -> str:
+    def counted(self, mount: Path, space: os.statvfs_result) -> str:
         """Free blocks and inodes."""
         return f"{space.f_bfree}|{space.f_ffree}"
 

@@ -13,6 +13,7 @@ What statfs(2) has as free is less: it leaves out what each allocation group hol
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -40,6 +41,7 @@ FSXATTR = struct.Struct("=IIIII8x")  # fsx_xflags fsx_extsize fsx_nextents fsx_p
 XFS_IOC_EXCHANGE_RANGE, EXCHANGE, DSYNC = 0x40285881, struct.Struct("=iIQQQQ"), 1 << 1
 XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1, flags at byte 92
 XFS_FSOP_GEOM_FLAGS_RMAPBT = 1 << 19
+XFS_IOC_AG_GEOMETRY, AG_GEOMETRY = 0xC080583D, struct.Struct("=L4xL116x")  # number, free blocks
 XFS_IOC_FREE_EOFBLOCKS, EOFBLOCKS, SYNC = 0x8080583A, struct.Struct("=II120x"), 1  # version, flags; version 1
 
 
@@ -171,9 +173,24 @@ class Xfs(FileSystem, facts.Xfs):
         extents = {f"{name}": ("extent_alloc", at) for at, name in enumerate(OF_EXTENTS)}
         return {name: int(lines[key][at]) for name, (key, at) in {**extents, **trees}.items() if key in lines}
 
-    def counted(self, space: os.statvfs_result) -> str:
-        """Free blocks; it makes inodes as it needs them."""
-        return f"{space.f_bfree}|"
+    def counted(self, mount: Path, space: os.statvfs_result) -> str:
+        """Free blocks, with those that the trees of free extents have; it makes inodes as it needs them.
+
+        These trees keep some blocks after many extents were freed, and statfs(2) leaves them out.
+        """
+        descriptor, free, number = os.open(mount, os.O_RDONLY | os.O_DIRECTORY), 0, 0
+        try:
+            while True:
+                group = fcntl.ioctl(descriptor, XFS_IOC_AG_GEOMETRY, AG_GEOMETRY.pack(number, 0))
+                free, number = free + AG_GEOMETRY.unpack(group)[1], number + 1
+        except OSError as error:
+            if not number:  # before Linux 5.2
+                return f"{space.f_bfree}|"
+            if error.errno != errno.EINVAL:  # there is no group of this number
+                raise
+        finally:
+            os.close(descriptor)
+        return f"{free}|"
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
         return of_mount(mount, counting)

@@ -251,7 +251,7 @@ class Loop(Target, facts.Loop):
 
     def free(self, mount: Path) -> Free:
         stat = os.statvfs(mount)
-        return Free(stat.f_bfree * stat.f_frsize, self.made_of.counted(stat))
+        return Free(stat.f_bfree * stat.f_frsize, self.made_of.counted(mount, stat))
 
     @property
     def why_unwatched(self) -> str | None:

@@ -118,7 +118,7 @@ class FileSystem(facts.FileSystem, ABC):
         """Wait until it has completed its work in the background after a sync. Raises Failure."""
         return
 
-    def counted(self, space: os.statvfs_result) -> str | None:
+    def counted(self, mount: Path, space: os.statvfs_result) -> str | None:
         """Counts that repeat exactly while nobody writes, for the fingerprint of a state; None: there are none."""
         return None
 

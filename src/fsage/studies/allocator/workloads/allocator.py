@@ -92,11 +92,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     system = filesystems.named(claim["stores"][0]["filesystem"] or "")
     if params.options and params.options.partition("=")[0] not in system.allocator_options:
         raise Unsupported(f"{system.title} has no mount option {params.options}")
-    if params.extents and not system.frees_exactly:
-        raise Unsupported(
-            f"{system.title} keeps blocks in its trees of free extents after a file of many extents is deleted, so the "
-            "next cell would find another state"
-        )
     module = "fsage.studies.allocator.host.phase"
     argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", module, f"{{files}}/{TASK}"]
     # Where not all can be read after a mount, the same call is made once before, and what it got is given back.
