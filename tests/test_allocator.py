@@ -166,3 +166,29 @@ def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(ph
     assert last["cpu_s"] > 0
     assert last["functions"] and last["freed_by"] == "SIGKILL"
     phases.target.remount()
+
+
+@pytest.mark.long
+@pytest.mark.root
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target: dict, filesystem: str) -> None:
+    """Free space is half a million holes of a block: one call for most of it takes seconds, and no signal."""
+    target = claimed({**new_target, "size_gib": 4, "sparse": True, "amount_mib": 64, "filesystem": filesystem})
+    remove_measured(target)
+    plant_free_space.work(PlantFreeSpace(1, 50, BLOCK, 0, 0), target, [], ALONE, lambda: None)
+    before = target.free(target.mounts[0])
+    with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
+        phases = Phases(target, hosts, None, lambda: None)
+        taken, metrics = measured(phases, request_size=3 << 29, until_full=True, limit_s=1)
+        (call,) = json.loads(taken["fill"]["stdout"])["calls"]
+        assert call["freed_by"] == "shutdown", call
+        assert call["functions"] and call["cpu_s"] > 0
+        assert metrics["fill_unended"] == 1 and metrics["fill_ms"] >= 1000 and metrics["given_bytes"] == 0
+        assert target.free(target.mounts[0]).counted == before.counted, "what the call took by then is lost"
+
+        taken, metrics = measured(phases, request_size=64 * MIB, until_full=True, limit_s=60)
+        calls = json.loads(taken["fill"]["stdout"])["calls"]
+        assert metrics["fill_unended"] == 0 and metrics["calls"] >= before.bytes // (64 * MIB)
+        assert calls[-1]["bytes"] == BLOCK and calls[-1]["error"] == "ENOSPC", "down to the last block"
+        assert metrics["given_bytes"] <= before.bytes < 1.02 * metrics["given_bytes"], "maps of extents"
+        assert target.free(target.mounts[0]).counted == before.counted
