@@ -16,6 +16,7 @@ from tiers import first_of
 from fsage.host.cells.phases import Phases
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.state import remove_measured
+from fsage.host.targets.opening import open_target
 from fsage.model import filesystems
 from fsage.model.structure import ALONE
 from fsage.model.token import Token
@@ -137,6 +138,16 @@ def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target
             here = Phases(target, hosts, None, lambda: None)
             _, metrics = measured(here, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
             assert metrics["groups_considered"] == considered(notes["run_group"], bool(optimized))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("reset", "loaded"), [("remount", 8), ("cold", 0)])
+def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(
+    spec: dict, reset: str, loaded: int
+) -> None:
+    target = open_target({**spec, "allocator_reset": reset})
+    target.remount()
+    assert target.made_of.allocator_counts(target.devices[0])["buddies_generated"] == loaded
 
 
 @pytest.mark.root

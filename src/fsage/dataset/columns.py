@@ -146,7 +146,7 @@ COLUMNS = {
     "device_costs": Column("str", "what a modelled device charges, JSON: the numbers among its parameters"),
     "filesystem": Column("str", "ext4, xfs, btrfs, ..."),
     "mount_options": Column("str", "of each store, JSON"),
-    "allocator_reset": Column("str", "what started the allocator anew before each phase: remount or none"),
+    "allocator_reset": Column("str", "what started the allocator anew before each phase: remount, cold or none"),
     "amount_mib": Column("float64", "what each task moves, MiB"),
     "amount_source": Column("str", "where that is from: calibrated, declared, or reduced from what, and why"),
     "tunables": Column("str", "value requested, before and now of each, JSON"),

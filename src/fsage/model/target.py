@@ -112,7 +112,7 @@ class Spec(TypedDict):
     mount_dir: Annotated[str, Key("/run/fsage/mnt", CLAIMED)]
     home: Annotated[str, Key(None, ANOTHER)]
     scale: Scale
-    allocator_reset: Annotated[Literal["remount", "none"], Key("remount", LIVE)]
+    allocator_reset: Annotated[Literal["remount", "cold", "none"], Key("remount", LIVE)]
     amount_mib: Annotated[int | None, COUNT, Key(None, CLAIMED)]  # striped files and databases are of its size
     launcher: Annotated[Launcher, Key("openmpi", NOTED)]
     launcher_options: Annotated[list[str], Key([], NOTED)]

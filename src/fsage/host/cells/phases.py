@@ -178,7 +178,7 @@ class Phases:
         # caches.known wants paths without symbolic links: to follow one the kernel would have to read it.
         of_state = [Path(os.path.realpath(path)) for path in phase.get("reads_files", ())]
         warm = {"cold": False, "warm": True}.get(phase.get("allocator", ""))
-        if self.target.allocator_reset != "remount" and warm is None:
+        if self.target.allocator_reset == "none" and warm is None:
             dropped = self.hosts.drop(self.target, of_state)
         else:
             try:

@@ -86,7 +86,7 @@ class StructureCheck:
         A process that had a file open before may still store into it through a mapping, which no event reports. After
         an unmount there is none: a target whose allocator is reset by a remount is unmounted before each cell.
         """
-        return not self.counted or self.target.allocator_reset == "remount"
+        return not self.counted or self.target.allocator_reset != "none"
 
     def _free(self) -> list[str | None]:
         return [self.target.free(mount).counted for mount in self.target.mounts]

@@ -364,6 +364,8 @@ class Loop(Target, facts.Loop):
 
     def remount(self, more: str = "", warm: bool | None = None) -> Mounting:
         """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
+        if warm is None and self.allocator_reset == "cold":
+            warm = False
         taken: Mounting = {"umount_s": 0.0, "umount_cpu_s": 0.0, "mount_s": 0.0, "mount_cpu_s": 0.0}
         options = ",".join(filter(None, (self._options(), more)))
         for store, device, point in self.stores():
