@@ -70,11 +70,11 @@ def lacking(spec: Spec) -> list[str]:
 
 
 def why_not_made(spec: Spec, memory_bytes: int) -> str | None:
-    from fsage.host.system import libc
+    from fsage.host.system import memory
     from fsage.host.verbs import create
     from fsage.model.errors import Failure, Refusal
 
-    if memory_bytes > (available := libc.available_bytes()):
+    if memory_bytes > (available := memory.available_bytes()):
         return f"laying it takes {memory_bytes >> 20} MiB of memory, and {available >> 20} MiB are available here"
     try:
         create.create(spec, {}, True)

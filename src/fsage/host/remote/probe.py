@@ -14,7 +14,7 @@ from fsage.host.containers import versions
 from fsage.host.device import iocost
 from fsage.host.lustre import params
 from fsage.host.system import files, privilege
-from fsage.host.system.libc import memory_bytes
+from fsage.host.system.memory import memory_bytes
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets import kinds, run_as
 from fsage.model import declaration

@@ -12,7 +12,7 @@ from pathlib import Path
 from fsage.host.structure import files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
-from fsage.host.system.libc import memory_bytes
+from fsage.host.system.memory import memory_bytes
 from fsage.host.targets.target import Target
 from fsage.model import striping
 from fsage.model.declaration import MIB

@@ -96,7 +96,7 @@ class Target(Kind):
 
     @property
     def allocator_reset(self) -> str:
-        """How the allocator is reset before each phase: `remount`, `cold` (the same, and no bitmap is read) or `none`."""
+        """How the allocator is reset before each phase: `remount`, `cold` (then no bitmap is read) or `none`."""
         return "none"
 
     def mount_options(self) -> list[str]:

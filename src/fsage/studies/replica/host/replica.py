@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work
-from fsage.host.system import libc
+from fsage.host.system import memory
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
@@ -75,7 +75,7 @@ def _refuse_too_many(step: Replica, text: bytes) -> None:
     """Raise Failure where this machine has no memory for so many extents."""
     count = text.count(b"\n") - 3
     needed = EXTENT_BYTES * count
-    if needed > (free := libc.available_bytes()):
+    if needed > (free := memory.available_bytes()):
         raise Failure(
             f"layout {step.layout} has {count:,} free extents, and to lay them takes {needed >> 20} MiB of memory; "
             f"{os.uname().nodename} has {free >> 20} MiB available. Stop what takes the rest, or lay a sample of the "
