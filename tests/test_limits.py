@@ -1,22 +1,40 @@
-"""The limits of a site: refused where they are wrong, and kept to by what is measured."""
+"""The limits of a site: refused where they are wrong, lifted by nobody, and kept to by all that is written."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from session import PREFIX
+from test_measure import asked
+from test_plan import plan as plan
 
-from fsage.host.cells import allowed
+from fsage.host.cells import measure
+from fsage.host.claiming import calibrate
+from fsage.host.states import state
 from fsage.host.system.shell import run
+from fsage.host.targets import site_limits
 from fsage.host.targets.opening import open_target
+from fsage.host.targets.site_limits import Pace
 from fsage.host.verbs import claim, create
+from fsage.model import GIB, MIB, declaration, limits
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
-from fsage.model.request import Cell, Phase
+from fsage.model.errors import Refusal
+from fsage.model.request import Phase
 from fsage.model.target import Limits
+from fsage.plan.plan import Plan, load_plan
+from fsage.run import stopping
+from fsage.study.study import StudyError
+
+IOR: Any = {"tools": {"fio": "3.33", "ior": "4.0", "mdtest": None, "mpirun": "4.1"}}
 
 
 def site(**given: Any) -> Limits:
@@ -24,7 +42,35 @@ def site(**given: Any) -> Limits:
     return complete({"limits": given})["limits"]
 
 
-WRITE = cast(Phase, {"name": "write", "argv": []})
+def hours(begin: float, end: float) -> str:
+    """Hours that begin and end so many hours from now."""
+    clock = [time.strftime("%H:%M", time.localtime(time.time() + 3600 * away)) for away in (begin, end)]
+    return "-".join(clock)
+
+
+def phase(*argv: str, **more: Any) -> Phase:
+    return cast(Phase, {"name": "write", "argv": list(argv), **more})
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A claimed directory, before anybody limits it."""
+    place = Path(tempfile.mkdtemp(prefix="fsage-test-limits-", dir="/var/tmp"))
+    spec = {"name": f"{PREFIX}limits", "kind": "directory", "directory": str(place / "target"), "amount_mib": 64}
+    spec |= {"home": str(place / "home")}
+    create.create(spec, {}, False)
+    claim.claim(spec, {}, False)
+    yield spec
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def roots_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a host in which root allows less, here an empty place; and the note of the bytes of the day."""
+    monkeypatch.setattr(limits, "FILE", tmp_path / "etc/limits.json")
+    monkeypatch.setattr(declaration, "usual_home", lambda: tmp_path / "usual")
+    limits.FILE.parent.mkdir()
+    return limits.FILE
 
 
 @pytest.mark.parametrize(
@@ -37,37 +83,128 @@ WRITE = cast(Phase, {"name": "write", "argv": []})
         ({"gib_a_day": 0}, r"limits\.gib_a_day is 0"),
     ],
 )
-def test_wrong_limits_are_refused(given: Any, says: str) -> None:
+def test_wrong_limits_are_refused_wherever_they_stand(given: Any, says: str, roots_file: Path) -> None:
     with pytest.raises(Refusal, match=says):
         complete({"limits": given})
+    roots_file.write_text(json.dumps(given))
+    with pytest.raises(Refusal, match=rf"limits\.json: .*{says}"):
+        site_limits.of_host()
+
+
+@pytest.mark.root
+def test_roots_file_is_roots_and_the_stricter_of_both_holds(roots_file: Path) -> None:
+    assert site_limits.effective(site(clients=4)) == site(clients=4), "no file"
+    roots_file.write_text(json.dumps({"clients": 2, "hours": "22:00-06:00", "bandwidth_mib_s": 500}))
+    both = site_limits.effective(site(clients=4, hours="20:00-04:00", bandwidth_mib_s=100, gib_a_day=7))
+    assert both == site(clients=2, bandwidth_mib_s=100, gib_a_day=7) | {"hours": "20:00-04:00 and 22:00-06:00"}
+    for spoil in (
+        lambda: roots_file.chmod(0o666),
+        lambda: os.chown(roots_file, 12345, 0),
+        lambda: roots_file.parent.chmod(0o777),
+    ):
+        roots_file.unlink()
+        roots_file.write_text("{}")
+        spoil()
+        with pytest.raises(Refusal, match="others"):
+            site_limits.of_host()
 
 
 def test_fio_moves_no_more_than_its_share(tmp_path: Path) -> None:
     argv = ["fio", "--output-format=json", "--name=w", f"--directory={tmp_path}", "--rw=write", "--bs=256k"]
     argv += ["--size=4M", "--numjobs=2"]
     most = site(bandwidth_mib_s=8, operations_s=1000)
-    kept = allowed.kept_to(most, argv, WRITE, clients=2)
-    jobs = json.loads(run(kept).stdout)["jobs"]
+    kept = limits.kept_to(most, phase(*argv), clients=2)
+    jobs = json.loads(run(kept["argv"]).stdout)["jobs"]
     slowest_s = max(job["write"]["runtime"] for job in jobs) / 1000
     assert slowest_s > 0.8 * 4 / 2, "4 MiB at 2 MiB/s: a quarter of all, for 2 jobs on 2 clients"
-    fewer = allowed.kept_to(site(bandwidth_mib_s=8, operations_s=4), argv, WRITE, clients=2)
-    assert fewer[1] == "--rate_iops=1", "4 requests of 256 KiB are less than 8 MiB"
-    assert allowed.kept_to(site(), argv, WRITE, 2) == argv
-    with pytest.raises(Failure, match="mdtest of phase write cannot be kept to it: only fio"):
-        allowed.kept_to(most, ["mdtest", "-n", "1"], WRITE, 1)
+    fewer = limits.kept_to(site(bandwidth_mib_s=8, operations_s=4), phase(*argv), clients=2)
+    assert fewer["argv"][1] == "--rate_iops=1", "4 requests of 256 KiB are less than 8 MiB"
+    assert limits.kept_to(site(), phase(*argv), 2) == phase(*argv)
+    by_host = limits.kept_to(most, phase("fio", "-", jobs={"a": "[w]\nnumjobs=2\nbs=262144\n"}), clients=2)
+    assert by_host["jobs"] == {"a": "[w]\nnumjobs=2\nbs=262144\nrate=2048k\n"}
+    for tool in ("ior", "mdtest", "python3"):
+        assert f"and {tool} of phase write cannot be kept to it" in str(limits.why_not_kept(most, phase(tool)))
+        assert limits.why_not_kept(site(clients=2), phase(tool)) is None
 
 
-def test_a_cell_waits_for_the_hours_and_the_next_day(directory_target: dict[str, Any]) -> None:
+def test_what_cannot_be_kept_to_a_rate_is_refused_before_anything_is_made(guest: Any, roots_file: Path) -> None:
+    """Whatever the inventory says: no step is begun for cells of IOR, and none of them is measured."""
+    roots_file.write_text(json.dumps({"operations_s": 1000}))
+    request = asked([{"name": "one", "phases": [phase("mpirun", "ior", "-w")]}]) | {"steps": []}
+    why = r"cell one: .* ior of phase write cannot be kept to it.*nothing was touched"
+    for verb in (state.scrub, measure.measure):
+        with pytest.raises(Refusal, match=why):
+            verb(guest, request, False)
+    assert not list(Path(guest["directory"]).glob("filler*"))
+
+
+def test_what_fsage_writes_makes_and_deletes_keeps_to_its_pace(guest: Any, roots_file: Path) -> None:
+    roots_file.write_text(json.dumps({"bandwidth_mib_s": 300, "operations_s": 400}))
+    target = open_target(guest)
+    pair = calibrate.amount(target, 500)["calibration"]
+    assert max(pair["write_mib_s"], pair["read_mib_s"]) < 1.1 * 300
+    began, pace = time.monotonic(), Pace(target.spec["limits"], share=2)
+    for _ in range(10):
+        pace.spend(4 * MIB)
+    assert time.monotonic() - began > 0.9 * 40 / 150
+    began = time.monotonic()
+    state.remove_measured(target)
+    for index in range(100):
+        (target.mounts[0] / f"measured/{index}").touch()
+    state.remove_measured(target)
+    assert time.monotonic() - began > 0.9 * 100 / 400
+
+
+def test_the_bytes_of_a_day_are_of_claims_states_and_cells_of_all_targets(directory_target, roots_file: Path) -> None:
+    roots_file.write_text(json.dumps({"gib_a_day": 0.25}))
     create.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
-    clock = [time.strftime("%H:%M", time.localtime(time.time() + hours * 3600)) for hours in (-2, -1, 1)]
-    cell = cast(Cell, {"name": "one", "estimate_s": 60, "makes_bytes": 300 << 20})
+    note = declaration.usual_home() / site_limits.WRITTEN
+    assert sum(json.loads(note.read_text()).values()) == 64 * MIB, "the claim wrote them"
+    allowed = open_target(directory_target).spec["limits"]
+    assert site_limits.why_not_now(allowed, "cell one", 0, 150 * MIB) is None
+    assert "0.26 GiB would be written today" in str(site_limits.why_not_now(allowed, "cell two", 0, 50 * MIB))
+    claim.release(directory_target, {}, False)
+    assert note.exists(), "or a release and a claim would begin the day anew"
+    create.create(directory_target, {}, False)
+    with pytest.raises(Refusal, match=r"with calibrating, .* limits\.gib_a_day is 0\.25"):
+        claim.claim(directory_target, {}, False)
+    note.write_text(json.dumps({"2026-01-01": GIB}))
+    assert site_limits.forget() == [] and not note.exists()
 
-    def begun(**given: Any) -> str | None:
-        return allowed.why_not_now(open_target({**directory_target, "limits": given}), cell)
 
-    assert "hours is" in str(begun(hours=f"{clock[0]}-{clock[1]}"))
-    assert begun(hours=f"{clock[1]}-{clock[2]}", gib_a_day=0.5) is None
-    assert "0.59 GiB would be written today" in str(begun(gib_a_day=0.5)), "the bytes of the cell before count"
-    with pytest.raises(Refusal, match=r"names 3 clients, and fsage_target.limits\.clients is 2"):
-        allowed.check_clients(site(clients=2), 3)
+def test_hours_guard_claims_states_and_cells(directory_target: Any, guest: Any, roots_file: Path) -> None:
+    create.create(directory_target, {}, False)
+    with pytest.raises(Refusal, match=r"the claim of target .* limits\.hours is .*Nothing was touched"):
+        claim.claim({**directory_target, "limits": {"hours": hours(-2, -1)}}, {}, False)
+    request = asked([]) | {"reach_s": 2 * 3600.0}
+    state.scrub(guest, request, False)
+    roots_file.write_text(json.dumps({"hours": hours(-1, 1)}))
+    with pytest.raises(Refusal, match=r"step populate of state .* takes about 7200 s, and limits\.hours is"):
+        state.begin("populate", guest, request, False)
+    assert state.begin("populate", guest, request | {"reach_s": 60.0}, False)["due"]
+
+
+def test_the_plan_says_before_what_will_not_fit(plan: Plan, roots_file: Path) -> None:
+    claimed = json.loads(plan.results.claim.read_text())
+
+    def limited(**given: Any) -> Plan:
+        """The plan on a target whose host had these limits when it was claimed."""
+        plan.results.claim.write_text(json.dumps({**claimed, "limits": site(**given)}))
+        return load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
+
+    day = " ".join(limited(gib_a_day=0.2).notes())
+    assert "it writes 0.5 GiB, and limits.gib_a_day is 0.2: 3 days; the run ends when the limit is reached" in day
+    night = limited(hours=hours(1, 3))
+    assert "nothing begins before" in " ".join(night.notes())
+    with pytest.raises(stopping.WindowClosed, match=r"state 30\.00 takes about 20 s, and limits\.hours"):
+        stopping.check_window(night, "state 30.00", 20)
+    with pytest.raises(StudyError, match=r"cell .* writes 0\.06 GiB, and limits\.gib_a_day is 0\.01"):
+        limited(gib_a_day=0.01).check()
+    rated = limited(bandwidth_mib_s=100)
+    rated.check()
+    axes = replace(plan.study.cells, fixed={**plan.study.cells.fixed, "tool": "ior"})
+    with pytest.raises(
+        StudyError, match=r"ior of phase write cannot be kept to it: only fio can .*nothing was touched"
+    ):
+        replace(rated, study=plan.study.model_copy(update={"cells": axes}), claim={**rated.claim, **IOR}).check()

@@ -19,6 +19,7 @@ from tiers import first_of
 from fsage.host.cells import measure
 from fsage.host.states import state
 from fsage.host.verbs import claim, create
+from fsage.model import limits
 from fsage.model.declaration import complete
 from fsage.plan.target import Target
 from fsage.site import actions, page
@@ -121,7 +122,7 @@ def test_what_a_run_does_is_on_the_page(
 
 def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: Path) -> None:
     site = Site([host("n1"), host("oss1", "oss"), host("oss1", "servers")], ("clients", "oss", "servers"))
-    target = lustre(stripe_count=1, first_ost=3).having(limits={"clients": 4, "hours": None})
+    target = lustre(stripe_count=1, first_ost=3).having(limits=limits.of_site({"clients": 4}))
     page.write(site, target, [], [], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     for words in (

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fsage.host.structure import verify, work
 from fsage.host.targets.limits import Limits
+from fsage.host.targets.site_limits import UNLIMITED
 from fsage.model import structure
 from fsage.model.filler import draw, path_of
 from fsage.model.structure import Shard
@@ -108,7 +109,9 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
         ),
     ]
     capacity = 64 * MIB
-    target = SimpleNamespace(name="small", kind="loop", mounts=mounts, capacity_bytes=capacity, limits=Limits)
+    target = SimpleNamespace(
+        name="small", kind="loop", mounts=mounts, capacity_bytes=capacity, limits=Limits, pace=UNLIMITED
+    )
     for step in done:
         for shard in (Shard(0, 2, 2), Shard(1, 2)):
             work(step, target, done, shard, lambda: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from test_plan import plan as plan
 
 from fsage.host.cells.measure import too_late
 from fsage.run import runs, stopping
@@ -34,15 +35,15 @@ def test_what_is_no_time_is_refused(text):
         stopping.window_end(text, NOW)
 
 
-def test_what_would_not_end_in_time_is_not_begun(monkeypatch, tmp_path):
+def test_what_would_not_end_in_time_is_not_begun(monkeypatch, tmp_path, plan):
     soon = datetime.now().astimezone() + timedelta(seconds=90)
     me = runs.identity("snakemake tiny")
     monkeypatch.setenv(runs.NOTE, str(runs.note({}, runs.Run(me, until=soon), tmp_path)))
-    stopping.check_window("state 80.50", 30)
+    stopping.check_window(plan, "state 80.50", 30)
     with pytest.raises(stopping.WindowClosed, match=r"state 80.50 takes about 120 s and would not end before 20..-"):
-        stopping.check_window("state 80.50", 120)
+        stopping.check_window(plan, "state 80.50", 120)
     monkeypatch.setenv(runs.NOTE, str(runs.note({}, runs.Run(me), tmp_path)))
-    stopping.check_window("state 80.50", 10**9)
+    stopping.check_window(plan, "state 80.50", 10**9)
 
 
 def test_the_agent_begins_no_cell_that_would_not_end(monkeypatch):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Literal, TypedDict
 
-from fsage.model.target import Launcher
+from fsage.model.target import Launcher, Limits
 from fsage.model.typed import Check, Json, Name, Positive, Word, between
 
 Rate = Annotated[float, Check(lambda value: 0 < value < 1e9, "a number above 0")]
@@ -152,6 +152,7 @@ class Claim(_Begun, total=False):
     calibration: Calibration
     lustre: LustreClaim
     edits: list[Json]
+    limits: Limits  # of root, on the host that claimed it (fsage.model.limits)
 
 
 def utc_now() -> str:

@@ -45,13 +45,18 @@ def complete(spec: Mapping[str, object]) -> Spec:
             raise Refusal(f"fsage_target.stop_if is for others, and nobody else uses a target of kind {full['kind']}")
     kinds.named(full["kind"]).complete(full)
     if full["home"] is None:
-        full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
+        full["home"] = str(usual_home())
     if full["directory"] is None:
         full["directory"] = str(Path.home() / ".cache/fsage" / full["name"])
     for key in PATHS:
         if full[key] is not None:
             full[key] = path(f"fsage_target.{key}", full[key])
     return cast(Spec, full)
+
+
+def usual_home() -> Path:
+    """Where this user's hosts keep what they must know of targets, unless `home` is declared."""
+    return Path("/var/lib/fsage") if os.geteuid() == 0 else Path.home() / ".local/state/fsage"
 
 
 def declared(block: type, given: object, where: str) -> Json:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TypedDict
 
+from fsage.model.target import Limits
 from fsage.model.typed import Count, Json, JsonView, Name, Printable, Word
 
 
@@ -68,7 +69,7 @@ class Place(TypedDict):
     free_gib: float
 
 
-class Facts(TypedDict):
+class _Facts(TypedDict):
     """What a host is, as far as it costs nothing to tell. `time`: its clock's, seconds since 1970."""
 
     root: bool
@@ -80,6 +81,12 @@ class Facts(TypedDict):
     time: float
     images: dict[Word, Word]
     lustre: Word | None
+
+
+class Facts(_Facts, total=False):
+    """`limits`: what root allows on this host."""
+
+    limits: Limits
 
 
 class _Probe(Facts):

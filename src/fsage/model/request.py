@@ -108,11 +108,12 @@ class _Cell(TypedDict):
 class Cell(_Cell, total=False):
     """One requested measurement. `params` are the workload's; the agent only copies them.
 
-    `makes_bytes`: what its files hold. `unsupported`: why this target can never run it.
+    `makes_bytes`: what its files hold; `writes_bytes`: what it writes. `unsupported`: why this target can never run it.
     """
 
     estimate_s: float
     makes_bytes: int
+    writes_bytes: int
     unsupported: str | None
     trace: bool
 
@@ -122,7 +123,7 @@ class Request(Asker, total=False):
 
     `until`: begin no cell that would end later, seconds since 1970. `bundle`, `evidence`, `claim_copy`: files on the
     machine that runs the playbook. `osts`: what the servers saw of them. `amount_mib`, `amount_source`: what each task
-    moves and why, where that is not the claim's.
+    moves and why, where that is not the claim's. `reach_s`: an estimate of building the state.
     """
 
     schema: Literal[1]
@@ -137,6 +138,7 @@ class Request(Asker, total=False):
     reuse: Literal["nested", "fresh"]
     steps: list[Step]
     first_instance: Name | None
+    reach_s: float
     cells: list[Cell]
     amount_mib: int
     amount_source: str

@@ -113,7 +113,7 @@ def _read(kind: object, value: Any, where: str) -> Any:
         plain, *checks = typing.get_args(kind)
         checked = _read(plain, value, where)
         for check in checks:
-            if isinstance(check, Check) and not check.good(checked):
+            if checked is not None and isinstance(check, Check) and not check.good(checked):
                 raise _refusal(where, value, check.wanted)
         return checked
     if origin is Literal:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from fsage import recipes, workloads
+from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import MIB
 from fsage.model.frozen import as_declared
+from fsage.model.request import Phase
 from fsage.model.sparse import takes
 from fsage.model.structure import Step
 from fsage.plan.results import Results
@@ -113,8 +117,18 @@ class Plan:
         return {state for state in self.missing if not self.results.state(state).exists()}
 
     def check(self) -> None:
-        """Raise StudyError for what the claim rules out in any state that is still to be measured."""
+        """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""
         self.bytes_written()
+        for what, seconds, written in self._parts():
+            if why := limits.why_never(self.target.spec["limits"], what, seconds, written):
+                raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}")
+
+    def _parts(self) -> Iterator[tuple[str, float, int]]:
+        """What is begun on its own, with its seconds and bytes: each missing state's building, and each cell."""
+        for state, cells in self.missing.items():
+            yield f"building state {state}", self.reach_seconds(state), self._steps_cost(self._due(state))[1]
+            for cell in cells:
+                yield (f"cell {cell.name} of state {state}", *self._estimates(state, cell))
 
     def check_state(self, name: str) -> None:
         """Raise StudyError for a state that the study has not."""
@@ -154,11 +168,15 @@ class Plan:
 
     def reach_seconds(self, state: str) -> float:
         """Estimate of bringing a state about after the one that is planned before it."""
-        return STATE_S + self._steps_seconds(self._steps_due.get(state, self.states[state].parts))
+        return STATE_S + self._steps_cost(self._due(state))[0]
 
     def reach_from_empty_seconds(self, state: str) -> float:
         """Seconds to reach a state from an empty target."""
-        return STATE_S + self._steps_seconds(self.states[state].parts)
+        return STATE_S + self._steps_cost(self.states[state].parts)[0]
+
+    def _due(self, state: str) -> tuple[Step, ...]:
+        """The steps that bring a state about after the one that is planned before it."""
+        return self._steps_due.get(state, self.states[state].parts)
 
     @cached_property
     def _steps_due(self) -> dict[str, tuple[Step, ...]]:
@@ -172,13 +190,16 @@ class Plan:
             before = state
         return due
 
-    def _steps_seconds(self, steps: Sequence[Step]) -> float:
+    def _steps_cost(self, steps: Sequence[Step]) -> tuple[float, int]:
+        """Seconds that steps take, and bytes that they write; 0 before the target was claimed."""
         if self.claim is None or "capacity_bytes" not in self.claim:
-            return 0.0
+            return 0.0, 0
         seed, scale = self.study.states.seed or 0, self.target.file_scale
         capacity_bytes, rate = self.claim["capacity_bytes"], self.claim["calibration"]["write_mib_s"] * MIB
+        call_s = max(CALL_S, 1 / (self.target.spec["limits"]["operations_s"] or math.inf))
         ours = [step.on_target(scale, seed) for step in steps]
-        return sum(step.writes_bytes(capacity_bytes) / rate + step.calls(capacity_bytes) * CALL_S for step in ours)
+        written = sum(step.writes_bytes(capacity_bytes) for step in ours)
+        return written / rate + sum(step.calls(capacity_bytes) for step in ours) * call_s, written
 
     def seconds(self) -> float:
         """Estimate of all that is still to be measured, states included."""
@@ -205,7 +226,7 @@ class Plan:
             try:
                 self._refuse_impossible(steps)
                 with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
-                    workload.commands(params, self.claim, steps)
+                    self._refuse_unlimited(workload.commands(params, self.claim, steps))
                 self._known[key] = (
                     workload.seconds(params, self.claim, steps),
                     workload.bytes_written(params, self.claim),
@@ -213,6 +234,12 @@ class Plan:
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
         return self._known[key]
+
+    def _refuse_unlimited(self, phases: Sequence[Phase]) -> None:
+        """Raise ValueError for a workload that cannot be kept to the site's rates."""
+        for phase in phases:
+            if why := limits.why_not_kept(self.target.spec["limits"], phase):
+                raise ValueError(f"{why}; nothing was touched")
 
     def _refuse_impossible(self, steps: Sequence[Step]) -> None:
         """Raise ValueError for a state that the claimed target has no room for, even when it is empty."""
@@ -257,6 +284,15 @@ class Plan:
         return (
             [turns] * self.study.turns
             + [below] * (self.target.spec["sparse"] and not self.claim)
+            + [
+                f"note {self.study.name}: {sentence}"
+                for sentence in limits.forecast(
+                    self.target.spec["limits"],
+                    sum(seconds for _, seconds, _ in self._parts()),
+                    sum(written for *_, written in self._parts()),
+                    time.time(),
+                )
+            ]
             + [
                 f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
                 f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
@@ -318,8 +354,11 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
     if study.name in only:
         study = study.narrowed(only[study.name])
     where = Results(results_root, target.name, study.name)
-    claim = load_claim(where.claim)
-    return Plan(study, target, where, claim and as_declared(claim, target.spec), study_file.parent, inventory.parent)
+    if claim := load_claim(where.claim):
+        allowed = limits.stricter(target.spec["limits"], claim.get("limits") or limits.of_site({}))
+        target = target.having(limits=allowed)
+        claim = cast(Claim, {**as_declared(claim, target.spec), "limits": allowed})
+    return Plan(study, target, where, claim, study_file.parent, inventory.parent)
 
 
 def check_name(inventory: Path) -> None:

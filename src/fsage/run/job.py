@@ -77,7 +77,7 @@ def visit_cells(
     bundle.parent.mkdir(parents=True, exist_ok=True)
     if not plan.results.state(state).exists():
         one_s = min((plan.cell_seconds(state, cell) for cell in cells), default=0)
-        stopping.check_window(f"state {state} with a cell in it", plan.reach_seconds(state) + one_s)
+        stopping.check_window(plan, f"state {state} with a cell in it", plan.reach_seconds(state) + one_s)
         first = [*plan.states[state].playbooks, "evidence.yml"]
     file = plan.results.request(f"visit_{state}")
     results.write(file, request.make(plan, state, cells))

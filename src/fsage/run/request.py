@@ -64,6 +64,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
         "reuse": plan.study.states.reuse,
         "steps": steps,
         **({"inputs": needed} if needed else {}),
+        "reach_s": plan.reach_seconds(state_name),
         "first_instance": _first_instance(plan, state_name),
         **(
             {"amount_mib": claim["amount_mib"], "amount_source": claim["amount_source"]}
@@ -130,10 +131,11 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
             "playbooks/claim.yml` claims it"
         )
     phases: list[Phase] = []
-    unsupported, makes_bytes, workload = None, 0, workloads.load(cell.params["workload"])
+    unsupported, makes_bytes, writes_bytes, workload = None, 0, 0, workloads.load(cell.params["workload"])
     params = workloads.params_of(cell.params)
     try:
         phases = workload.commands(params, claim, steps)
+        writes_bytes = workload.bytes_written(params, claim)
         makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(params, claim)
     except workloads.Unsupported as why:
         unsupported = str(why)
@@ -147,6 +149,7 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
         "params": cell.params,
         "estimate_s": plan.cell_seconds(state, cell),
         "makes_bytes": makes_bytes,
+        "writes_bytes": writes_bytes,
         "phases": phases,
         "unsupported": unsupported,
         "trace": cell.kind == "traced",

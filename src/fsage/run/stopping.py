@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from fsage import workloads
+from fsage.model import limits
 from fsage.model.errors import Refusal
 from fsage.plan.plan import Plan
 from fsage.records import record
@@ -114,8 +116,10 @@ def length(text: str) -> timedelta:
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
 
-def check_window(what: str, needed_s: float) -> None:
-    """Raises WindowClosed when `what`, which takes `needed_s` seconds, would not end before the window closes."""
+def check_window(plan: Plan, what: str, needed_s: float) -> None:
+    """Raises WindowClosed when `what`, which takes `needed_s` seconds, would not end before window or hours close."""
+    if why := limits.why_not_begun(plan.target.spec["limits"], what, needed_s, time.time()):
+        raise WindowClosed(f"{why}. What was measured is kept")
     end, now = runs.current().until, datetime.now().astimezone()
     if end and now + timedelta(seconds=needed_s) > end:
         raise WindowClosed(

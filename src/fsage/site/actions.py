@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from fsage.model import GIB, MIB, tools
+from fsage.model import GIB, MIB, limits, tools
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import tasks_of
 from fsage.model.stop_if import EVERY_S
@@ -196,7 +196,7 @@ def _names(site: Site, group: str) -> str:
     return ", ".join(host.name for host in site.in_group(group)) or f"{group}, of which the inventory names none"
 
 
-def bounds(target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
+def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
     """How much at most: bytes (by OST), files, hours, limits. Before the claim they come from what is declared."""
     capacity_bytes = _capacity_bytes(target, plans)
     steps = [step for plan in plans for step in _steps(plan)]
@@ -216,7 +216,9 @@ def bounds(target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
     if unclaimed and not target.spec["amount_mib"]:
         rows.append(("how sure", "what a cell writes is found at the claim: until then it may be all that has room"))
     rows.append(("time", ", ".join(map(_hours, plans)) or "no study was named"))
-    rows.append(("limits", _words(dict(target.spec["limits"])) or "none is declared (fsage_target.limits)"))
+    of_hosts = [host.answer["limits"] for host in site.hosts if host.answer and "limits" in host.answer]
+    allowed = _words(dict(limits.stricter(target.spec["limits"], *of_hosts)))
+    rows.append(("limits", allowed or f"none is declared (fsage_target.limits), and no host has {limits.FILE}"))
     if stop_if := target.spec["stop_if"]:
         rows.append(("for others", f"a cell is stopped by stop_if: {_words(stop_if)}"))
     return rows

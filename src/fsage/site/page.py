@@ -112,7 +112,7 @@ def write(site: Site, target: Target, plans: list[Plan], findings: list[str], to
             *_tables(site, plans),
         ],
         destroyed=destroyed(site, target),
-        bounds=actions.bounds(target, plans),
+        bounds=actions.bounds(site, target, plans),
         endings=actions.endings(target),
         findings=findings,
     )

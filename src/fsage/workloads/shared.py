@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from fsage.model import tools
+from fsage.model import limits, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
@@ -73,11 +73,13 @@ def directories(claim: Claim, separator: str, below: str = "") -> str:
 def choose_tool(requested: str, mpi_tool: str, claim: Claim) -> str:
     """`fio` or `mpi_tool`, as requested; `auto` is `mpi_tool` where it is installed, with what launches it, else fio.
 
-    `ValueError` if the requested one is not on the target's hosts.
+    Where the claim has limits of rate, `auto` is fio, which alone keeps to them. `ValueError` if the requested one is
+    not on the target's hosts.
     """
     installed = [name for name, version in claim["tools"].items() if version]
     needs = {mpi_tool: {mpi_tool, MPI_PROGRAM[launcher(claim)]}, "fio": {"fio"}}
-    tool = requested if requested != "auto" else mpi_tool if needs[mpi_tool] <= set(installed) else "fio"
+    usual = mpi_tool if needs[mpi_tool] <= set(installed) and not limits.of_rate(claim.get("limits")) else "fio"
+    tool = usual if requested == "auto" else requested
     if missing := sorted(needs[tool].difference(installed)):
         raise ValueError(
             f"tool: {requested} needs {' and '.join(missing)}, not found when the target was claimed (there are "

@@ -7,11 +7,11 @@ import time
 
 from fsage.host import containers
 from fsage.host.cells import outbox
-from fsage.host.cells.allowed import check_clients, why_not_now
 from fsage.host.cells.session import Session
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.targets.lease import Orphaned, Watch, held
 from fsage.host.targets.opening import opened
+from fsage.host.targets.site_limits import why_not_now
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Inventory
@@ -50,17 +50,23 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
             lost = session.enter() if cells else None
             measured, stopped = 0, None
             while not lost and not stopped and measured < len(cells):
-                stopped = too_late(request.get("until"), cells[measured]) or why_not_now(target, cells[measured])
+                cell = cells[measured]
+                stopped = too_late(request.get("until"), cell) or why_not_now(
+                    remote_hosts.limits,
+                    f"cell {cell['name']}",
+                    cell.get("estimate_s", 0.0),
+                    cell.get("writes_bytes", 0),
+                )
                 if stopped:
                     break
                 try:
-                    lost = session.cell(cells[measured])
+                    lost = session.cell(cell)
                 except Orphaned:
                     raise Failure(
-                        f"the run that requested cell {cells[measured]['name']} has ended; {measured} of {len(cells)} "
+                        f"the run that requested cell {cell['name']} has ended; {measured} of {len(cells)} "
                         "cells were measured and kept"
                     ) from None
-                measured += outbox.place(target, request, cells[measured]).exists()
+                measured += outbox.place(target, request, cell).exists()
                 stopped = None if lost else session.held_up()
             lost = lost or (session.leave() if cells else None)
             return {
@@ -92,7 +98,6 @@ def hosts_of(target: Target, request: Request) -> Inventory:
     """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
     hosts = inventory_of(request)
     names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
-    check_clients(target.spec["limits"], len(names))
     if len(claimed) > 1 or len(names) > 1:
         if names != claimed:
             raise Refusal(

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
 
-from fsage.host.cells import allowed, io_groups, leftover
+from fsage.host.cells import io_groups, leftover
 from fsage.host.cells.counters import Counters
 from fsage.host.lustre import servercache
 from fsage.host.remote.connection import Lost
@@ -24,6 +24,7 @@ from fsage.host.states.fingerprint import layout_of
 from fsage.host.system import caches, commands
 from fsage.host.system.library import at_hand
 from fsage.host.targets.target import Target
+from fsage.model import limits
 from fsage.model.caches import WARM
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
@@ -67,12 +68,14 @@ class Phases:
         """Run the commands of a cell for which servers and directories are ready; results, and why it failed."""
         taken: list[PhaseResult] = []
         for planned in cell["phases"]:
-            phase: Phase = {"timeout_s": limit_s(cell), **planned}
+            phase: Phase = {"timeout_s": limit_s(cell), **planned, "argv": self.argv(planned)}
+            if why := limits.why_not_kept(self.hosts.limits, phase):
+                return taken, why
+            phase = limits.kept_to(self.hosts.limits, phase, len(self.hosts.client_names))
             for folder in phase.get("folders", ()):  # before caches are dropped: mkdir reads the directory above
                 Path(folder).mkdir(exist_ok=True)
                 self.target.give(Path(folder))
             try:
-                argv = self.argv(phase)
                 dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
             except Lost:
                 raise
@@ -80,7 +83,7 @@ class Phases:
                 return taken, f"{phase['name']}: {warm}"
             result: PhaseResult = {
                 "name": phase["name"],
-                "argv": argv,
+                "argv": phase["argv"],
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
                 "limit_s": phase["timeout_s"],
@@ -112,7 +115,7 @@ class Phases:
             before = self.hosts.look(self.target)
             counters = Counters(self.target)
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
-                result.update(cast(PhaseResult, self.served({**phase, "argv": result["argv"]})))
+                result.update(cast(PhaseResult, self.served(phase)))
             result["counters"] = counters.since()
             result["signs"] = {"before": before, "after": self.hosts.look(self.target, before)}
             if trace:
@@ -150,8 +153,7 @@ class Phases:
     def argv(self, phase: Phase) -> list[str]:
         """A phase's command, `{device}` replaced by the device of the first store."""
         device = self.target.devices[0] if self.target.devices else "no device"
-        words = [word.replace("{device}", device) for word in phase["argv"]]
-        return allowed.kept_to(self.target.spec["limits"], words, phase, 1 + len(self.hosts.clients))
+        return [word.replace("{device}", device) for word in phase["argv"]]
 
     def found_warm(self, phase: Phase) -> Json:
         """Have all pages of what is read in memory. Raises Failure where some do not stay there."""

@@ -13,8 +13,9 @@ from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.system import places as owned
 from fsage.host.system.shell import run
+from fsage.host.targets import site_limits
 from fsage.host.targets.target import Target
-from fsage.model import tools
+from fsage.model import limits, tools
 from fsage.model.claim import utc_now
 from fsage.model.declaration import MIB, tasks_of
 from fsage.model.errors import Failure, Refusal
@@ -139,6 +140,9 @@ def _pair(target: Target, each_mib: int, passes: int) -> Json:
     seconds: dict[str, float] = {}
     commands: list[str] = []
     began = time.monotonic()
+    clients, allowed = max(1, len(target.claim.get("hosts", ()))), target.spec["limits"]
+    # fio leaves out what is less than a whole transfer, and keeps to a rate between transfers
+    transfer_mib = 1 if limits.of_rate(allowed) else math.gcd(TRANSFER_MIB, each_mib)
     # The first write on a sparse image gives it blocks, which is not to be measured.
     for direction in ("write", "write", "read") if target.spec["sparse"] else ("write", "read"):
         argv = [
@@ -147,16 +151,19 @@ def _pair(target: Target, each_mib: int, passes: int) -> Json:
             "--name=calibrate",
             "--directory=" + ":".join(str(p).replace(":", r"\:") for p in places),
             f"--rw={direction}",
-            f"--bs={math.gcd(TRANSFER_MIB, each_mib)}M",  # fio leaves out what is less than a whole transfer
+            f"--bs={transfer_mib}M",
             f"--size={each_mib}M",
             *DIRECT,
             "--fallocate=none",
             f"--numjobs={tasks}",
             f"--loops={passes}",
         ]
+        argv = limits.kept_to(allowed, {"name": "calibrate", "argv": argv}, clients)["argv"]
         commands.append(" ".join(argv))
+        wanted_bytes = each_mib * passes * tasks * MIB
+        site_limits.refuse_now(allowed, "calibrating", 0, wanted_bytes if direction == "write" else 0)
         with target.charged():
-            seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.front())
+            seconds[direction] = _fio(argv, direction, wanted_bytes, target.front())
     pair_s = time.monotonic() - began
     for place in places:
         for file in place.glob("calibrate.*"):

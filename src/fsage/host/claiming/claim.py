@@ -8,7 +8,7 @@ from typing import cast
 
 from fsage.host import containers
 from fsage.host.claiming import calibrate
-from fsage.host.targets import claims, kinds
+from fsage.host.targets import claims, kinds, site_limits
 from fsage.host.targets.target import Target
 from fsage.model import frozen
 from fsage.model.claim import Claim, ClaimedStore, utc_now
@@ -70,6 +70,7 @@ def new(spec: Spec, request: Asker, stores: list[ClaimedStore]) -> Claim:
         "launcher": spec["launcher"],
         "launcher_options": spec["launcher_options"],
         "declared": frozen.declared(spec),
+        "limits": site_limits.of_host(),
         "filesystem_state_known": kinds.named(spec["kind"]).own_stores,
     }
 

@@ -12,6 +12,7 @@ from fsage.host.system import files, privilege, space
 from fsage.host.targets import directories
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.limits import Free, Limits, Shared
+from fsage.host.targets.site_limits import Pace
 from fsage.host.targets.target import Target
 from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
@@ -122,10 +123,10 @@ class Directory(Target, facts.Directory):
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        return [*cls._emptied(claim), *directories.unmake(spec)]
+        return [*cls._emptied(spec, claim), *directories.unmake(spec)]
 
     @classmethod
-    def _emptied(cls, claim: Claim | None) -> list[str]:
+    def _emptied(cls, spec: Spec, claim: Claim | None) -> list[str]:
         """Remove what is fsage's from the claimed directory; a sentence about it."""
         if not claim:
             return []
@@ -140,7 +141,7 @@ class Directory(Target, facts.Directory):
             return [f"left {place} as it is: {why}"]
         if os.geteuid() == 0 and claim.get("uid"):  # run_as
             directories.take(place / "measured")
-        others = directories.clear(place, keep_mark=False, threads=cls.threads)
+        others = directories.clear(place, keep_mark=False, threads=cls.threads, spend=Pace(spec["limits"]).spend)
         return [f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")]
 
     def open(self) -> None:
@@ -159,7 +160,7 @@ class Directory(Target, facts.Directory):
 
     def empty(self) -> None:
         """Delete what fsage made. Raises Failure."""
-        directories.clear(self.mounts[0], keep_mark=True)
+        directories.clear(self.mounts[0], keep_mark=True, spend=self.pace.spend)
 
     def limits(self) -> Limits:
         return Shared(self.mounts[0], self.capacity_bytes)

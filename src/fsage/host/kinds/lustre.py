@@ -100,7 +100,7 @@ class Lustre(Directory, facts.Lustre):
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        proof = cls._emptied(claim)
+        proof = cls._emptied(spec, claim)
         if claim and spec["lustre"]:
             home = Path(spec["home"]) / spec["name"]
             proof += tunables.put_back(spec["lustre"]["fsname"], home / "tunables.json")
@@ -116,7 +116,7 @@ class Lustre(Directory, facts.Lustre):
 
     def empty(self) -> None:
         """Delete what fsage made, and wait until the OSTs have freed its objects. Raises Failure."""
-        lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self._sync)
+        lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self._sync, self.pace.spend)
 
     @property
     def why_unwatched(self) -> str | None:

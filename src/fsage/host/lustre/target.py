@@ -8,7 +8,7 @@ the file system for itself (`capacity_gib: all`) marks its root, so that a secon
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -203,7 +203,7 @@ def _make_tree(above: int, path: Path, lustre: LustreSpec) -> None:
     places.make_in(above, path)
 
 
-def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) -> None:
+def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, spend: Callable[[], None]) -> None:
     """Delete what fsage made, by many threads, and verify that the OSTs destroyed its objects. Raises Failure.
 
     Where nobody else writes (`alone`), each OST must hold what it held at the claim. Elsewhere the OSTs together must
@@ -211,7 +211,7 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) 
     """
     ours = sum(_held_bytes(place / name) for name in TREES)
     used_bytes = sum(space.used(space.osts(place)).values())
-    directories.clear(place, keep_mark=True, threads=THREADS)
+    directories.clear(place, keep_mark=True, threads=THREADS, spend=spend)
     left = [name for name in TREES if os.path.lexists(place / name)]
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")

@@ -16,7 +16,7 @@ from fsage.host.lustre import params
 from fsage.host.system import files, privilege
 from fsage.host.system.memory import memory_bytes
 from fsage.host.system.shell import SSH, run
-from fsage.host.targets import kinds, run_as
+from fsage.host.targets import kinds, run_as, site_limits
 from fsage.model import declaration
 from fsage.model.declaration import GIB
 from fsage.model.errors import Failure
@@ -93,6 +93,7 @@ def facts(spec: Spec) -> Facts:
         "time": time.time(),
         "images": containers.digests(spec["containers"]),
         "lustre": params.version() if spec["lustre"] and shutil.which("lctl") else None,
+        "limits": site_limits.of_host(),
     }
 
 

@@ -20,14 +20,15 @@ from fsage.host.remote.host_agent import drop_of
 from fsage.host.remote.synchronised import SynchronisedCommand
 from fsage.host.structure import eviction
 from fsage.host.system import caches
-from fsage.host.targets import kinds
+from fsage.host.targets import kinds, site_limits
 from fsage.host.targets.target import Target
+from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Inventory, clients_of, differences, servers_of, skews
 from fsage.model.request import Phase, Request
 from fsage.model.signs import Look
-from fsage.model.target import Spec
+from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json, JsonView
 
 SAY_EVERY_S = 600.0  # a phase may last for days, and an agent without a line for an hour ends
@@ -39,8 +40,11 @@ def inventory_of(request: Request) -> Inventory:
     return {"clients": clients_of(request) or [{"name": os.uname().nodename}], "servers": servers_of(request)}
 
 
-def meet(spec: Spec, request: Request) -> None:
-    """Raise Refusal unless the hosts can measure together. Called before a claim; changes nothing."""
+def meet(spec: Spec, request: Request) -> Limits:
+    """The limits that keep to those of all hosts. Called before a claim; changes nothing.
+
+    Raises Refusal unless the hosts can measure together.
+    """
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
     if spec["launcher"] == "srun" and kinds.named(spec["kind"]).of_one_host:
@@ -50,16 +54,19 @@ def meet(spec: Spec, request: Request) -> None:
             "launcher openmpi or mpich"
         )
     kind = kinds.named(spec["kind"])
-    if not kind.of_one_host:
-        with contextlib.closing(Hosts(spec, None, inventory_of(request))) as hosts:
-            kind.reach(spec, hosts)
+    if kind.of_one_host:
+        return site_limits.effective(spec["limits"])
+    with contextlib.closing(Hosts(spec, None, inventory_of(request))) as hosts:
+        kind.reach(spec, hosts)
+        return hosts.limits
 
 
 class Hosts:
     """All hosts beside this one: those of `hosts["clients"]` after the first, and `hosts["servers"]`.
 
     Raises Refusal unless each is reached, its clock agrees with ours, and clients are alike. Before there is a claim, a
-    client that lacks something is refused too. `seen`: the facts of each client, this one included.
+    client that lacks something is refused too. `seen`: the facts of each client, this one included. `limits`: those
+    that keep to what each allows.
     """
 
     def __init__(self, spec: Spec, claim: Claim | None, hosts: Inventory) -> None:
@@ -88,6 +95,9 @@ class Hosts:
             if not answers[host.name]["root"]
         ]
         wrong += [skew for name, answer in answers.items() for skew in skews(name, answer["time"], asked_at, heard_at)]
+        of_hosts = [seen["limits"] for seen in (*self.seen.values(), *answers.values()) if "limits" in seen]
+        self.limits = limits.stricter(site_limits.effective(spec["limits"]), *cast("list[Limits]", of_hosts))
+        wrong += filter(None, [limits.why_too_many(self.limits, len(self.client_names))])
         if wrong := wrong + differences(self.seen):
             self.close()
             raise Refusal(f"{'; '.join(wrong)}; nothing was touched")

@@ -17,7 +17,7 @@ from fsage.host.states.fingerprint import digest, fingerprint, layout
 from fsage.host.stores import filesystems
 from fsage.host.system import caches, places
 from fsage.host.system.files import Stamp, stamp
-from fsage.host.targets import lease
+from fsage.host.targets import lease, site_limits
 from fsage.host.targets.lease import held, lost
 from fsage.host.targets.limits import Wrong, nothing
 from fsage.host.targets.opening import opened
@@ -102,7 +102,7 @@ def remove_measured(target: Target, now: Token | None = None) -> None:
         path = mount / "measured"  # the directory itself stays: a new one could get another place on the device
         target.take(path)
         with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
-            places.empty(measured, path)
+            places.empty(measured, path, spend=target.pace.spend)
         target.give(path)
     osts = now.osts if now else None
     settle(target, nothing if osts is None else space.as_left(osts, target.tolerance_bytes))
@@ -241,6 +241,8 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
                 f"image there is room for {room}; nothing was touched. Have filler allocated (filler: fallocate)"
             )
         if not check:
+            what, reach_s = f"step {step.kind} of state {request['state']}", request.get("reach_s", 0.0)
+            site_limits.refuse_now(target.spec["limits"], what, reach_s, wanted)
             clients = max(1, len(clients_of(request))) if step.SHARDED else 1
             token.changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)
         described = f"{step.describe()} on target {target.name}"
@@ -265,6 +267,7 @@ def work(spec: Mapping[str, object], request: Request, step: Step, shard: Shard 
             # The token tells the shards on all hosts that another run holds the target. On the launcher the lease
             # tells it earlier. This runs for each file, so both are read only after they were written.
             nonlocal looked
+            target.pace.spend()
             if looked == (stamps := [stamp(path) for path in noted]):
                 return
             looked = stamps

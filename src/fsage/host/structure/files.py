@@ -74,12 +74,14 @@ def in_turns(
     request_bytes: int,
     method: Method,
     check_lease: Callable[[], None] = lambda: None,
+    spend: Callable[[int], None] = lambda size: None,
 ) -> None:
     """Make files that grow at the same time: each gets one request, then each the next, until all have their sizes.
 
     One thread makes them in a fixed order, so they get the same blocks each time. `method`: `fallocate` gives blocks
     without writing them, `write` writes past the cache (whole 4 KiB), `buffered` writes through the cache and flushes
-    each file at its end. Files that exist are made anew. Raises OSError that names the file.
+    each file at its end. Files that exist are made anew. `spend` is called after each request, with the bytes that it
+    wrote. Raises OSError that names the file.
     """
     flags = FRESH | (os.O_DIRECT if method == "write" else 0)
     growing: list[tuple[Path, int, int]] = []
@@ -96,6 +98,7 @@ def in_turns(
                         os.posix_fallocate(descriptor, offset, part)
                     elif part > 0:
                         write_whole(descriptor, content[:part], offset)
+                    spend(0 if method == "fallocate" else max(0, part))
             for path, _, descriptor in growing if method == "buffered" else ():
                 at = path
                 os.fsync(descriptor)
@@ -106,14 +109,14 @@ def in_turns(
                 os.close(descriptor)
 
 
-def fallocate(path: Path, size: int) -> None:
+def fallocate(path: Path, size: int, spend: Callable[[int], None] = lambda size: None) -> None:
     """Allocate a file's blocks in one request, without writing them."""
-    in_turns([path], [size], size, "fallocate")
+    in_turns([path], [size], size, "fallocate", spend=spend)
 
 
-def write(path: Path, size: int) -> None:
+def write(path: Path, size: int, spend: Callable[[int], None] = lambda size: None) -> None:
     """Write a file past the cache, in requests of WRITE_BYTES; a file that exists is truncated first."""
-    in_turns([path], [size], WRITE_BYTES, "write")
+    in_turns([path], [size], WRITE_BYTES, "write", spend=spend)
 
 
 def fill(fd: int, size: int) -> None:

@@ -62,12 +62,12 @@ class Quota:
     def fallocate(self, path: Path, size: int, spread: int = 0) -> None:
         """Give a file its blocks without writing them."""
         with self._taken(size, path, spread):
-            files.fallocate(path, size)
+            files.fallocate(path, size, self.target.pace.spend)
 
     def write(self, path: Path, size: int, spread: int = 0) -> None:
         """Write a file past the cache; what it held is cut off first. `spread`: its stripes, if not as declared."""
         with self._taken(size, path, spread):
-            files.write(path, size)
+            files.write(path, size, self.target.pace.spend)
 
     def in_turns(
         self,
@@ -79,7 +79,7 @@ class Quota:
     ) -> None:
         """Make several files that grow at the same time (files.in_turns)."""
         with self._taken_all(paths, sizes):
-            files.in_turns(paths, sizes, request_bytes, method, check_lease)
+            files.in_turns(paths, sizes, request_bytes, method, check_lease, self.target.pace.spend)
 
     def extend(self, descriptor: int, path: Path, offset: int, size: int) -> None:
         """Extend an open file: give it blocks for `size` bytes from `offset` on."""

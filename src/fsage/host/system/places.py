@@ -141,14 +141,22 @@ def file_in(above: int, path: Path, flags: int) -> int:
         return descriptor
 
 
-def empty(above: int, path: Path | str, threads: int = 1) -> None:
+def empty(above: int, path: Path | str, threads: int = 1, spend: Callable[[], None] = lambda: None) -> None:
     """Remove all that is in an open directory, which is at `path`; of links not what they lead to.
 
-    An entry that is replaced by another directory or a link meanwhile is left. Raises Failure naming it.
+    `spend` is called before each file is removed. An entry that is replaced by another directory or a link meanwhile is
+    left. Raises Failure naming it.
     """
     device = os.fstat(above).st_dev
     with ThreadPoolExecutor(threads) as pool:
-        _empty(above, Path(path), device, DEEPEST, map if threads == 1 else pool.map)
+        each = map if threads == 1 else pool.map
+
+        def paced(names: list[str]) -> Iterator[str]:
+            for name in names:
+                spend()
+                yield name
+
+        _empty(above, Path(path), device, DEEPEST, lambda remove, names: each(remove, paced(names)))
 
 
 def remove(path: Path | str) -> None:

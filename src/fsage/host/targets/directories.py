@@ -128,7 +128,7 @@ def verify(place: Path, claim: Claim, identify: Callable[[Path], Json] = identit
         )
 
 
-def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
+def clear(place: Path, keep_mark: bool, threads: int = 1, spend: Callable[[], None] = lambda: None) -> list[str]:
     """Remove fsage's own trees in `place`; names of all other entries, which stay, are returned."""
     inside = [m.point for m in mounting.mounts() if Path(place) in Path(m.point).parents]
     if inside:
@@ -140,7 +140,7 @@ def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
         trees_open = {name: open_now.enter_context(places.inside(top, name, place / name)) for name in trees}
         for name in trees:
             if name != ".fsage":
-                places.empty(trees_open[name], place / name, threads)
+                places.empty(trees_open[name], place / name, threads, spend)
                 places.remove_emptied(top, place / name)
         if ".fsage" in trees:
             for entry in os.listdir(trees_open[".fsage"]):

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import cast
 
 from fsage.host.system import files
-from fsage.host.targets import claims, kinds, lease
+from fsage.host.targets import claims, kinds, lease, site_limits
 from fsage.host.targets.target import Target
-from fsage.model import declaration, frozen
+from fsage.model import declaration, frozen, limits
 from fsage.model.errors import Refusal
-from fsage.model.hosts import Asker, servers_of
+from fsage.model.hosts import Asker, clients_of, servers_of
+from fsage.model.request import Request
 
 
 def open_target(declared: Mapping[str, object]) -> Target:
@@ -21,6 +22,7 @@ def open_target(declared: Mapping[str, object]) -> Target:
     claimed; nothing has been touched then.
     """
     spec = declaration.complete(declared)
+    spec["limits"] = site_limits.effective(spec["limits"])
     home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
     claim = claims.read(home) or kind.claimed_elsewhere(spec)
     where = f"on {os.uname().nodename}"
@@ -39,6 +41,7 @@ def open_target(declared: Mapping[str, object]) -> Target:
     if applied is not claim and (home / "claim.json").exists():
         files.write_json(home / "claim.json", applied)
     target = cast("type[Target]", kind)(spec, applied)
+    target.pace = site_limits.Pace(spec["limits"])
     with files.locked(home / "open.lock"):
         target.open()
     return target
@@ -66,6 +69,7 @@ def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False)
             f"only populate and fragment. Nothing was touched; name {target.claim['host']} first in group clients"
         )
     target.servers = servers_of(request)
+    target.pace = site_limits.Pace(target.spec["limits"], max(1, len(clients_of(request))))
     target.inputs = request.get("inputs", {})
     if request.get("claim") not in (None, target.claim["id"]):
         raise Refusal(
@@ -73,4 +77,8 @@ def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False)
             "claim, and nothing was touched. `fsage claim` fetches the new claim. Records of the old claim may be of "
             "another image or another amount: quarantine them before you continue"
         )
+    for cell in cast(Request, request).get("cells", ()):
+        for phase in cell.get("phases", ()):
+            if why := limits.why_not_kept(target.spec["limits"], phase):
+                raise Refusal(f"cell {cell['name']}: {why}; nothing was touched")
     return target

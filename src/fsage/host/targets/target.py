@@ -17,6 +17,7 @@ from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets import directories, run_as
 from fsage.host.targets.kinds import Kind, Servers
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
+from fsage.host.targets.site_limits import UNLIMITED
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
@@ -43,6 +44,7 @@ class Target(Kind):
         self.notes: list[str] = []  # what opening the target changed, a sentence each
         self.servers: list[Host] = []  # the servers of Lustre, from the request: they free what was deleted
         self.hosts: Servers | None = None  # of a session, which has connections to them
+        self.pace = UNLIMITED  # the pace of what fsage itself writes, makes and deletes
         self.watch: FileWatch | None = None  # of a session, where the kernel can report what others do
         self.inputs: dict[str, str] = {}  # texts that steps need, such as layouts, from the request, by name
 

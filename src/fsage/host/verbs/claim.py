@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fsage.host import containers
-from fsage.host.cells.allowed import check_clients
 from fsage.host.remote.remote_hosts import meet
 from fsage.host.settings import groups
 from fsage.host.system import files, places
-from fsage.host.targets import claims, kinds, lease
+from fsage.host.targets import claims, kinds, lease, site_limits
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.opening import open_target
 from fsage.model import declaration, frozen
@@ -26,6 +25,8 @@ from fsage.model.errors import Refusal
 from fsage.model.hosts import clients_of
 from fsage.model.request import Request
 from fsage.model.target import Spec
+
+CLAIM_S = 60.0  # of calibrating, about
 
 
 def claim(declared: Mapping[str, object], request: Request, check: bool) -> Result:
@@ -71,14 +72,16 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
-    meet(spec, request)
-    check_clients(spec["limits"], len(clients_of(request)))
+    spec["limits"] = meet(spec, request)
+    if not check:
+        site_limits.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0)
     return kinds.named(spec["kind"]).claim_new(spec, request, check)
 
 
 def give_back(spec: Spec, check: bool) -> Result:
     """Release a target whose lease the caller holds."""
     home = declaration.home_of(spec)
+    spec["limits"] = site_limits.effective(spec["limits"])
     noted = claims.read(home)
     kind = kinds.named(noted["kind"] if noted else spec["kind"])
     begun = bool(noted) or kind.begun(spec)
@@ -93,7 +96,7 @@ def give_back(spec: Spec, check: bool) -> Result:
             noted["status"] = "releasing"
             files.write_json(home / "claim.json", noted)
         groups.end_readers(home)  # a killed command may have left readers, which have the target's files open
-        proof = kind.take_back(spec, noted)
+        proof = [*kind.take_back(spec, noted), *site_limits.forget()]
         if noted:
             files.write_json(home / "released" / f"{utc_now()}.json", noted)
             files.remove(home / "tunables.json")  # the tunables ended with the loop devices
@@ -111,7 +114,7 @@ def forget(spec: Spec) -> None:
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: observations wait to be fetched
             folder.rmdir()
-    for name in ("journal.json", "written.json", "lease.json", "lease.lock", "open.lock", "lock"):
+    for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock"):
         files.remove(home / name)
     usual = [Path.home() / ".local/state/fsage", Path.home() / ".local/state", Path.home() / ".local"]
     with contextlib.suppress(OSError):  # its images, or other targets; of a user's folders what others have there

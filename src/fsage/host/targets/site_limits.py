@@ -1,0 +1,95 @@
+"""The limits of a site on this host (fsage.model.limits): root's file, the bytes of the day, and fsage's own pace."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import threading
+import time
+
+from fsage.host.system import files, places
+from fsage.model import MIB, declaration, limits
+from fsage.model.errors import Refusal
+from fsage.model.target import Limits
+
+WRITTEN = "written.json"
+"""The note of the bytes that were written today, by all targets of this user: where it lies no inventory says."""
+
+
+def of_host() -> Limits:
+    """What root allows on this host; no limit where there is no file. Raises Refusal for one that is not root's."""
+    try:
+        descriptor = places.file(limits.FILE, os.O_RDONLY)
+    except FileNotFoundError:
+        return limits.of_site({})
+    with open(descriptor, encoding="utf-8") as text:
+        if owner := os.fstat(descriptor).st_uid:
+            raise Refusal(
+                f"{limits.FILE} belongs to {places.who(owner)}, and the limits of a site are root's: nothing was "
+                f"touched. `chown root {limits.FILE}`, or remove it"
+            )
+        try:
+            return limits.of_site(json.load(text))
+        except (ValueError, Refusal) as why:
+            raise Refusal(f"{limits.FILE}: {why}; nothing was touched") from None
+
+
+def effective(declared: Limits) -> Limits:
+    """What is declared and what root allows, whichever is stricter. Raises Refusal."""
+    return limits.stricter(declared, of_host())
+
+
+def refuse_now(allowed: Limits, what: str, needs_s: float, wanted_bytes: int) -> None:
+    """Raise Refusal where `what` is not begun now, by the hours and the bytes a day; its bytes count from now on."""
+    if why := why_not_now(allowed, what, needs_s, wanted_bytes):
+        raise Refusal(f"{why}. Nothing was touched")
+
+
+def why_not_now(allowed: Limits, what: str, needs_s: float, wanted_bytes: int) -> str | None:
+    """Why `what` is not begun now, by the hours and the bytes a day; None: it is. Its bytes count from now on."""
+    if why := limits.why_not_begun(allowed, what, needs_s, time.time()):
+        return why
+    if allowed["gib_a_day"] is None:
+        return None
+    path, today = declaration.usual_home() / WRITTEN, time.strftime("%Y-%m-%d")
+    with files.locked(path.with_suffix(".lock")):
+        written = (files.read_json(path) or {}).get(today, 0) + wanted_bytes
+        if why := limits.why_too_much(allowed, what, written):
+            return why
+        files.write_json(path, {today: written})
+    return None
+
+
+def forget() -> list[str]:
+    """Remove the note of the bytes of a day that is over; a sentence on one that stays."""
+    path = declaration.usual_home() / WRITTEN
+    with contextlib.suppress(PermissionError):  # of a home that this user may not pass: then there is none
+        if time.strftime("%Y-%m-%d") in (files.read_json(path) or {}):
+            return [f"{path} stays until tomorrow: limits.gib_a_day counts what was written today"]
+        files.remove(path)
+        files.remove(path.with_suffix(".lock"))
+    return []
+
+
+class Pace:
+    """Keeps what fsage itself writes, makes and deletes below a share of the site's rates, by sleeping."""
+
+    def __init__(self, allowed: Limits, share: int = 1) -> None:
+        self.bytes_s = (allowed["bandwidth_mib_s"] or math.inf) * MIB / share
+        self.operations_s = (allowed["operations_s"] or math.inf) / share
+        self.lock, self.free_at_s = threading.Lock(), 0.0
+
+    def spend(self, size: int = 0) -> None:
+        """Note an operation that moved so many bytes, and wait until the next may begin."""
+        if math.isinf(self.bytes_s) and math.isinf(self.operations_s):
+            return
+        with self.lock:
+            now_s = time.monotonic()
+            self.free_at_s = max(self.free_at_s, now_s) + max(size / self.bytes_s, 1 / self.operations_s)
+            wait_s = self.free_at_s - now_s
+        time.sleep(wait_s)
+
+
+UNLIMITED = Pace(limits.of_site({}))
