@@ -22,7 +22,6 @@ from fsage.host.targets.opening import open_target
 from fsage.model import declaration, frozen
 from fsage.model.claim import utc_now
 from fsage.model.errors import Refusal
-from fsage.model.hosts import clients_of
 from fsage.model.request import Request
 from fsage.model.target import Spec
 
