@@ -69,7 +69,7 @@ class Results:
         return number
 
     def pending(self, state: str, cell: str) -> Path:
-        """Link to an observation that was fetched but is not yet published as a record."""
+        """A cell's record while it waits for the others of its state; it is then handed over to `record`."""
         return self.root / "pending" / self.target / self.study / state / f"{cell}.json"
 
     def bundle(self, state: str) -> Path:
@@ -142,9 +142,14 @@ def read(path: Path) -> Any:
         raise ValueError(f"{path}: {error}; move it away and give the same command again") from error
 
 
+def encoded(value: object) -> bytes:
+    """The JSON that `write` writes."""
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+
+
 def write(path: Path, value: object) -> None:
     """Write JSON whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
+    temporary.write_bytes(encoded(value))
     os.replace(temporary, path)

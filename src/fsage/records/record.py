@@ -45,15 +45,20 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
 
 
 def make_record(observation: Mapping[str, object], raw: Path, root: Path) -> dict[str, object]:
-    """Judge one observation: its record, with the raw file's place below `root` and its SHA-256."""
+    """Judge one observation: its record, with the place below `root` and the SHA-256 of the raw file that keeps it.
+
+    Raises Unacceptable where it cannot be judged: what it lacks would stop its whole study.
+    """
+    try:
+        judgement = make_judgement(observation)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Unacceptable(f"cannot be judged ({type(error).__name__}: {shown(str(error))})") from None
+    digest = hashlib.sha256(results.encoded(observation)).hexdigest()
     return {
         **observation,
         "schema": SCHEMA,
-        **make_judgement(observation),
-        "raw": {
-            "path": str(raw.relative_to(root)),
-            "sha256": hashlib.sha256(raw.read_bytes()).hexdigest(),
-        },
+        **judgement,
+        "raw": {"path": str(raw.relative_to(root)), "sha256": digest},
     }
 
 
@@ -105,7 +110,6 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
             requested.match(observation)
             if kept.has(observation):
                 continue
-            _judged(observation)
             kept.add(observation)
             new += 1
         except Unacceptable as why:
@@ -188,18 +192,11 @@ def _set_aside_bundle(where: Results, bundle: Path) -> Path:
     return path
 
 
-def _judged(observation: Observation) -> None:
-    """Raise Unacceptable when no record can be made of an observation: what it lacks would stop its whole study."""
-    try:
-        make_judgement(observation)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise Unacceptable(f"cannot be judged ({type(error).__name__}: {shown(str(error))})") from None
-
-
 def keep(observation: JsonView, root: Path, target: str) -> None:
-    """Put an observation into raw/ (write-once) and the store, as the next attempt of its cell.
+    """Put an observation into raw/ (write-once) and its record into the store, as the next attempt of its cell.
 
-    Of those that hosts send only what `unpack` accepted comes here, for its words become paths.
+    Raises Unacceptable, with nothing kept, where no record can be made of it. Of those that hosts send only what
+    `unpack` accepted comes here, for its words become paths.
     """
     where = Results(root, target, observation["study"])
     state, cell, requested = observation["state"], observation["cell"], observation["attempt"]
@@ -207,32 +204,32 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     while where.raw(state, cell, attempt).exists():
         attempt += 1
     renumbered = {} if attempt == requested else {"attempt": attempt, "requested_attempt": requested}
-    raw = where.raw(state, cell, attempt)
-    results.write(raw, {**observation, **renumbered})
-    stored = where.pending(state, cell)
-    stored.parent.mkdir(parents=True, exist_ok=True)
-    stored.unlink(missing_ok=True)
-    os.link(raw, stored)
+    raw, kept = where.raw(state, cell, attempt), {**observation, **renumbered}
+    record = make_record(kept, raw, root)
+    results.write(raw, kept)
+    results.write(where.pending(state, cell), record)
+
+
+def record_of(plan: Plan, state: str, cell: Cell) -> Json | None:
+    """The record of a cell, in the store or published; None of one that was not measured."""
+    record: Json | None = results.read(plan.results.pending(state, cell.name))
+    return record or results.read(plan.results.record(state, cell.name))
 
 
 def observation_of(plan: Plan, state: str, cell: Cell) -> Json | None:
-    """What was observed of a cell: in the store, or behind its record; None of one that was not measured."""
-    stored: Json | None = results.read(plan.results.pending(state, cell.name))
-    if stored is None and (published := results.read(plan.results.record(state, cell.name))):
-        stored = results.read(plan.results.root / published["raw"]["path"])
-    return stored
+    """What was observed of a cell; None of one that was not measured."""
+    record = record_of(plan, state, cell)
+    return record and results.read(plan.results.root / record["raw"]["path"])
 
 
 def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
     """The rates of a cell, {} of one that is not valid; None of one that was not measured."""
-    if stored := results.read(plan.results.pending(state, cell.name)):
-        return dict(workloads.load(cell.params["workload"]).read(stored).metrics)
-    published = results.read(plan.results.record(state, cell.name))
-    return published and (published["metrics"] if published["status"] == "valid" else {})
+    record = record_of(plan, state, cell)
+    return record and (record["metrics"] if record["status"] == "valid" else {})
 
 
 def publish(plan: Plan, state: str) -> list[Cell]:
-    """Turn the store's observations of a state into records, once all its missing cells are there.
+    """Hand the store's records of a state over to the DAG, once all its missing cells are there.
 
     Returns the cells that are still without: then nothing was published, because Snakemake deletes what a
     failed job declares; the store keeps what was measured for the next run.
@@ -241,11 +238,11 @@ def publish(plan: Plan, state: str) -> list[Cell]:
     lacking = [cell for cell in waiting if not plan.results.pending(state, cell.name).exists()]
     if lacking:
         return lacking
+    plan.results.records(state).mkdir(parents=True, exist_ok=True)
     for cell in waiting:
-        stored = plan.results.pending(state, cell.name)
-        observation = results.read(stored)
-        raw = plan.results.raw(state, cell.name, observation["attempt"])
-        results.write(plan.results.record(state, cell.name), make_record(observation, raw, plan.results.root))
+        record = plan.results.record(state, cell.name)
+        record.unlink(missing_ok=True)
+        os.link(plan.results.pending(state, cell.name), record)
     for cell in waiting:
         plan.results.pending(state, cell.name).unlink()
     return []

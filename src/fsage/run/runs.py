@@ -196,7 +196,7 @@ def supersede(killed: dict[str, Path], root: Path) -> None:
 
 
 def _put_back(where: Results, state: str, cell: str) -> None:
-    record, stored = results.read(where.record(state, cell)), where.pending(state, cell)
-    if record and not stored.exists():
+    record, stored = where.record(state, cell), where.pending(state, cell)
+    if record.exists() and not stored.exists():
         stored.parent.mkdir(parents=True, exist_ok=True)
-        os.link(where.root / record["raw"]["path"], stored)
+        os.link(record, stored)
