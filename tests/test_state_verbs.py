@@ -10,7 +10,8 @@ from local_targets import claimed
 from states import MIB, bring, fragment, populate
 
 from fsage.host import token
-from fsage.host.states import preallocated, state
+from fsage.host.preallocation import setting
+from fsage.host.states import state
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
@@ -194,7 +195,7 @@ def test_a_directory_counts_its_files_blocks_and_not_its_file_systems(ready: dic
 
 def test_where_no_server_places_files_none_is_asked_of_its_preallocation(ready: dict[str, Any]) -> None:
     together = Interleave(1, 4, MIB, TOGETHER)
-    preallocated.verify_step(open_target(ready), together)
+    setting.verify_step(open_target(ready), together)
 
 
 def test_each_file_is_in_the_fingerprint_and_in_the_digest(ready: dict[str, Any]) -> None:

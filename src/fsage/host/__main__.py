@@ -18,13 +18,14 @@ from fsage.host.cells import measure, outbox
 from fsage.host.device import capabilities
 from fsage.host.lustre import osts, servercache
 from fsage.host.lustre.format import format_osts
+from fsage.host.preallocation import tune as preallocation
 from fsage.host.remote import probe
 from fsage.host.settings import cleanup
 from fsage.host.states import state
 from fsage.host.system import libc, namespace, space
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import lease
-from fsage.host.verbs import claim, create, prealloc, recover, request_check, tune
+from fsage.host.verbs import claim, create, recover, request_check, tune
 from fsage.host.verbs.leave import leave
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import complete, home_of
@@ -101,8 +102,8 @@ VERBS: dict[str, Verb] = {
     "untune": tune.untune,
     "leave": leave,
     "restore_tunables": tune.restore,
-    "prealloc_osts": prealloc.prealloc_osts,
-    "prealloc": prealloc.prealloc,
+    "prealloc_osts": preallocation.prealloc_osts,
+    "prealloc": preallocation.prealloc,
     "scrub": state.scrub,
     "osts": osts.inspect,
     "format_osts": format_osts,

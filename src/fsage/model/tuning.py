@@ -9,6 +9,8 @@ from typing import Any
 
 from fsage.model.message import Unacceptable, shown
 
+PREALLOCATION = "preallocation"
+"""Its key in the `tunables.json` of a target, beside those of tunables."""
 OF_QUEUE = (
     "add_random",
     "discard_max_bytes",

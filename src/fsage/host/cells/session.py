@@ -17,7 +17,8 @@ from fsage.host.cells.phases import Phases
 from fsage.host.cells.probe import Probe
 from fsage.host.cells.sparse_room import SparseRoom
 from fsage.host.cells.structure_check import StructureCheck
-from fsage.host.lustre import prealloc, servercache, servers
+from fsage.host.lustre import servercache, servers
+from fsage.host.preallocation import setting
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.state import inspect, layout_record, remove_measured
 from fsage.host.structure.quota import Quota
@@ -31,6 +32,7 @@ from fsage.model.observation import Check, Conditions, Observation, Outcome, Pha
 from fsage.model.request import Cell, Request
 from fsage.model.stop_if import StopIf
 from fsage.model.token import MEASURING, READY, Token
+from fsage.model.tuning import PREALLOCATION
 
 
 class Session:
@@ -75,7 +77,7 @@ class Session:
             "launch": frozen.launch(self.target.claim),
         }
         if self.lustre:
-            if why := prealloc.unavailable_because(self.hosts, self.conditions["tunables"].get(prealloc.NOTE)):
+            if why := self.untuned():
                 raise Failure(f"no cell of state {self.now.state} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         if stop_if := self.target.spec["stop_if"]:
@@ -158,9 +160,7 @@ class Session:
             )
             probed = self.probe.end() if self.probe else None
             counted = osts.ended() if osts else None
-            if osts and (
-                untuned := prealloc.unavailable_because(self.hosts, self.conditions["tunables"].get(prealloc.NOTE))
-            ):
+            if osts and (untuned := self.untuned()):
                 why = why or untuned
             cleaning = time.monotonic()
             broken = self.clean(failed=bool(why))
@@ -196,6 +196,10 @@ class Session:
             self.probe.stopped = None
             return None
         return f"{why}; the same command resumes"
+
+    def untuned(self) -> str | None:
+        """Why the servers have another preallocation than was noted; None: the same, or none was set."""
+        return setting.unavailable_because(self.hosts, self.conditions["tunables"].get(PREALLOCATION))
 
     def doubt(self) -> None:
         """Fail the cells that only a sample vouches for, once all files were examined and a change was found."""

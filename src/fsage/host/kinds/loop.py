@@ -12,6 +12,7 @@ from pathlib import Path
 from fsage.host.claiming import calibrate, claim, images
 from fsage.host.device import below, capabilities, kept, loops, models, seek
 from fsage.host.device.model import Model
+from fsage.host.preallocation import setting
 from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.stores import filesystems, metadata_image
 from fsage.host.stores.filesystem import FileSystem, Range
@@ -406,8 +407,8 @@ class Loop(Target, facts.Loop):
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
             self.stamp(index)
             settable = self.made_of.preallocation
-            if settable and settable.size_at(point) != self.preallocation_bytes:  # the file system is new
-                settable.give(point, self.preallocation_bytes)
+            if settable and settable.size_at(point) != setting.size_bytes(self):  # the file system is new
+                settable.give(point, setting.size_bytes(self))
 
     def identify(self) -> None:
         """Compare the UUID on every device with the claim; finish a format that was killed."""
@@ -453,7 +454,7 @@ class Loop(Target, facts.Loop):
 
     def _options(self) -> str:
         settable = self.made_of.preallocation
-        chosen = [settable.option(self.preallocation_bytes) if settable else ""]
+        chosen = [settable.option(setting.size_bytes(self)) if settable else ""]
         return ",".join(filter(None, [*chosen, self.made_of.sparse_option if self.spec["sparse"] else ""]))
 
     def stores(self) -> list[tuple[ClaimedStore, str, Path]]:

@@ -181,7 +181,7 @@ class Lustre(Directory, facts.Lustre):
     def tune(self, wanted: Mapping[str, object], noted: dict[str, object], check: bool) -> tuple[bool, list[str]]:
         return tunables.tune(self.lustre["fsname"], wanted, noted, check)
 
-    def untune(self, path: Path, kept: str, check: bool) -> list[str]:
+    def untune(self, path: Path, check: bool) -> list[str]:
         return tunables.put_back(self.lustre["fsname"], path, check)
 
     def spread(self, folder: Path) -> None:

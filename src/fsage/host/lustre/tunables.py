@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.host.lustre import granted, params, prealloc
+from fsage.host.lustre import granted, params
 from fsage.host.system import files, privilege
 from fsage.model.errors import Failure, Refusal
-from fsage.model.tuning import OF_LUSTRE
+from fsage.model.tuning import OF_LUSTRE, PREALLOCATION
 from fsage.model.typed import Json
 
 Values = dict[str, str]  # by the parameter's full name
@@ -90,7 +90,7 @@ def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
             if not check:
                 put(fsname, name, other, values)
     if not check:
-        kept = {name: entry for name, entry in noted.items() if name == prealloc.NOTE}
+        kept = {name: entry for name, entry in noted.items() if name == PREALLOCATION}
         files.write_json(path, kept) if kept else files.remove(path)
     return proof
 

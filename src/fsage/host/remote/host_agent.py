@@ -20,7 +20,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from fsage.host.lustre import cold, granted, prealloc, servercache, servers
+from fsage.host.lustre import cold, granted, servercache, servers
+from fsage.host.preallocation import ldiskfs
 from fsage.host.remote import probe, signs
 from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
@@ -103,7 +104,7 @@ class HostAgent:
     def prealloc(self) -> dict[str, object]:
         """The preallocation table of each ldiskfs OST that this host serves, under `tables`."""
         assert self.spec  # servers only
-        return {"tables": prealloc.tables_of(self.spec)}
+        return {"tables": ldiskfs.tables_of(self.spec)}
 
     def commit(self) -> dict[str, object]:
         """Have the targets that this host serves commit; the objects that its MDTs still have to destroy."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from fsage.host import structure as making
 from fsage.host import token
 from fsage.host.lustre import space
+from fsage.host.preallocation import setting
 from fsage.host.settings import cleanup
-from fsage.host.states import preallocated
 from fsage.host.states.fingerprint import digest, fingerprint, layout
 from fsage.host.stores import filesystems
 from fsage.host.system import caches, places
@@ -233,7 +233,7 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
-        preallocated.verify_step(target, step)
+        setting.verify_step(target, step)
         room, wanted = target.room_below(), step.writes_bytes(target.capacity_bytes)
         if room is not None and wanted > room:
             raise Refusal(
@@ -288,7 +288,7 @@ def end(spec: Mapping[str, object], request: Request, step: Step) -> Result:
         now = token.read(target.mounts[0])
         if not now or now.step != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
-        preallocated.verify_step(target, step)
+        setting.verify_step(target, step)
         before = now.done
         if before and step.continues(before[-1]):
             before = before[:-1]

@@ -26,6 +26,7 @@ from fsage.model.evidence.store import Store
 from fsage.model.hosts import Host
 from fsage.model.observation import Mounting
 from fsage.model.target import Spec
+from fsage.model.tuning import PREALLOCATION
 from fsage.model.typed import Json
 
 
@@ -89,12 +90,6 @@ class Target(Kind):
     def model(self) -> Model:
         """The device model of the claim."""
         return models.claimed(self.home, self.name, self.claim)
-
-    @property
-    def preallocation_bytes(self) -> int:
-        """Bytes that the file system is to give a file at a time, noted by tune_prealloc.yml; 0: its own choice."""
-        noted = files.read_json(self.home / "tunables.json") or {}
-        return int(noted.get("preallocation", {}).get("bytes", 0))
 
     @property
     def allocator_reset(self) -> str:
@@ -253,13 +248,13 @@ class Target(Kind):
             noted[name] = entry
         return changed, proof
 
-    def untune(self, path: Path, kept: str, check: bool) -> list[str]:
-        """Restore the tunables that are noted at `path`, except what is noted under `kept`; a sentence for each."""
+    def untune(self, path: Path, check: bool) -> list[str]:
+        """Restore the tunables that are noted at `path`, but not the preallocation; a sentence for each."""
         noted, proof = files.read_json(path) or {}, list[str]()
-        for name in sorted(set(noted) - {kept}):
+        for name in sorted(set(noted) - {PREALLOCATION}):
             proof += queue.put_back(self.queues(), name, noted[name].get("before", ()), check)
         if not check:
-            left = {name: entry for name, entry in noted.items() if name == kept}
+            left = {name: entry for name, entry in noted.items() if name == PREALLOCATION}
             files.write_json(path, left) if left else files.remove(path)
         return proof
 

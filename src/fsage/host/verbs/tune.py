@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fsage.host.lustre import prealloc, tunables
+from fsage.host.lustre import tunables
 from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.lease import held
 from fsage.host.targets.opening import opened
@@ -47,7 +47,7 @@ def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str,
     """Restore the tunables of a claimed target to their values before the first `tune`, and remove the note."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
-        proof = target.untune(target.home / "tunables.json", prealloc.NOTE, check)
+        proof = target.untune(target.home / "tunables.json", check)
         done = "would be put back" if check else "put back"
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 

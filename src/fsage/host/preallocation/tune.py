@@ -12,9 +12,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.host.lustre import prealloc as ldiskfs
 from fsage.host.lustre.osts import is_one
-from fsage.host.lustre.prealloc import NOTE, read, settings_in
+from fsage.host.preallocation import ldiskfs
+from fsage.host.preallocation.requested import read, settings_in
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Preallocation
 from fsage.host.system import files
@@ -25,6 +25,7 @@ from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.request import Request
+from fsage.model.tuning import PREALLOCATION
 from fsage.model.typed import Json
 
 NOTHING = (
@@ -95,7 +96,7 @@ def prealloc(spec: dict[str, object], request: Request, check: bool) -> dict[str
 def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
     requested, path = request["prealloc"], target.home / "tunables.json"
     noted = files.read_json(path) or {}
-    earlier, restore = noted.get(NOTE), requested["state"] == "restored"
+    earlier, restore = noted.get(PREALLOCATION), requested["state"] == "restored"
     wanted = settings_in(requested) or (earlier or {}).get("asked") or {}
     if not wanted and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
@@ -114,8 +115,8 @@ def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
         entry["before"] = (earlier or {}).get("before") or words(filesystem.preallocation.size_at(target.mounts[0]))
     else:
         entry |= {"now": None, "unsupported": filesystem.no_preallocation if filesystem else OF_A_DIRECTORY}
-    left = {key: value for key, value in noted.items() if key != NOTE}
-    now = left if restore else {**left, NOTE: entry}
+    left = {key: value for key, value in noted.items() if key != PREALLOCATION}
+    now = left if restore else {**left, PREALLOCATION: entry}
     changed = now != noted
     if filesystem and filesystem.preallocation:
         changed |= not filesystem.preallocation.in_place(target.mounts, target.mount_options(), size_bytes or 0)
@@ -125,8 +126,8 @@ def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
         files.write_json(path, now)
     return {
         "changed": changed,
-        "msg": f"preallocation of target {target.name}: {_step(_words(earlier), _words(now.get(NOTE)))}",
-        NOTE: now.get(NOTE),
+        "msg": f"preallocation of target {target.name}: {_step(_words(earlier), _words(now.get(PREALLOCATION)))}",
+        PREALLOCATION: now.get(PREALLOCATION),
     }
 
 
