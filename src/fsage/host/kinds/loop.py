@@ -1,4 +1,4 @@
-"""Kind `loop`: file systems of its own on loop devices, one a store, in image files that fsage writes."""
+"""Kind `loop`: how its images are made and claimed, and what a release takes back."""
 
 from __future__ import annotations
 
@@ -6,31 +6,23 @@ import contextlib
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from fsage.host.claiming import calibrate, claim, images
-from fsage.host.device import below, capabilities, kept, loops, models, seek
+from fsage.host.claiming import calibrate, claim
+from fsage.host.device import below, capabilities, loops, models, seek
 from fsage.host.device.model import Model
-from fsage.host.preallocation import setting
+from fsage.host.loop import images, sparse_images, written_images
+from fsage.host.loop.layouts import Layouts
 from fsage.host.settings.cleanup import shared_left_over, undo
-from fsage.host.stores import filesystems, metadata_image
-from fsage.host.stores.filesystem import FileSystem, Range
-from fsage.host.system import caches, files, journal, mounting, places, space
-from fsage.host.system.sparse_files import clone
+from fsage.host.stores import filesystems
+from fsage.host.system import files, journal, mounting, space
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.host.targets.limits import Free, Limits, Wrong, nothing
-from fsage.host.targets.target import Target
 from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, Images
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import Store
 from fsage.model.hosts import Asker
-from fsage.model.kinds import loop as facts
-from fsage.model.observation import Mounting
 from fsage.model.sparse import takes
 from fsage.model.target import Spec
 from fsage.model.typed import Json
@@ -41,7 +33,7 @@ HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
 MODEL_SHARE = 0.60  # a model above this share of the backing store would measure the store's own noise
 
 
-class Loop(Target, facts.Loop):
+class Loop(Layouts):
     """File systems of its own on loop devices."""
 
     @classmethod
@@ -69,7 +61,7 @@ class Loop(Target, facts.Loop):
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
             elif spec["sparse"] and not images.known_images(declaration.home_of(spec), None):
-                missing += filter(None, [images.why_no_room(spec, good[0])])
+                missing += filter(None, [sparse_images.why_no_room(spec, good[0])])
             if why := models.why_refused(spec["device_model"]):
                 missing.append(why)
         return Lacking(missing, room_bytes)
@@ -83,7 +75,7 @@ class Loop(Target, facts.Loop):
         """The images of a claimed target, attached again if need be as its device model has it."""
         target = cls(spec, claimed)
         frozen.refuse(target.claim, spec)
-        disks = [*map(images.whole, noted["images"]), *seek.disks(target.home)]
+        disks = [*map(written_images.whole, noted["images"]), *seek.disks(target.home)]
         attached = sum(len(loops.devices_of(disk)) for disk in disks)
         if target.claim["status"] != "claimed" or attached == spec["stores"]:  # `claim` itself finishes a half claim
             return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": noted["images"]}
@@ -102,7 +94,7 @@ class Loop(Target, facts.Loop):
         home = declaration.home_of(spec)
         noted = claims.images(home)
         if noted and not check:
-            images.located(home, noted, put=all(image["status"] == "written" for image in noted["images"]))
+            sparse_images.located(home, noted, put=all(image["status"] == "written" for image in noted["images"]))
         made = images.known_images(home, None)
         if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
@@ -114,8 +106,8 @@ class Loop(Target, facts.Loop):
                 f"target {spec['name']} was created with {len(made)} stores, and {spec['stores']} are declared "
                 f"now; remove it first: {loops.CLEAR}"
             )
-        for image in made if not noted or not images.below_is_away(home, noted) else ():
-            loops.verify(images.whole(image))
+        for image in made if not noted or not sparse_images.below_is_away(home, noted) else ():
+            loops.verify(written_images.whole(image))
         if noted and "below" in noted and noted["below"]["bytes"] < (taken := takes(spec)).total_bytes:
             raise Refusal(
                 f"target {spec['name']} was created with {noted['below']['bytes'] / declaration.GIB:.2f} GiB below, "
@@ -200,7 +192,7 @@ class Loop(Target, facts.Loop):
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
         proof += undo(home, seek.UNDO)
-        proof += images.give_back(home)
+        proof += sparse_images.give_back(home)
         proof += undo(home, below.UNDO)
         proof += undo(home)  # after the loop devices, which hold on to the control group
         for store in claim["stores"] if claim else ():
@@ -211,257 +203,6 @@ class Loop(Target, facts.Loop):
                 with contextlib.suppress(OSError):  # not empty: another store's, or somebody else's
                     directory.rmdir()
         return proof
-
-    @property
-    def made_of(self) -> FileSystem:
-        """What its stores hold."""
-        return filesystems.named(self.spec["filesystem"])
-
-    @property
-    def allocator_reset(self) -> str:
-        return self.spec["allocator_reset"]
-
-    def open(self) -> None:
-        capabilities.need_loops(self.name)
-        self._put_below()
-        for store in self.claim["stores"]:
-            places.check(Path(store["image"]).parent)
-            loops.verify({**store["image_id"], "image": store["image"]})
-        self.attach()
-        self.identify()
-        self.mount()
-        self.model_in_place()
-
-    def room_below(self) -> int | None:
-        return below.room_bytes(self.home) if self.spec["sparse"] else None
-
-    def taken_below(self) -> int:
-        if not self.spec["sparse"]:
-            return 0
-        return sum(os.stat(store["image"]).st_blocks for store in self.claim["stores"]) * 512
-
-    def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
-        if ranges is None or not self.made_of.places_on_device:
-            ranges = {mount: [(0, 2**64 - 1)] for mount in self.mounts}
-        for mount in self.mounts if self.spec["sparse"] else ():
-            for begin, end in sorted(ranges[mount]):
-                mounting.trim(mount, begin, end)
-
-    def limits(self) -> Limits:
-        return Limits()  # nobody else uses these file systems: they end where the claim does
-
-    def free(self, mount: Path) -> Free:
-        stat = os.statvfs(mount)
-        return Free(stat.f_bfree * stat.f_frsize, self.made_of.counted(mount, stat))
-
-    @property
-    def why_unwatched(self) -> str | None:
-        why = capabilities.obstacle(capabilities.FANOTIFY)
-        return why.reason if why else None
-
-    def settle(self, wrong: Wrong = nothing) -> None:
-        for mount in self.mounts:
-            self.made_of.settle(mount)
-
-    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
-        return filesystems.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
-
-    @property
-    def layout_unavailable_because(self) -> str | None:
-        if len(self.mounts) == 1:
-            return None
-        return f"target {self.name} has {len(self.mounts)} stores: a layout is copied onto one (stores: 1)"
-
-    def laid_space(self, counting: Counting = ONCE) -> Store:
-        return self.free_space(0, counting)
-
-    @property
-    def frees_parts(self) -> bool:
-        return self.made_of.frees_parts
-
-    def format(self) -> None:
-        """Make every store's file system anew, with UUIDs that are in the claim before."""
-        for store, device, point in self.stores():
-            occupant = mounting.mounted_at(point)
-            if occupant:
-                filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
-                mounting.unmount(point)
-        for device in self.devices:
-            mounting.refuse_if_in_use(device)
-        for store in self.claim["stores"]:
-            store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
-        self.save()
-        self.make()
-
-    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> Json:
-        """Put the file system of a metadata image in the place of the target's own.
-
-        Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system.
-        """
-        if len(self.devices) > 1:
-            raise Failure(f"target {self.name}: an image is restored onto a target with one store")
-        [(store, device, point)] = self.stores()
-        store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
-        filesystem, device_bytes = self.spec["filesystem"], store["image_id"]["bytes"]
-        beside = self.home / "restore"
-        with metadata_image.restored(filesystem, image, digest, beside, store["uuids"][-1], device_bytes) as raw:
-            size_bytes = raw.stat().st_size
-            check_lease()
-            self.save()
-            mounting.unmount(point)
-            mounting.refuse_if_in_use(device)
-            mounting.wipe(device)
-            written = metadata_image.write(raw, device)
-        filesystems.mount(filesystem, device, point, self._options())
-        filesystems.verify(filesystem, device, store["uuids"][-1], point)
-        if taken := sorted({".fsage", "filler", "measured"} & set(os.listdir(point))):
-            mounting.unmount(point)
-            raise Failure(
-                f"the file system in {image.name} already has {', '.join(taken)} in its root, where fsage makes its own"
-            )
-        os.chown(point, 0, 0)  # the root directory belonged to a user of the original
-        os.chmod(point, 0o755)
-        del store["uuids"][:-1]
-        self.save()
-        self.mount()
-        return {"filesystem_bytes": size_bytes, "metadata_bytes": written}
-
-    @property
-    def takes_blocks(self) -> bool:
-        return self.spec["sparse"] and self.made_of.has_geometry and len(self.mounts) == 1
-
-    def change_unmounted(self, name: str | None, change: Callable[[str], None]) -> bool:
-        """Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system."""
-        [(store, device, point)] = self.stores()
-        image, own = Path(store["image"]), store["uuids"][0]
-        mounting.unmount(point)
-        mounting.refuse_if_in_use(device)
-        caches.drop_device(device)
-        is_kept = name is not None and kept.path_of(self.home, name).exists()
-        if name is None:
-            kept.forget(self.home)
-            store["uuids"] = [own, own]
-            self.save()
-            change(device)
-        else:
-            path = kept.path_of(self.home, name) if is_kept else kept.keep(self.home, name, image, change)
-            store["uuids"] = [own, mounting.uuid_on(str(path)) or own]
-            self.save()
-            clone(path, image)
-        caches.give_up(Path(self.model.disk(store)["image"]))
-        caches.drop_device(device)
-        filesystems.mount(self.spec["filesystem"], device, point, self._options())
-        filesystems.verify(self.spec["filesystem"], device, store["uuids"][-1], point)
-        del store["uuids"][:-1]
-        self.save()
-        self.mount()
-        return is_kept
-
-    def note_kept(self, name: str, notes: Json | None) -> None:
-        kept.note(self.home, name, notes)
-
-    def kept(self, name: str) -> Json | None:
-        return kept.notes_of(self.home, name) if self.takes_blocks else None
-
-    def remount(self, more: str = "", warm: bool | None = None) -> Mounting:
-        """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
-        if warm is None and self.allocator_reset == "cold":
-            warm = False
-        taken: Mounting = {"umount_s": 0.0, "umount_cpu_s": 0.0, "mount_s": 0.0, "mount_cpu_s": 0.0}
-        options = ",".join(filter(None, (self._options(), more)))
-        for store, device, point in self.stores():
-            umount, mount = filesystems.remount(self.spec["filesystem"], device, point, options, self.watch, warm)
-            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
-            taken["umount_s"] += umount.seconds
-            taken["umount_cpu_s"] += umount.cpu_s
-            taken["mount_s"] += mount.seconds
-            taken["mount_cpu_s"] += mount.cpu_s
-        return taken
-
-    def attach(self) -> None:
-        """Attach the images, or what the device model offers in their place; fill in `devices`."""
-        self._put_below()
-        self.devices = []
-        for store in self.claim["stores"]:
-            disk = self.model.disk(store)
-            if not loops.devices_of(disk):
-                self.notes.append(f"attached {disk['image']}")
-            self.devices.append(loops.attach(disk))
-
-    def _put_below(self) -> None:
-        """Have what sparse images lie in mounted; the number of its device is another each time."""
-        noted = claims.images(self.home) if self.spec["sparse"] else None
-        if not noted:
-            return
-        if below.put(self.home, noted):
-            self.notes.append(f"mounted {below.point_of(self.home)}")
-        for store in self.claim["stores"]:
-            store["image_id"]["dev"] = below.number(self.home)
-
-    def mount(self) -> None:
-        """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
-        for index, (store, device, point) in enumerate(self.stores()):
-            if mounting.mounted_at(point) is None:
-                filesystems.mount(self.spec["filesystem"], device, point, self._options())
-                self.notes.append(f"mounted {point}")
-            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
-            self.stamp(index)
-            settable = self.made_of.preallocation
-            if settable and settable.size_at(point) != setting.size_bytes(self):  # the file system is new
-                settable.give(point, setting.size_bytes(self))
-
-    def identify(self) -> None:
-        """Compare the UUID on every device with the claim; finish a format that was killed."""
-        unfinished = False
-        for store, device, _ in self.stores():
-            current, following = store["uuids"][0], store["uuids"][1:]
-            mounted_uuid = mounting.uuid_on(device)
-            if following and mounted_uuid in (*following, None):
-                unfinished = True
-            elif mounted_uuid != current:
-                journalled = f" (nor the journalled next one, {following[0]})" if following else ""
-                raise Refusal(
-                    f"{device} ({store['image']}) has a file system with UUID {mounted_uuid or 'none'}, not the "
-                    f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
-                )
-        if unfinished:
-            # Nothing is on it yet, and mkfs itself may have been killed: make it again.
-            for store, device, point in self.stores():
-                if mounting.mounted_at(point):
-                    mounting.unmount(point)
-                mounting.refuse_if_in_use(device)
-                store["uuids"] = [store["uuids"][0], (store["uuids"][1:] or [str(uuid.uuid4())])[0]]
-            self.save()
-            self.make(mount=False)
-            self.notes.append("finished a format that had been interrupted")
-        elif any(len(store["uuids"]) > 1 for store in self.claim["stores"]):  # killed before mkfs did anything
-            for store in self.claim["stores"]:
-                del store["uuids"][1:]
-            self.save()
-
-    def make(self, mount: bool = True) -> None:
-        """mkfs with the last UUID that the claim names for each store, then note it as the current one."""
-        for store, device, _ in self.stores():
-            if self.spec["sparse"]:
-                mounting.discard(device)
-            how = store["uuids"][-1], store["hash_seed"], self.spec["sparse"], self.spec["geometry"]
-            filesystems.make(self.spec["filesystem"], device, *how)
-        for store in self.claim["stores"]:
-            del store["uuids"][:-1]
-        self.save()
-        if mount:
-            self.mount()
-
-    def _options(self) -> str:
-        settable = self.made_of.preallocation
-        chosen = [settable.option(setting.size_bytes(self)) if settable else ""]
-        return ",".join(filter(None, [*chosen, self.made_of.sparse_option if self.spec["sparse"] else ""]))
-
-    def stores(self) -> list[tuple[ClaimedStore, str, Path]]:
-        """Claim entry, loop device and mount point of each store."""
-        if len(self.devices) != len(self.mounts):
-            raise Failure(f"target {self.name} is not attached")
-        return [(store, self.devices[i], self.mounts[i]) for i, store in enumerate(self.claim["stores"])]
 
 
 def _wipe(device: str, claim: Claim | None) -> None:

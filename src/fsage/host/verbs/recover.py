@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.host.claiming import images
 from fsage.host.device import below, loops, seek
+from fsage.host.loop import images
 from fsage.host.settings import cleanup, groups
 from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.system import files, journal, mounting

@@ -7,16 +7,15 @@ removed.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fsage.host.device import below, capabilities, kept, loops, seek
+from fsage.host.device import below, capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
-from fsage.host.stores import filesystems
+from fsage.host.loop.sparse_images import below_is_away, located, why_no_room
+from fsage.host.loop.written_images import allocate, whole, write_whole
 from fsage.host.system import files, places, space
 from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result
@@ -27,9 +26,6 @@ from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
 from fsage.model.sparse import takes
 from fsage.model.target import Spec
-
-STEP_BYTES, WRITERS = 4 * MIB, 8  # half again as fast as four that write 16 MiB at a time
-
 
 OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
 """Attaches the images of a claimed target again."""
@@ -84,7 +80,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
     if "below" in noted:
         if noted["below"]["status"] != "written":
             files.remove(noted["below"]["image"])  # as below
-            noted["below"].update(_allocate(noted["below"]["image"], noted["below"]["bytes"]))
+            noted["below"].update(allocate(noted["below"]["image"], noted["below"]["bytes"]))
             noted["below"]["status"] = "written"
             files.write_json(_journal(spec), noted)
         noted = located(home, noted, put=True)
@@ -95,7 +91,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         # A killed command left this file incomplete, under a name that only this journal has: it is made anew.
         files.remove(image["image"])
         path, size_bytes = image["image"], image["bytes"]
-        image.update(_allocate(path, size_bytes, sparse=True) if "below" in noted else _write(path, size_bytes))
+        image.update(allocate(path, size_bytes, sparse=True) if "below" in noted else write_whole(path, size_bytes))
         image["status"] = "written"
         files.write_json(_journal(spec), noted)
     devices = [loops.attach(whole(image)) for image in noted["images"]]
@@ -208,95 +204,8 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
     return good[0], total_gib * GIB // spec["stores"] // MIB * MIB, why
 
 
-def why_no_room(spec: Spec, place: Path) -> str | None:
-    """Why a sparse target cannot be made in this directory; None where it can."""
-    taken, free = takes(spec), space.free_bytes(place)
-    if taken.total_bytes <= free / 2:
-        return None
-    return (
-        f"target {spec['name']}, sparse, takes {taken.words()}. {place} has {free / GIB:.2f} GiB free, and half of it, "
-        f"{free / 2 / GIB:.2f} GiB, is less: declare a smaller size_gib or amount_mib, free some, or name another "
-        "fsage_target.image_dir"
-    )
-
-
-def _allocate(path: str, size_bytes: int, sparse: bool = False) -> Made:
-    """Make a file that has all its blocks, or one that is all holes."""
-    descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
-    try:
-        nocow = _stop_copying(descriptor)
-        if sparse:
-            os.ftruncate(descriptor, size_bytes)
-        else:
-            os.posix_fallocate(descriptor, 0, size_bytes)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    files.sync_dir(Path(path).parent)
-    return {**(loops.identity(path) or {}), "nocow": nocow}
-
-
-def _write(path: str, size_bytes: int) -> Made:
-    """Make an image: allocate all blocks, then write each once, because first writes into holes are slower."""
-    made = _allocate(path, size_bytes)
-    descriptor = places.file(path, os.O_WRONLY | os.O_DIRECT)
-    try:
-        with mmap.mmap(-1, STEP_BYTES) as zeros, memoryview(zeros) as view, ThreadPoolExecutor(WRITERS) as writers:
-
-            def write(begin: int) -> None:
-                end = min(begin + STEP_BYTES, size_bytes)
-                while begin < end:
-                    begin += os.pwrite(descriptor, view[: end - begin], begin)
-
-            for _ in writers.map(write, range(0, size_bytes, STEP_BYTES)):
-                pass
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    return made
-
-
-def _stop_copying(descriptor: int) -> bool:
-    """Keep the file system below from moving the image's blocks; whether a setting was needed for that."""
-    below = filesystems.get(space.fs_type(Path(f"/proc/self/fd/{descriptor}")))
-    return bool(below and below.keep_in_place(descriptor))
-
-
 def _journal(spec: Spec) -> Path:
     return declaration.home_of(spec) / "images.json"
-
-
-def below_is_away(home: Path, noted: Images) -> bool:
-    """Whether the images are sparse, and what they lie in is not mounted."""
-    return "below" in noted and below.number(home) == below.NOWHERE
-
-
-def located(home: Path, noted: Images, put: bool = False) -> Images:
-    """The images as they are now: sparse ones are on the device that the XFS below has, which changes.
-
-    `put`: have that mounted. Raises Refusal, Failure.
-    """
-    if "below" not in noted:
-        return noted
-    if put:
-        below.put(home, noted)
-    device = below.number(home)
-    images: list[Made] = [{**image, "dev": device} if "dev" in image else image for image in noted["images"]]
-    return {**noted, "images": images}
-
-
-def give_back(home: Path) -> list[str]:
-    """Make sparse images, which no loop device and no disk is on, all holes again; a sentence for each."""
-    noted, proof = claims.images(home), list[str]()
-    if not noted or below.number(home) == below.NOWHERE:
-        return proof
-    for image in located(home, noted)["images"]:
-        if image["status"] == "written":
-            loops.verify(whole(image))
-            os.truncate(image["image"], 0)
-            os.truncate(image["image"], image["bytes"])
-            proof.append(f"{image['image']} takes no room")
-    return proof + kept.forget(home)
 
 
 def known_images(home: Path, claim: Claim | None) -> list[Made]:
@@ -309,11 +218,6 @@ def known_images(home: Path, claim: Claim | None) -> list[Made]:
             image: Made = {**store["image_id"], "image": store["image"], "status": "written"}
             images.setdefault(store["image"], image)
     return list(images.values())
-
-
-def whole(image: Made) -> Image:
-    """The identity of a written image."""
-    return {"image": image["image"], "dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
 
 
 def all_of(home: Path, claim: Claim | None) -> list[Image]:

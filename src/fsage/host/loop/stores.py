@@ -1,0 +1,199 @@
+"""The file systems of a claimed target on loop devices: attached, identified, made, mounted, and mounted anew."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from fsage.host.device import below, capabilities, loops
+from fsage.host.preallocation import setting
+from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import FileSystem, Range
+from fsage.host.system import mounting, places
+from fsage.host.targets import claims
+from fsage.host.targets.limits import Free, Limits, Wrong, nothing
+from fsage.host.targets.target import Target
+from fsage.model.claim import ClaimedStore
+from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.freespace import ONCE, Counting
+from fsage.model.evidence.store import Store
+from fsage.model.kinds import loop as facts
+from fsage.model.observation import Mounting
+
+
+class Stores(Target, facts.Loop):
+    """File systems of its own on loop devices, one a store."""
+
+    @property
+    def made_of(self) -> FileSystem:
+        """What its stores hold."""
+        return filesystems.named(self.spec["filesystem"])
+
+    @property
+    def allocator_reset(self) -> str:
+        return self.spec["allocator_reset"]
+
+    def open(self) -> None:
+        capabilities.need_loops(self.name)
+        self._put_below()
+        for store in self.claim["stores"]:
+            places.check(Path(store["image"]).parent)
+            loops.verify({**store["image_id"], "image": store["image"]})
+        self.attach()
+        self.identify()
+        self.mount()
+        self.model_in_place()
+
+    def room_below(self) -> int | None:
+        return below.room_bytes(self.home) if self.spec["sparse"] else None
+
+    def taken_below(self) -> int:
+        if not self.spec["sparse"]:
+            return 0
+        return sum(os.stat(store["image"]).st_blocks for store in self.claim["stores"]) * 512
+
+    def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
+        if ranges is None or not self.made_of.places_on_device:
+            ranges = {mount: [(0, 2**64 - 1)] for mount in self.mounts}
+        for mount in self.mounts if self.spec["sparse"] else ():
+            for begin, end in sorted(ranges[mount]):
+                mounting.trim(mount, begin, end)
+
+    def attach(self) -> None:
+        """Attach the images, or what the device model offers in their place; fill in `devices`."""
+        self._put_below()
+        self.devices = []
+        for store in self.claim["stores"]:
+            disk = self.model.disk(store)
+            if not loops.devices_of(disk):
+                self.notes.append(f"attached {disk['image']}")
+            self.devices.append(loops.attach(disk))
+
+    def _put_below(self) -> None:
+        """Have what sparse images lie in mounted; the number of its device is another each time."""
+        noted = claims.images(self.home) if self.spec["sparse"] else None
+        if not noted:
+            return
+        if below.put(self.home, noted):
+            self.notes.append(f"mounted {below.point_of(self.home)}")
+        for store in self.claim["stores"]:
+            store["image_id"]["dev"] = below.number(self.home)
+
+    def identify(self) -> None:
+        """Compare the UUID on every device with the claim; finish a format that was killed."""
+        unfinished = False
+        for store, device, _ in self.stores():
+            current, following = store["uuids"][0], store["uuids"][1:]
+            mounted_uuid = mounting.uuid_on(device)
+            if following and mounted_uuid in (*following, None):
+                unfinished = True
+            elif mounted_uuid != current:
+                journalled = f" (nor the journalled next one, {following[0]})" if following else ""
+                raise Refusal(
+                    f"{device} ({store['image']}) has a file system with UUID {mounted_uuid or 'none'}, not the "
+                    f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
+                )
+        if unfinished:
+            # Nothing is on it yet, and mkfs itself may have been killed: make it again.
+            for store, device, point in self.stores():
+                if mounting.mounted_at(point):
+                    mounting.unmount(point)
+                mounting.refuse_if_in_use(device)
+                store["uuids"] = [store["uuids"][0], (store["uuids"][1:] or [str(uuid.uuid4())])[0]]
+            self.save()
+            self.make(mount=False)
+            self.notes.append("finished a format that had been interrupted")
+        elif any(len(store["uuids"]) > 1 for store in self.claim["stores"]):  # killed before mkfs did anything
+            for store in self.claim["stores"]:
+                del store["uuids"][1:]
+            self.save()
+
+    def mount(self) -> None:
+        """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
+        for index, (store, device, point) in enumerate(self.stores()):
+            if mounting.mounted_at(point) is None:
+                filesystems.mount(self.spec["filesystem"], device, point, self._options())
+                self.notes.append(f"mounted {point}")
+            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+            self.stamp(index)
+            settable = self.made_of.preallocation
+            if settable and settable.size_at(point) != setting.size_bytes(self):  # the file system is new
+                settable.give(point, setting.size_bytes(self))
+
+    def make(self, mount: bool = True) -> None:
+        """mkfs with the last UUID that the claim names for each store, then note it as the current one."""
+        for store, device, _ in self.stores():
+            if self.spec["sparse"]:
+                mounting.discard(device)
+            how = store["uuids"][-1], store["hash_seed"], self.spec["sparse"], self.spec["geometry"]
+            filesystems.make(self.spec["filesystem"], device, *how)
+        for store in self.claim["stores"]:
+            del store["uuids"][:-1]
+        self.save()
+        if mount:
+            self.mount()
+
+    def format(self) -> None:
+        """Make every store's file system anew, with UUIDs that are in the claim before."""
+        for store, device, point in self.stores():
+            occupant = mounting.mounted_at(point)
+            if occupant:
+                filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+                mounting.unmount(point)
+        for device in self.devices:
+            mounting.refuse_if_in_use(device)
+        for store in self.claim["stores"]:
+            store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
+        self.save()
+        self.make()
+
+    def remount(self, more: str = "", warm: bool | None = None) -> Mounting:
+        """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
+        if warm is None and self.allocator_reset == "cold":
+            warm = False
+        taken: Mounting = {"umount_s": 0.0, "umount_cpu_s": 0.0, "mount_s": 0.0, "mount_cpu_s": 0.0}
+        options = ",".join(filter(None, (self._options(), more)))
+        for store, device, point in self.stores():
+            umount, mount = filesystems.remount(self.spec["filesystem"], device, point, options, self.watch, warm)
+            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+            taken["umount_s"] += umount.seconds
+            taken["umount_cpu_s"] += umount.cpu_s
+            taken["mount_s"] += mount.seconds
+            taken["mount_cpu_s"] += mount.cpu_s
+        return taken
+
+    def _options(self) -> str:
+        settable = self.made_of.preallocation
+        chosen = [settable.option(setting.size_bytes(self)) if settable else ""]
+        return ",".join(filter(None, [*chosen, self.made_of.sparse_option if self.spec["sparse"] else ""]))
+
+    def stores(self) -> list[tuple[ClaimedStore, str, Path]]:
+        """Claim entry, loop device and mount point of each store."""
+        if len(self.devices) != len(self.mounts):
+            raise Failure(f"target {self.name} is not attached")
+        return [(store, self.devices[i], self.mounts[i]) for i, store in enumerate(self.claim["stores"])]
+
+    def settle(self, wrong: Wrong = nothing) -> None:
+        for mount in self.mounts:
+            self.made_of.settle(mount)
+
+    def limits(self) -> Limits:
+        return Limits()  # nobody else uses these file systems: they end where the claim does
+
+    def free(self, mount: Path) -> Free:
+        stat = os.statvfs(mount)
+        return Free(stat.f_bfree * stat.f_frsize, self.made_of.counted(mount, stat))
+
+    @property
+    def why_unwatched(self) -> str | None:
+        why = capabilities.obstacle(capabilities.FANOTIFY)
+        return why.reason if why else None
+
+    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
+        return filesystems.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
+
+    @property
+    def frees_parts(self) -> bool:
+        return self.made_of.frees_parts
