@@ -15,7 +15,7 @@ from tiers import first_of
 
 from fsage.host.cells.phases import Phases
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
-from fsage.host.states.state import remove_measured
+from fsage.host.states.inspection import remove_measured
 from fsage.host.targets.opening import open_target
 from fsage.model import filesystems
 from fsage.model.structure import ALONE

@@ -20,7 +20,7 @@ from tiers import first_of
 from fsage.host.cells.phases import Phases
 from fsage.host.remote.host_agent import measured_files
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
-from fsage.host.states.state import remove_measured
+from fsage.host.states.inspection import remove_measured
 from fsage.host.stores import filesystems
 from fsage.host.system import caches, mounting
 from fsage.host.targets.target import Target

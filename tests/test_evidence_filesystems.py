@@ -18,7 +18,7 @@ from fsage.evidence import verdict
 from fsage.host.evidence import ext4, fiemap
 from fsage.host.filesystems.btrfs import RESERVED
 from fsage.host.inspect import inspect
-from fsage.host.states import state
+from fsage.host.states import inspection, state
 from fsage.host.states.fingerprint import layout_of
 from fsage.host.structure import fillers
 from fsage.host.system import mounting
@@ -143,7 +143,7 @@ def test_evidence_is_what_the_tools_say(aged):
 
 @pytest.mark.root
 def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
-    state.settle(aged)
+    inspection.settle(aged)
     (device,), (mount,) = aged.devices, aged.mounts
     before = sectors_written(device)
     of_device, of_mount = inspect(device, 0)["stores"][0], inspect(str(mount), 1_000_000)["stores"][0]

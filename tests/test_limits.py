@@ -19,7 +19,7 @@ from test_plan import plan as plan
 
 from fsage.host.cells import measure
 from fsage.host.claiming import calibrate
-from fsage.host.states import state
+from fsage.host.states import inspection, state
 from fsage.host.system.shell import run
 from fsage.host.targets import site_limits
 from fsage.host.targets.opening import open_target
@@ -148,10 +148,10 @@ def test_what_fsage_writes_makes_and_deletes_keeps_to_its_pace(guest: Any, roots
         pace.spend(4 * MIB)
     assert time.monotonic() - began > 0.9 * 40 / 150
     began = time.monotonic()
-    state.remove_measured(target)
+    inspection.remove_measured(target)
     for index in range(100):
         (target.mounts[0] / f"measured/{index}").touch()
-    state.remove_measured(target)
+    inspection.remove_measured(target)
     assert time.monotonic() - began > 0.9 * 100 / 400
 
 

@@ -9,7 +9,7 @@ import pytest
 from lustre_site import Site, at_servers, brw_stats, lustre_target, recorded, session
 
 from fsage.host.cells import measure
-from fsage.host.kinds.lustre import Lustre
+from fsage.host.kinds.lustre import Lustre, LustreOsts
 from fsage.host.lustre import cold
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
@@ -185,7 +185,7 @@ def test_of_a_file_system_of_its_own_nothing_is_tolerated(tmp_path: Path, site: 
     target = Lustre(
         complete(spec), {"stores": [{"filesystem": "lustre", "mount": "/"}], "filesystem_state_known": True}
     )
-    assert target.tolerance_bytes == 0
+    assert target.osts.tolerance_bytes == 0
     spec["lustre"]["tolerance_mib"] = 5
     with pytest.raises(Refusal, match=r"tolerance_mib is 5, and capacity_gib all: .* leave it out"):
         complete(spec)
@@ -240,7 +240,7 @@ def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
         state.begin("interleave", spec, request, False)
     path.write_text(json.dumps({"preallocation": {"asked": {"size": "1MiB"}, "now": now}}))
     tables = {"oss1": {"tables": dict.fromkeys(now, "256 512 1024 2048")}}
-    monkeypatch.setattr(Lustre, "ask_servers", lambda self, **what: tables)
+    monkeypatch.setattr(LustreOsts, "ask_servers", lambda self, **what: tables)
     with pytest.raises(Refusal, match=r"OST0000 has prealloc_table '256 512 1024 2048'; lustre-OST0001 has"):
         state.begin("interleave", spec, request, False)
     tables["oss1"]["tables"] = dict.fromkeys(now, "32 64 128")

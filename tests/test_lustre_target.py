@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 from pathlib import Path
@@ -287,7 +288,7 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
     with pytest.raises(Failure, match=r"where nobody else writes: declare lustre.capacity_gib all"):
         free_space.check(target)
     target.state_known = True
-    target.servers = at_servers("oss1", "oss2")["hosts"]["servers"]
+    target.osts.servers = at_servers("oss1", "oss2")["hosts"]["servers"]
     mntdev = "osd-ldiskfs.lustre-OST0001.mntdev"
     shutil.copy(site.bin / "lfs", site.bin / "dumpe2fs")
     site.answer(f"lctl get_param {mntdev}", f"{mntdev}=/dev/vdd\n")
@@ -307,26 +308,27 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
 def test_servers_commit_and_count_what_is_left(spec: dict, site: Site) -> None:
     """Over one connection each, which ends with the target."""
     claim.claim(spec, {}, False)
-    assert servers.sync(open_target(spec)) is None, "there are none"
+    assert servers.sync(open_target(spec).osts) is None, "there are none"
     target = open_target(spec)
-    target.servers = at_servers("mds1", "mds2")["hosts"]["servers"]
+    target.osts.servers = at_servers("mds1", "mds2")["hosts"]["servers"]
     site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
     destroys = "lctl get_param -n osp.lustre-OST*.destroys_in_flight"
     site.answer(destroys, "2\n1\n")
-    assert servers.sync(target) == 6
+    assert servers.sync(target.osts) == 6
     site.answer(destroys)
-    assert servers.sync(target) is None, "an OSS does not know"
+    assert servers.sync(target.osts) is None, "an OSS does not know"
     site.answer(destroys, stderr="Input/output error", rc=5)
     with pytest.raises(Failure, match=r"mds1: `lctl get_param .* ended with status 5: Input/output error"):
-        servers.sync(target)
-    processes = [agent.process for agent in target._agents]
+        servers.sync(target.osts)
+    processes = [agent.process for agent in target.osts.agents]
     del target
+    gc.collect()
     assert [process.poll() for process in processes] == [0, 0]
     lost = open_target(spec)
-    lost.servers = [{"name": "oss9", "python": "python3", "local": False}]
+    lost.osts.servers = [{"name": "oss9", "python": "python3", "local": False}]
     site.answer("ssh*", stderr="No route to host\n", rc=255)
     with pytest.raises(Failure, match="host oss9 does not answer: No route to host"):
-        servers.sync(lost)
+        servers.sync(lost.osts)
 
 
 def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> None:

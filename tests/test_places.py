@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from local_targets import Spec, claimed
 
 from fsage.host.cells import outbox
-from fsage.host.states import state
+from fsage.host.states import inspection, state
 from fsage.host.structure.files import make_room
 from fsage.host.system import files, mounting, places
 from fsage.host.system.library import BOOT, packed, sent
@@ -325,7 +325,7 @@ def test_what_is_swapped_in_while_files_are_removed_is_not_touched(
 
     monkeypatch.setattr(os, "scandir", swapping)
     try:
-        state.remove_measured(target)
+        inspection.remove_measured(target)
     except (Failure, Refusal) as why:
         assert "was not touched" in str(why) or "cannot be removed" in str(why)
     finally:

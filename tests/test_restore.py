@@ -20,7 +20,7 @@ from states import bring, fragment, populate
 
 from fsage.host.cells import measure
 from fsage.host.inspect import inspect
-from fsage.host.states import state
+from fsage.host.states import inspection
 from fsage.host.stores import filesystems, metadata_image
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
@@ -261,7 +261,7 @@ def test_a_kill_amid_it_ends_in_an_empty_target(local_target, tmp_path, monkeypa
             bring(spec, restore, inputs=inputs)
     target = open_target(spec)
     assert any("finished a format that had been interrupted" in note for note in target.notes)
-    assert state.inspect(target)[0] is None
+    assert inspection.inspect(target)[0] is None
     left_as_it_was(spec)
 
 

@@ -20,7 +20,7 @@ from striped import osts_of, step
 
 from fsage.host.cells import measure
 from fsage.host.claiming.calibrate import amount
-from fsage.host.states.state import remove_measured
+from fsage.host.states.inspection import remove_measured
 from fsage.host.system import commands
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create

@@ -11,7 +11,7 @@ from states import MIB, bring, fragment, populate
 
 from fsage.host import token
 from fsage.host.preallocation import setting
-from fsage.host.states import state
+from fsage.host.states import inspection, state
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
@@ -171,7 +171,7 @@ def test_else_what_was_begun_is_begun_again(ready: dict[str, Any], clients: int,
 def test_a_token_of_another_claim_is_not_believed(ready: dict[str, Any]) -> None:
     mount = open_target(ready).mounts[0]
     token.changed(mount, now(ready), claim="another")
-    assert state.inspect(open_target(ready)) == (None, "the token belongs to another claim (another)")
+    assert inspection.inspect(open_target(ready)) == (None, "the token belongs to another claim (another)")
     assert state.diagnose(ready, asked(SMALL), False)["todo"] == ["scrub", "populate"]
 
 
@@ -180,14 +180,14 @@ def test_what_a_killed_cell_left_is_removed_and_the_state_is_ready_again(ready: 
     token.changed(target.mounts[0], now(ready), status=MEASURING, cell="a")
     left = target.mounts[0] / "measured/left"
     left.write_bytes(b"x" * MIB)
-    found, why = state.inspect(open_target(ready))
+    found, why = inspection.inspect(open_target(ready))
     assert found and (found.status, why) == (READY, None) and not left.exists()
     assert now(ready) == found
 
 
 def test_a_directory_counts_its_files_blocks_and_not_its_file_systems(ready: dict[str, Any]) -> None:
     target, found = open_target(ready), now(ready)
-    layout = state.layout_record(target, found)
+    layout = inspection.layout_record(target, found)
     assert layout["used_bytes"] == found.held_bytes >= found.bytes == FILES * MIB
     assert layout["used_bytes"] + layout["free_bytes"] == target.capacity_bytes
     assert (layout["filler_files"], layout["state_known"]) == (FILES, False)

@@ -19,7 +19,7 @@ from test_measure import asked, cell, observed
 from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.cells.structure_check import StructureCheck
-from fsage.host.states import state
+from fsage.host.states import inspection
 from fsage.host.states.fingerprint import fingerprint
 from fsage.host.structure import files, fillers
 from fsage.host.system import fanotify, mounting
@@ -57,7 +57,7 @@ def stranger(act: str, mount: Path) -> None:
 
 def now_of(target: Target) -> Token:
     """The token, had the state been declared ready just now."""
-    state.settle(target)
+    inspection.settle(target)
     found = token.read(target.mounts[0])
     assert found
     return replace(found, fingerprint=fingerprint(target)["hash"])
@@ -92,7 +92,7 @@ def test_what_a_stranger_does_between_two_looks_is_noticed(watched: tuple[Target
             stranger(step, mount)
             if own in step:
                 (mount / own[1:]).unlink()
-                state.settle(target)
+                inspection.settle(target)
             if number % 2:
                 target.remount()
         why, looked_at = check.differs(now)

@@ -20,7 +20,7 @@ from fsage.host.lustre import params
 from fsage.host.lustre.target import mount_of
 from fsage.host.remote.host_agent import measured_files
 from fsage.host.remote.remote_hosts import Hosts
-from fsage.host.states.state import remove_measured
+from fsage.host.states.inspection import remove_measured
 from fsage.host.system import caches
 from fsage.host.targets.opening import opened
 from fsage.model.request import Request

@@ -52,7 +52,7 @@ class Phases:
         taken: list[PhaseResult] = []
         try:
             with servercache.held(self.hosts, cell["phases"]) as server_cache:
-                self.target.make_folders(state.notes)
+                self.target.osts.make_folders(state.notes)
                 taken, why = self.measured(cell, state)
             if any("mount_options" in phase for phase in cell["phases"]):
                 self.target.remount()
@@ -140,7 +140,7 @@ class Phases:
     def place(self, files: list[Path], result: PhaseResult, state: Token) -> str | None:
         """Note in `result` on which OSTs the files lie; why these are not the declared ones, or None."""
         try:
-            placement = self.target.placement(files, state.notes)
+            placement = self.target.osts.placement(files, state.notes)
         except Failure as why:
             return str(why)
         if placement is None:

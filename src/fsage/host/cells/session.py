@@ -20,7 +20,7 @@ from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.lustre import servercache, servers
 from fsage.host.preallocation import setting
 from fsage.host.remote.remote_hosts import Hosts
-from fsage.host.states.state import inspect, layout_record, remove_measured
+from fsage.host.states.inspection import inspect, layout_record, remove_measured
 from fsage.host.structure.quota import Quota
 from fsage.host.system.files import read_json
 from fsage.host.targets.lease import Orphaned, Watch
@@ -43,7 +43,7 @@ class Session:
 
     def __init__(self, target: Target, request: Request, watch: Watch, hosts: Hosts) -> None:
         self.target, self.request, self.watch, self.hosts = target, request, watch, hosts
-        self.mount, target.hosts = target.mounts[0], hosts
+        self.mount, target.osts.session = target.mounts[0], hosts
         self.lustre = target.spec["lustre"]
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
         self.structure = StructureCheck(target)

@@ -13,8 +13,8 @@ from typing import Literal
 
 from fsage.host.lustre import space
 from fsage.host.states.fingerprint import digest, fingerprint
+from fsage.host.states.inspection import differs
 from fsage.host.states.sample import Sample
-from fsage.host.states.state import differs
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets.target import Target
 from fsage.model.token import Token
@@ -96,7 +96,7 @@ class StructureCheck:
         assert self.sample
         free = [self.target.free(mount) for mount in self.target.mounts]
         osts = {name: used for store in free for name, used in (store.osts or {}).items()}
-        moved = osts and space.moved(now.osts or {}, osts, self.target.tolerance_bytes)
+        moved = osts and space.moved(now.osts or {}, osts, self.target.osts.tolerance_bytes)
         return not moved and [store.counted for store in free] == self.counted and not self.sample.differs()
 
     def _unwatched(self, error: OSError) -> None:

@@ -100,7 +100,7 @@ class Directory(Target, facts.Directory):
         if offer.lustre is not None:
             ours["lustre"] = offer.lustre
         target = cls(spec, ours)
-        target.servers = servers_of(request)
+        target.osts.servers = servers_of(request)
         ours["uid"] = target.uid
         with files.locked(target.home / "open.lock"):
             target.save()

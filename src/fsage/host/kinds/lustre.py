@@ -16,6 +16,7 @@ from fsage.host.system import files, privilege
 from fsage.host.targets import directories
 from fsage.host.targets.kinds import Lacking, Servers
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
+from fsage.host.targets.osts import NoOsts
 from fsage.model import striping
 from fsage.model.claim import Claim
 from fsage.model.declaration import lustre_of
@@ -29,13 +30,62 @@ from fsage.model.typed import Json
 PROGRAMS = ("lfs", "lctl", "findmnt")
 
 
+class LustreOsts(NoOsts):
+    """The OSTs of a target on Lustre, and its servers."""
+
+    def __init__(self, target: Lustre) -> None:
+        super().__init__()
+        self.target = target
+        self.agents: list[connection.Host] | None = None
+
+    def ask_servers(self, **what: object) -> dict[str, Json]:
+        """Over a session's connections, or over one of its own, which ends with the target."""
+        if self.session:
+            return self.session.ask_servers(**what)
+        if self.agents is None:
+            agents = [connection.Host(host, "server") for host in self.servers]
+            connection.start(agents, self.target.spec, None)
+            self.agents = agents
+            weakref.finalize(self, connection.end, agents)
+        return connection.ask_all(self.agents, lambda _: what)
+
+    def sync(self) -> int | None:
+        """Have the servers commit; how many objects they still have to destroy, None where no MDT answers."""
+        return servers.sync(self)
+
+    @property
+    def tolerance_bytes(self) -> int:  # type: ignore[override]
+        return self.target.lustre["tolerance_mib"] << 20
+
+    def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
+        return osts.every(self.target, list(answers))
+
+    def fullness(self) -> dict[str, object]:
+        return {"osts": osts.fullness(self.target)}
+
+    def spread(self, folder: Path) -> None:
+        stripes.set_on(folder, {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
+
+    def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
+        stripes.make_folders(self.target, notes)
+
+    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, object]:
+        return stripes.of_striped(self.target, files, notes)
+
+    def verify_fillers(self) -> None:
+        stripes.verify_fillers(self.target)
+
+
 class Lustre(Directory, facts.Lustre):
     """A directory on Lustre, emptied by deleting."""
 
     below = "lustre"
     threads = lustre.THREADS
-    _agents: list[connection.Host] | None = None
     why_no_free_space = "the free space of Lustre is on its OSTs, the stores before this one"
+
+    def __init__(self, spec: Spec, claim: Claim) -> None:
+        super().__init__(spec, claim)
+        self.osts: LustreOsts = LustreOsts(self)
 
     @property
     def lustre(self) -> LustreSpec:
@@ -116,7 +166,7 @@ class Lustre(Directory, facts.Lustre):
 
     def empty(self) -> None:
         """Delete what fsage made, and wait until the OSTs have freed its objects. Raises Failure."""
-        lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self._sync, self.pace.spend)
+        lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.osts.sync, self.pace.spend)
 
     @property
     def why_unwatched(self) -> str | None:
@@ -124,39 +174,18 @@ class Lustre(Directory, facts.Lustre):
 
     def settle(self, wrong: Wrong = nothing) -> None:
         for mount in self.mounts:
-            space.await_frees(mount, self._sync, wrong, self.state_known)
+            space.await_frees(mount, self.osts.sync, wrong, self.state_known)
 
     def limits(self) -> Limits:
         usable = self.claim["lustre"].get("usable")
-        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self._sync, usable)
+        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, usable)
 
     def free(self, mount: Path) -> Free:
         osts = space.osts(mount)  # `available`: without the servers' reserve, as the capacity of the claim
         return Free(sum(ost.available_bytes for ost in osts), None, space.used(osts))
 
-    @property
-    def tolerance_bytes(self) -> int:
-        return self.lustre["tolerance_mib"] << 20
-
-    def ask_servers(self, **what: object) -> dict[str, Json]:
-        """The answer of each server, by name: over a session's connections, or over one of its own. Raises Failure."""
-        if self.hosts:
-            return self.hosts.ask_servers(**what)
-        if self._agents is None:
-            agents = [connection.Host(host, "server") for host in self.servers]
-            connection.start(agents, self.spec, None)
-            self._agents = agents
-            weakref.finalize(self, connection.end, agents)
-        return connection.ask_all(self._agents, lambda _: what)
-
-    def _sync(self) -> int | None:
-        return servers.sync(self)
-
     def why_no_extents(self, error: OSError) -> str:
         return f"{super().why_no_extents(error)}; Lustre gives it for files of one stripe only"
-
-    def osts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
-        return osts.every(self, list(answers))
 
     @property
     def layout_unavailable_because(self) -> str | None:
@@ -173,28 +202,13 @@ class Lustre(Directory, facts.Lustre):
         """The free space of the OST that has all of the target's files, as its server reads it."""
         if not (ost := lustre.laid_ost(self.lustre)):
             raise Failure(str(self.layout_unavailable_because))
-        return servers.free_space(self, ost, counting)
-
-    def fullness(self) -> dict[str, object]:
-        return {"osts": osts.fullness(self)}
+        return servers.free_space(self.osts, ost, counting)
 
     def tune(self, wanted: Mapping[str, object], noted: dict[str, object], check: bool) -> tuple[bool, list[str]]:
         return tunables.tune(self.lustre["fsname"], wanted, noted, check)
 
     def untune(self, path: Path, check: bool) -> list[str]:
         return tunables.put_back(self.lustre["fsname"], path, check)
-
-    def spread(self, folder: Path) -> None:
-        stripes.set_on(folder, {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
-
-    def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
-        stripes.make_folders(self, notes)
-
-    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, object]:
-        return stripes.of_striped(self, files, notes)
-
-    def verify_fillers(self) -> None:
-        stripes.verify_fillers(self)
 
 
 TARGET = Lustre

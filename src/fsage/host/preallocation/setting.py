@@ -38,7 +38,7 @@ def verify_step(target: Target, step: Step) -> None:
             f"tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
             f"tune_prealloc_size={size_words(wanted)} first"
         )
-    if why := unavailable_because(target, noted):
+    if why := unavailable_because(target.osts, noted):
         raise Refusal(f"target {target.name}: {why}")
 
 

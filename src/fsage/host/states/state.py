@@ -12,10 +12,10 @@ from fsage.host import structure as making
 from fsage.host import token
 from fsage.host.lustre import space
 from fsage.host.preallocation import setting
-from fsage.host.settings import cleanup
 from fsage.host.states.fingerprint import digest, fingerprint, layout
+from fsage.host.states.inspection import inspect, layout_record, remove_measured, settle
 from fsage.host.stores import filesystems
-from fsage.host.system import caches, places
+from fsage.host.system import caches
 from fsage.host.system.files import Stamp, stamp
 from fsage.host.targets import lease, site_limits
 from fsage.host.targets.lease import held, lost
@@ -26,11 +26,11 @@ from fsage.model import structure, typed
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.layout import StoresLayout
 from fsage.model.hosts import clients_of
-from fsage.model.observation import Layout, StateEvidence
+from fsage.model.observation import StateEvidence
 from fsage.model.request import Request
 from fsage.model.structure import ALONE, Shard, Step
-from fsage.model.token import BUILDING, MEASURING, READY, Token
-from fsage.model.typed import Json, JsonView
+from fsage.model.token import BUILDING, READY, Token
+from fsage.model.typed import Json
 
 Result = dict[str, object]
 
@@ -48,74 +48,6 @@ def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
     if head != steps[:here] or here >= len(steps) or not steps[here].continues(last):
         return None
     return steps[here:]
-
-
-def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | None]:
-    """The target's token, or None, and why its state cannot be trusted, or None; never both None.
-
-    A measurement that was killed leaves measured files behind: they are removed, and the layout is compared in full.
-    `whole` compares in full in any case. Settings that a killed cell left on the device are restored.
-    """
-    mount = target.mounts[0]
-    now = token.read(mount)
-    if now is None:
-        return None, "the target carries no readable state token"
-    if now.claim != target.claim["id"]:
-        return None, f"the token belongs to another claim ({now.claim})"
-    if now.status == BUILDING:
-        return now, f"building its state was interrupted at epoch {now.epoch}"
-    interrupted = now.status == MEASURING
-    cleanup.put_back(target)
-    if interrupted:
-        try:
-            remove_measured(target, now)
-        except Failure as failure:
-            return now, str(failure)
-    print_now = fingerprint(target)
-    if why := differs(target, now, print_now):
-        return now, f"the target was changed since epoch {now.epoch}: {why}"
-    if (whole or interrupted) and digest(target.mounts)["hash"] != now.digest:
-        return now, f"the extents of the files are not those of epoch {now.epoch} (extent digest)"
-    if interrupted:
-        now = token.changed(mount, now, status=READY)
-    return now, None
-
-
-def differs(target: Target, now: Token, seen: JsonView) -> str | None:
-    """How a fingerprint (`seen`) differs from that in the token `now`; None when it does not."""
-    if seen["hash"] != now.fingerprint:
-        return (
-            f"{seen['files']} files with {seen['free_bytes']} bytes free, where {now.files} and {now.free_bytes} "
-            "were left"
-        )
-    if "osts" not in seen:
-        return None
-    return "; ".join(space.moved(now.osts or {}, seen["osts"], target.tolerance_bytes)) or None
-
-
-def remove_measured(target: Target, now: Token | None = None) -> None:
-    """Delete a cell's files and wait until their blocks are free: on Lustre, until the OSTs hold what the token says.
-
-    Raises Failure.
-    """
-    for mount in target.mounts:
-        path = mount / "measured"  # the directory itself stays: a new one could get another place on the device
-        target.take(path)
-        with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
-            places.empty(measured, path, spend=target.pace.spend)
-        target.give(path)
-    osts = now.osts if now else None
-    settle(target, nothing if osts is None else space.as_left(osts, target.tolerance_bytes))
-
-
-def settle(target: Target, wrong: Wrong = nothing) -> None:
-    """Complete the accounting of the target's file systems: flush data, metadata and deferred frees.
-
-    On Lustre wait until `wrong` finds nothing wrong with the OSTs. Raises Failure.
-    """
-    for mount in target.mounts:
-        caches.flush(mount)
-    target.settle(wrong)
 
 
 def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step | None]:
@@ -217,7 +149,7 @@ def _accounted(target: Target, now: Token) -> Wrong:
         return nothing
     caches.flush(target.mounts[0])
     ours = fingerprint(target)["held_bytes"]
-    return space.in_all(sum(now.osts.values()) - now.held_bytes + ours, target.tolerance_bytes)
+    return space.in_all(sum(now.osts.values()) - now.held_bytes + ours, target.osts.tolerance_bytes)
 
 
 def _accounts(target: Target) -> Json:
@@ -341,27 +273,10 @@ def evidence(spec: Mapping[str, object], request: Request, check: bool) -> Resul
         settle(target)
         state: StateEvidence = {
             **layout_record(target, now),
-            "layout": typed.read(StoresLayout, layout(target, target.osts(request.get("osts", [])))),
+            "layout": typed.read(StoresLayout, layout(target, target.osts.layouts(request.get("osts", [])))),
             "token": {"instance": now.instance, "claim": now.claim},
             "study": request["study"],
             "state": request["state"],
         }
         answer: Result = {"changed": False, "msg": f"target {target.name} is at {now.state!r}"}
-        return {**answer, "evidence": {**typed.to_json(state), **target.fullness(), "token": now.to_json()}}
-
-
-def layout_record(target: Target, now: Token) -> Layout:
-    """The part of an observation that describes the layout."""
-    return {
-        "digest": now.digest,
-        "filler_files": now.files,
-        "filler_bytes": now.bytes,
-        "filler_extents": now.extents,
-        "capacity_bytes": target.capacity_bytes,
-        "used_bytes": target.capacity_bytes - now.free_bytes if target.state_known else now.held_bytes,
-        "free_bytes": now.free_bytes if target.state_known else target.capacity_bytes - now.held_bytes,
-        "state_known": target.state_known,
-        "generations": list(now.achieved),
-        "steps": [step.to_json() for step in now.done],
-        "notes": now.notes,
-    }
+        return {**answer, "evidence": {**typed.to_json(state), **target.osts.fullness(), "token": now.to_json()}}

@@ -39,7 +39,7 @@ def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> 
     quota = Quota(target)
     quota.must_hold(EVICTION_FILES * each, "the cache-eviction file (eviction_file can be less)")
     files.make_room(target.mounts, GENERATION)
-    target.spread(path_of(target.mounts, GENERATION, 0).parent)
+    target.osts.spread(path_of(target.mounts, GENERATION, 0).parent)
     for index in range(EVICTION_FILES):
         check_lease()
         path = path_of(target.mounts, GENERATION, index)

@@ -68,7 +68,7 @@ def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False)
             f"target {target.name} was claimed on {target.claim['host']}, and this is {os.uname().nodename}, which may "
             f"only populate and fragment. Nothing was touched; name {target.claim['host']} first in group clients"
         )
-    target.servers = servers_of(request)
+    target.osts.servers = servers_of(request)
     target.pace = site_limits.Pace(target.spec["limits"], max(1, len(clients_of(request))))
     target.inputs = request.get("inputs", {})
     if request.get("claim") not in (None, target.claim["id"]):

@@ -15,15 +15,15 @@ from fsage.host.stores.filesystem import Range
 from fsage.host.system import files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets import directories, run_as
-from fsage.host.targets.kinds import Kind, Servers
+from fsage.host.targets.kinds import Kind
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
+from fsage.host.targets.osts import NoOsts
 from fsage.host.targets.site_limits import UNLIMITED
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
-from fsage.model.hosts import Host
 from fsage.model.observation import Mounting
 from fsage.model.target import Spec
 from fsage.model.tuning import PREALLOCATION
@@ -43,8 +43,7 @@ class Target(Kind):
         self.mounts: list[Path] = [Path(store["mount"]) for store in claim["stores"]]
         self.devices: list[str] = []
         self.notes: list[str] = []  # what opening the target changed, a sentence each
-        self.servers: list[Host] = []  # the servers of Lustre, from the request: they free what was deleted
-        self.hosts: Servers | None = None  # of a session, which has connections to them
+        self.osts = NoOsts()
         self.pace = UNLIMITED  # the pace of what fsage itself writes, makes and deletes
         self.watch: FileWatch | None = None  # of a session, where the kernel can report what others do
         self.inputs: dict[str, str] = {}  # texts that steps need, such as layouts, from the request, by name
@@ -196,15 +195,6 @@ class Target(Kind):
     def free(self, mount: Path) -> Free:
         """The free space of a store."""
 
-    @property
-    def tolerance_bytes(self) -> int:
-        """Bytes by which others may change the used space of each OST."""
-        return 0
-
-    def ask_servers(self, **what: object) -> dict[str, Json]:
-        """The answer of each server of its file system, by name; none where it has no servers. Raises Failure."""
-        return {}
-
     @abstractmethod
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """The layout of a store's free space; what cannot be read is absent, with the reason."""
@@ -230,14 +220,6 @@ class Target(Kind):
         """Why the extents of its files cannot be read."""
         return f"FIEMAP: {error.strerror}"
 
-    def osts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
-        """The OSTs in the servers' `answers` to the verb `osts`: stores before those that are mounted."""
-        return []
-
-    def fullness(self) -> dict[str, object]:
-        """What evidence has beside the layout: on Lustre {"osts": how full each OST is}."""
-        return {}
-
     def tune(self, wanted: Mapping[str, object], noted: Json, check: bool) -> tuple[bool, list[str]]:
         """Set tunables and note them in `noted`; whether something changed, and a sentence for each."""
         changed, proof = False, []
@@ -257,22 +239,6 @@ class Target(Kind):
             left = {name: entry for name, entry in noted.items() if name == PREALLOCATION}
             files.write_json(path, left) if left else files.remove(path)
         return proof
-
-    def spread(self, folder: Path) -> None:
-        """Stripe the files that will be made in a directory over all OSTs."""
-        return
-
-    def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
-        """Make the directories that a cell's files need, by the notes of the state. Raises Failure."""
-        return
-
-    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> Json | None:
-        """The OSTs that have a cell's files (stripes.placement); None for a target without OSTs. Raises Failure."""
-        return None
-
-    def verify_fillers(self) -> None:
-        """Raise Failure where files of the structure lie on other OSTs than declared."""
-        return
 
     def stamp(self, index: int) -> None:
         """Write target, claim and store into a mark on the store. Raises Refusal where another claim's mark is."""

@@ -64,7 +64,7 @@ def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_l
 
 def verify(step: Populate, target: Target) -> None:
     """On Lustre a sample of its files must lie on the OSTs that were declared."""
-    target.verify_fillers()
+    target.osts.verify_fillers()
 
 
 def batches(indices: range, stores: int, at_once: int) -> Iterator[list[int]]:

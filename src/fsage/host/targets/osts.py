@@ -1,0 +1,49 @@
+"""What a target does with the OSTs that its files lie on, and with the servers of its file system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fsage.host.targets.kinds import Servers
+from fsage.model.hosts import Host
+from fsage.model.typed import Json
+
+
+class NoOsts:
+    """Of a target without any: nothing. A kind of target that has OSTs has a subclass."""
+
+    tolerance_bytes = 0
+    """Bytes by which others may change the used space of each OST."""
+
+    def __init__(self) -> None:
+        self.servers: list[Host] = []  # from the request: they free what was deleted
+        self.session: Servers | None = None  # which has connections to them
+
+    def ask_servers(self, **what: object) -> dict[str, Json]:
+        """The answer of each server, by name. Raises Failure."""
+        return {}
+
+    def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
+        """The OSTs in the servers' `answers` to the verb `osts`: stores before those that are mounted."""
+        return []
+
+    def fullness(self) -> dict[str, object]:
+        """What evidence has beside the layout: {"osts": how full each is}."""
+        return {}
+
+    def spread(self, folder: Path) -> None:
+        """Stripe the files that will be made in a directory over all OSTs."""
+        return
+
+    def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
+        """Make the directories that a cell's files need, by the notes of the state. Raises Failure."""
+        return
+
+    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> Json | None:
+        """The OSTs that have a cell's files (stripes.placement); None without any. Raises Failure."""
+        return None
+
+    def verify_fillers(self) -> None:
+        """Raise Failure where files of the structure lie on other OSTs than declared."""
+        return
