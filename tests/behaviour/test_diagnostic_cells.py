@@ -44,7 +44,11 @@ def test_iterations_stop_when_the_interval_is_narrow_and_at_the_budget_at_the_la
         assert {record["nominal"]["structure"] for record in mine} == {number}
         traced = [record for record in mine if record["kind"] == "traced"]
         assert [record["cell"] for record in traced] == ["traced_1"][: 2 - number], "one structure of a state is traced"
-        assert all("columns" in phase["trace"] or "why_none" in phase["trace"] for record in traced for phase in record["phases"])
+        assert all(
+            "columns" in phase["trace"] or "why_none" in phase["trace"]
+            for record in traced
+            for phase in record["phases"]
+        )
     digests = [{record["layout"]["digest"] for record in mine} for mine in by_state.values()]
     assert all(len(several) == 1 for several in digests) and digests[0] != digests[1], "two seeds, two layouts"
     again = project.snakemake("-n", "small")
