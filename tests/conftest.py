@@ -30,7 +30,7 @@ from fsage.host.system import files, journal, mounting, namespace
 from fsage.host.verbs import create
 from fsage.study.study import Study, StudyError, load_study
 
-pytest_plugins = ["tiers"]
+pytest_plugins = ["tiers", "machine_lacks"]
 
 OUTSIDE = pytest.StashKey[int]()
 _numbers = itertools.count(1)
@@ -73,14 +73,6 @@ def machine(outside: Callable[..., subprocess.Popen], local_target: dict[str, An
     yield there
     there.agent("remove", local_target)
     there.end()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `root` are skipped where this machine does not allow what root of a machine may, with the reason."""
-    if why := capabilities.why_no_loops():
-        for item in items:
-            if item.get_closest_marker("root"):
-                item.add_marker(pytest.mark.skip(reason=why))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

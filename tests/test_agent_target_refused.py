@@ -108,6 +108,7 @@ def test_an_occupied_mount_point_is_refused(local_target: Spec, tmp_path: Path) 
 
 
 @root
+@pytest.mark.unshare
 def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     """umount succeeds, mkfs says "in use", and the next mount would bring the old file system back."""
     monkeypatch.setattr(mounting, "PATIENCE_S", 0.3)

@@ -59,6 +59,7 @@ def test_a_user_has_files_alone():
 
 
 @pytest.mark.root
+@pytest.mark.unshare  # nor may a chroot have users of its own
 def test_number_0_of_a_user_namespace_has_loop_devices_and_may_not_mount_them():
     answers = asked("unshare", "--user", "--map-root-user")
     assert answers[capabilities.LOOP_DEVICE] is None

@@ -99,6 +99,7 @@ def test_dumpe2fs_tells_of_each_free_block(block_bytes, cluster, groups, spellin
         places = [begin + place * cluster for place in itertools.compress(range(16), free)]
         firsts = [place for place in places if place == begin or place - cluster not in places]
         lasts = [place for place in places if place + cluster not in places]
+        lasts = [place + spelling.choice((0, cluster - 1)) for place in lasts]
         listed = [b"%d-%d" % run if run[0] < run[1] else b"%d" % run[0] for run in zip(firsts, lasts, strict=True)]
         text += b"Group %d: (Blocks %d-%d) csum 0x00\n" % (number, begin, begin + blocks - 1)
         text += b"".join(spelling.choices(LINES[1:], k=spelling.randint(0, 3)))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -296,6 +297,7 @@ def test_a_misspelt_target_and_an_unclaimed_one_are_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.root
+@pytest.mark.skipif(not shutil.which("ssh"), reason="needs ssh: .ci/testbed installs it")
 def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "test", {"name": "none", "kind": "directory"}, ("one", "two"))
     hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
@@ -507,6 +509,7 @@ def test_another_connection_brings_the_agent_and_runs_nothing_that_lies_there(
 
 
 @pytest.mark.root
+@pytest.mark.unshare
 def test_who_asks_looks_up_a_killed_run_that_the_host_cannot(directory_target: dict[str, Any], tmp_path: Path) -> None:
     """The host numbers its processes by itself, as another machine does."""
     python = tmp_path / "python"

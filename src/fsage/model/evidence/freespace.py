@@ -25,8 +25,11 @@ def numbers(listed: str) -> list[int]:
     return values
 
 
-def runs(text: bytes, more: int) -> tuple[list[int], list[int]]:
-    """Where runs begin, and where they end: `more` after the beginning of their last block. Raises ValueError."""
+def runs(text: bytes, cluster: int) -> tuple[list[int], list[int]]:
+    """Where runs of clusters of so many blocks begin, and where they end. Raises ValueError.
+
+    The last number of a run is the first block of its last cluster (e2fsprogs 1.47.0) or the last one (1.47.2).
+    """
     between = text.translate(None, DIGITS)
     if between.replace(b", ", b"").translate(None, b"-"):
         raise ValueError(f"{text[:20]!r} is no run of blocks")
@@ -39,7 +42,7 @@ def runs(text: bytes, more: int) -> tuple[list[int], list[int]]:
         raise ValueError(f"{text[:40]!r} ... is no run of blocks") from None
     if len(ends) != 2 * count:
         raise ValueError(f"{text[:40]!r} ... has a run of more than two blocks")
-    return ends[::2], [last + more for last in ends[1::2]]
+    return ends[::2], [last + cluster - last % cluster for last in ends[1::2]]
 
 
 def parts(text: bytes) -> Iterator[bytes]:
@@ -97,16 +100,16 @@ class FreeSpace:
             starts, lengths = zip(*batch)
             self._take(starts, list(map(operator.add, starts, lengths)))
 
-    def add_listed(self, lists: Iterable[bytes], more: int) -> list[int]:
+    def add_listed(self, lists: Iterable[bytes], cluster: int) -> list[int]:
         """`add` of texts such as `9305-32767, 33000`; return the length of each.
 
-        `more`: how far a run goes on beyond where its last number begins. Raises ValueError, as `add`.
+        `cluster`: blocks, as of `runs`. Raises ValueError, as `add`.
         """
         rows = []
         for text in lists:
             length = 0
             for part in parts(text):
-                starts, ends = runs(part, more)
+                starts, ends = runs(part, cluster)
                 self._take(starts, ends)
                 length += sum(ends) - sum(starts)
             rows.append(length)
