@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from fsage import dataset
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

@@ -31,7 +31,7 @@ def prepare(folder: Path) -> None:
     """Write the records, with two traced cells, and the evidence of all states."""
     from records import make_evidence, make_records, store, traced
 
-    from fsage.study.study import load_study
+    from fsage.study.files import load_study
 
     study = load_study(ROOT / "config/series1.yaml")
     records = [traced(record) if record["kind"] == "traced" else record for record in make_records(study)]

@@ -28,7 +28,8 @@ from session import PREFIX
 from fsage.host.device import capabilities, cgroups, loops, seek
 from fsage.host.system import files, journal, mounting, namespace
 from fsage.host.verbs import create
-from fsage.study.study import Study, StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import Study, StudyError
 
 pytest_plugins = ["tiers", "machine_lacks"]
 

@@ -31,7 +31,8 @@ from fsage.run import request
 from fsage.studies.replica import age
 from fsage.studies.replica.command import percents
 from fsage.studies.replica.whole import Base
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 
 root = pytest.mark.root
 EVIDENCE = Path(__file__).parent / "data" / "evidence"

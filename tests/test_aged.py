@@ -24,7 +24,8 @@ from fsage.model.errors import Failure
 from fsage.recipes import expand
 from fsage.studies.aged.model import Age, churn
 from fsage.studies.replica.model import KeepFreeSpace
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 
 root = pytest.mark.root
 WAYS = sorted(churn.WAYS)

@@ -12,7 +12,7 @@ from records import CONFIG, make_records, store, words
 from fsage import dataset
 from fsage.report.compare import CompareError, compare, main_groups
 from fsage.report.history import _courses, _names, history
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 STUDY = load_study(CONFIG / "series1.yaml")
 STATES = [f"{capacity}.{fragmentation:02d}@264M" for capacity in (10, 80) for fragmentation in (0, 50)]

@@ -11,7 +11,7 @@ from records import CONFIG, make_records, store
 
 from fsage import dataset
 from fsage.dataset import columns
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import tune
 from fsage.model.errors import Refusal
 from fsage.plan import results
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 
 pytestmark = pytest.mark.system
 

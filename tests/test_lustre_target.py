@@ -19,7 +19,6 @@ from fsage.host.structure import fillers
 from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
-from fsage.host.verbs.leave import leave
 from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
@@ -342,8 +341,8 @@ def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> Non
 def test_a_target_that_is_removed_leaves_no_empty_home(spec: dict) -> None:
     home = Path(spec["home"])
     (home / "another").mkdir(parents=True)
-    assert leave(spec, {}, True)["proof"] == leave(spec, {}, False)["proof"] == []
+    assert claim.leave(spec, {}, True)["proof"] == claim.leave(spec, {}, False)["proof"] == []
     (home / "another").rmdir()
-    assert leave(spec, {}, True)["proof"] == [] and home.exists()
-    assert leave(spec, {}, False)["proof"] == [f"{home} is gone"]
+    assert claim.leave(spec, {}, True)["proof"] == [] and home.exists()
+    assert claim.leave(spec, {}, False)["proof"] == [f"{home} is gone"]
     assert not home.exists()

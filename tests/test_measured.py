@@ -10,7 +10,7 @@ import pytest
 
 from fsage import dataset, report
 from fsage.recipes import expand
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 ROOT = Path(__file__).resolve().parents[1]
 MEASURED = pytest.mark.parametrize("name", ["series1", "series2"])

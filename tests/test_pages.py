@@ -22,7 +22,7 @@ from fsage.report.history import history
 from fsage.report.page import Page
 from fsage.site import page as site_page
 from fsage.site.inspect import Host, Site
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="needs chromium: .ci/testbed installs it"),

@@ -42,7 +42,8 @@ from fsage.run import request
 from fsage.studies.replica import inputs
 from fsage.studies.replica.host.whole_extents import in_turns
 from fsage.studies.replica.model import Replica
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 
 root = pytest.mark.root
 SIZE = 1024 * MIB

@@ -32,7 +32,7 @@ from fsage import dataset, report
 from fsage.analysis.groups import summarise
 from fsage.report import latency
 from fsage.report.page import draw
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 
 @pytest.fixture(scope="module")

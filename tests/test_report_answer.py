@@ -7,7 +7,7 @@ from records import CONFIG, MODEL, build, contents, make_records, planned, store
 from tiers import first_row_of
 
 from fsage import dataset, report
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import re
 import pytest
 from records import CONFIG, MODEL, Page, build, contents, make_evidence, make_records, store, traced, undrawn, words
 
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 FIGURES = {
     "Free space, 10.00 to 80.50",

@@ -18,7 +18,7 @@ from fsage.figures.drawing import draw
 from fsage.recipes import expand
 from fsage.studies.iocontrol.report.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, Verdict, against_fair, victim
 from fsage.studies.prealloc.report import aged, rows_of
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from fsage.model.errors import Failure
 from fsage.recipes import expand
 from fsage.studies.aged.model import Restore
 from fsage.studies.replica.model import KeepFreeSpace
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 from fsage.workloads import sequential
 
 pytestmark = pytest.mark.root

@@ -21,7 +21,7 @@ from fsage.model import signs, typed
 from fsage.model.declaration import complete
 from fsage.records.record import make_record
 from fsage.studies.paf.model import Populate
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 DATA = Path(__file__).parent / "data/signs"
 """Taken on Lustre 2.17.57 and NFS 4.2 of Linux 6.12, while a client read: nothing; all OSTs evicted the client; an OST

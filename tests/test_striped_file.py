@@ -17,7 +17,8 @@ from fsage.host.verbs import claim, create
 from fsage.model import striping
 from fsage.model.errors import Refusal
 from fsage.studies.striping import patterns
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 
 CONFIG = Path(__file__).parents[1] / "config"
 

@@ -25,7 +25,7 @@ from fsage.site.inspect import Host, Site
 from fsage.studies.striping.report.layouts import layouts, server_cache
 from fsage.studies.striping.report.layouts import results as results_section
 from fsage.studies.striping.report.rates import phase_times, scaling
-from fsage.study.study import load_study
+from fsage.study.files import load_study
 
 
 def planned(name, tmp_path, was="", now=""):

@@ -11,7 +11,8 @@ import yaml
 from studies import CONFIG, blocks, names, state_named
 
 from fsage import recipes
-from fsage.study.study import load_study, schema
+from fsage.study.files import load_study
+from fsage.study.study import schema
 
 STUDIES = ("quickstart", "series1", "series2")
 

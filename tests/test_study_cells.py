@@ -8,7 +8,8 @@ from studies import CONFIG, MIB, blocks, generations, names, state_named
 from fsage import recipes
 from fsage.study.cells import level_text
 from fsage.study.comparisons import Axes
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 
 
 def test_lists_are_axes_and_name_the_cells(load):

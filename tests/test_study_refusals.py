@@ -10,7 +10,8 @@ from studies import CONFIG, blocks, generations, names
 
 from fsage import workloads
 from fsage.model import structure
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 
 TOP = (
     "name, title, question, target, targets, states, cells, additional_cells, sentinels, reference_reads, traces, "

@@ -18,7 +18,8 @@ from fsage.analysis.conditions import basis
 from fsage.analysis.groups import samples
 from fsage.analysis.headline import comparisons
 from fsage.analysis.targets import compared, effects, interaction_p, pooled
-from fsage.study.study import Study, load_study
+from fsage.study.files import load_study
+from fsage.study.study import Study
 
 FACTORS = {"ssu1": 1.0, "ssu2": 0.9, "ssu3": 1.1}
 ROOT = Path(__file__).resolve().parents[1]

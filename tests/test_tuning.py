@@ -17,7 +17,8 @@ from fsage.host.verbs import claim, tune
 from fsage.model import tuning
 from fsage.model.errors import Refusal
 from fsage.model.tuning import OF_QUEUE
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 
 CONFIG = Path(__file__).parents[1] / "config"
 PATHS = ("../../../etc/hostname", "../uevent", "iosched/low_latency", "/etc/hostname", "read_ahead_kb/../nomerges")

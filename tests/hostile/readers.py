@@ -42,7 +42,8 @@ from fsage.studies.blast.workloads import blast as blastn
 from fsage.studies.netflow import output as netflow
 from fsage.studies.paf import notation
 from fsage.studies.striping import patterns
-from fsage.study.study import StudyError, load_study
+from fsage.study.files import load_study
+from fsage.study.study import StudyError
 from fsage.text import sizes, yaml_text
 from hostile import bend, messages
 from hostile.folder import folder

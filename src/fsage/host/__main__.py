@@ -26,7 +26,6 @@ from fsage.host.system import libc, namespace, space
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import lease
 from fsage.host.verbs import claim, create, recover, request_check, tune
-from fsage.host.verbs.leave import leave
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
@@ -100,7 +99,7 @@ VERBS: dict[str, Verb] = {
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,
-    "leave": leave,
+    "leave": claim.leave,
     "restore_tunables": tune.restore,
     "prealloc_osts": preallocation.prealloc_osts,
     "prealloc": preallocation.prealloc,

@@ -27,7 +27,8 @@ from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p
 from fsage.study.cells import Cell
 from fsage.study.comparisons import Headline
-from fsage.study.study import Study, StudyError, load_study, means
+from fsage.study.files import load_study
+from fsage.study.study import Study, StudyError, means
 from fsage.text.sizes import duration
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed

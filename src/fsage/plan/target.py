@@ -14,7 +14,8 @@ from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
 from fsage.plan import results
-from fsage.study.study import StudyError, read_yaml, usual_target
+from fsage.study.files import read_yaml, usual_target
+from fsage.study.study import StudyError
 from fsage.text.strict import show
 
 LOCAL, DIRECTORY = "local", "directory"

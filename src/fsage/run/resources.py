@@ -20,7 +20,8 @@ from pathlib import Path
 from fsage.model.claim import Claim
 from fsage.plan.plan import Plan
 from fsage.plan.target import load_claim
-from fsage.study.study import StudyError, read_yaml
+from fsage.study.files import read_yaml
+from fsage.study.study import StudyError
 from fsage.text.strict import show
 
 DECLARED = "fsage_target_shares"

@@ -105,6 +105,20 @@ def give_back(spec: Spec, check: bool) -> Result:
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}
 
 
+def leave(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+    """Remove what is kept of a target that is not claimed."""
+    spec, proof = declaration.complete(declared), list[str]()
+    home = declaration.home_of(spec)
+    if check:
+        return {"changed": False, "msg": f"would remove what is kept of target {spec['name']}", "proof": proof}
+    if home.is_dir() and not any((home / name).exists() for name in ("claim.json", "lease.json", "images.json")):
+        forget(spec)
+    with contextlib.suppress(OSError):  # not empty: another target uses it, or others do
+        home.parent.rmdir()
+        proof.append(f"{home.parent} is gone")
+    return {"changed": False, "msg": f"this host keeps nothing of target {spec['name']}", "proof": proof}
+
+
 def forget(spec: Spec) -> None:
     """Remove what the host keeps of a released target, but not images, nor observations that wait to be fetched."""
     home = declaration.home_of(spec)

@@ -27,7 +27,7 @@ from fsage.statistics import reachable
 from fsage.studies.replica import whole
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
 from fsage.studies.replica.whole import Base
-from fsage.study.study import read_yaml
+from fsage.study.files import read_yaml
 from fsage.text.strict import show
 
 SHIPPED = "replica"

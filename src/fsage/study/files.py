@@ -1,0 +1,109 @@
+"""Files of studies: read, validated, and each problem named with its file, its key and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fsage import recipes
+from fsage.model import untrusted
+from fsage.model.typed import Json
+from fsage.statistics import reachable
+from fsage.study.study import Study, StudyError
+from fsage.text import yaml_text
+from fsage.text.strict import nearest, problems_of
+
+
+def load_study(path: Path | str, turns: bool = False) -> Study:
+    """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed.
+
+    `turns`: each iteration in a visit of its own, of all states one after the other, every second time in the reverse
+    order (ABBA): what changes slowly meanwhile meets all states alike. Other studies stay as they are: those that
+    repeat their states already or draw a seed, that have one state, whose states take long to build (data are written),
+    or of which no comparison could become significant.
+    """
+    path = Path(path)
+    block = _read_study(path)
+    if block is None:
+        needed = [name for name, field in Study.model_fields.items() if field.is_required()]
+        raise StudyError(
+            f"{path}: it is empty; a study has the keys {', '.join(needed)} at least, as config/quickstart.yaml"
+        )
+    study = _validated(path, block)
+    if turns and (in_turns := _in_turns(block, study)):
+        repeated = _validated(path, in_turns)
+        if all("structure" in state.nominal for state in recipes.expand(repeated)):  # a state of its own is built once
+            repeated._turns = True
+            return repeated
+    return study
+
+
+def _in_turns(block: Any, study: Study) -> Json | None:
+    """The block of a study with as many structures as it has iterations, of one each; None where that cannot be."""
+    states, cells = study.states, study.cells
+    if getattr(states, "structures", None) != 1 or states.seed is None or cells.stop:
+        return None
+    if not reachable(cells.iterations, cells.iterations, family=1):
+        return None
+    expanded = recipes.expand(study)
+    if len(expanded) < 2 or any(step.writes_bytes(1 << 30) for state in expanded for step in state.parts):
+        return None
+    return {
+        **block,
+        "states": {**block["states"], "structures": cells.iterations},
+        "cells": {**block["cells"], "iterations": 1},
+    }
+
+
+def _validated(path: Path, block: Any) -> Study:
+    try:
+        study = Study.model_validate(block)
+    except ValidationError as error:
+        raise StudyError("\n".join(f"{path}: {problem}" for problem in problems_of(error, Study))) from None
+    if study.name != path.stem:
+        raise StudyError(f"{path}: name: {study.name!r} is not what the file is called; allowed: {path.stem}")
+    if study.compare and not path.with_stem(study.compare.study).exists():
+        raise StudyError(f"{path}: compare.study: {_no_study(study.compare.study, path.parent)}")
+    return study
+
+
+def usual_target(path: Path) -> str | None:
+    """The target that a study names, or several with commas, read without the rest of it; None for what is no study."""
+    try:
+        block = _read_study(path)
+    except StudyError:
+        return None  # loading it says why
+    name = block.get("target") if isinstance(block, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds. Raises StudyError naming the file and the place in it, and FileNotFoundError."""
+    try:
+        return yaml_text.load(untrusted.read_file(path, yaml_text.MOST_BYTES).decode("utf-8"))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path}: not YAML: {error}") from None
+    except untrusted.NotTaken as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise StudyError(f"{path}: {yaml_text.explain(error)}") from None
+
+
+def _read_study(path: Path) -> object:
+    try:
+        return read_yaml(path)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: {_no_study(path.stem, path.parent)}") from None
+
+
+def _no_study(name: str, directory: Path) -> str:
+    present = sorted(path.stem for path in directory.glob("*.yaml"))
+    listed = ", ".join(present) or "none"
+    return f"there is no study {name!r} in {directory};{nearest(name, present)} there are: {listed}"
