@@ -27,12 +27,6 @@ root = pytest.mark.root
 
 
 @root
-def test_memory_is_no_place_for_images(new_target: Spec) -> None:
-    with pytest.raises(Refusal, match=r"/dev/shm is on tmpfs, which is memory, not a disk.*fsage_target.image_dir"):
-        create.create({**new_target, "image_dir": "/dev/shm"}, {}, False)
-
-
-@root
 def test_what_is_not_created_cannot_be_claimed(new_target: Spec) -> None:
     with pytest.raises(Refusal, match="has not been created"):
         claim.claim(new_target, {}, False)

@@ -84,6 +84,9 @@ def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tm
         fsage("--target", "local", "remeasure", "quickstart", "--state", "99.99"),
         "has no state '99.99'; it has 10.00@264M",
     )
+    refused(fsage("request", "quickstart", "10.01@264M"), "10.00@264M")
+    refused(fsage("--target", "local", "remeasure", "quickstart"), "--failed")
+    refused(fsage("--target", "lokal", "plan", "quickstart"), "lokal")
     refused(
         fsage("--target", "local", "remeasure", "quickstart", "--cell", "transfer_size-64M_i9"),
         "did you mean 'transfer_size-64M_i",
@@ -151,12 +154,6 @@ def test_a_name_that_is_no_utf8_stands_escaped_in_a_page_and_on_the_terminal(fsa
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert r"\udcff[red]\x1b[2Jx.txt" in page and "\x1b" not in page
     refused(fsage("evidence", tmp_path / os.fsdecode(b"no\x1b[2J\xff")), r"no\x1b[2J\udcff: No such file")
-
-
-def test_an_image_whose_name_looks_like_an_option_is_an_image(fsage, tmp_path, monkeypatch) -> None:
-    (tmp_path / "-V.img").write_bytes(b"\0" * 8192)
-    monkeypatch.chdir(tmp_path)
-    refused(fsage("evidence", "--", "-V.img"), "-V.img: nothing that blkid knows is on it")
 
 
 @pytest.mark.parametrize(
