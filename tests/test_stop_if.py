@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from local_targets import claimed
+from test_hosts_together import fios
 from test_measure import asked, observed
 
 from fsage.host.cells import measure, probe
@@ -16,16 +22,35 @@ from fsage.host.states import state
 from fsage.host.verbs import claim, create
 from fsage.model import MIB, stop_if
 from fsage.model.declaration import complete
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
 
 LOAD_S = 900
+OTHER = """
+import mmap, os, sys, time
+with open(sys.argv[1], "wb") as file:
+    file.write(os.urandom(1 << 20))
+    os.fsync(file.fileno())
+buffer, file = mmap.mmap(-1, 1 << 16), os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+with open(sys.argv[2], "w", buffering=1) as out:
+    while True:
+        began = time.monotonic()
+        os.preadv(file, [buffer], 0)
+        print(began, 1000 * (time.monotonic() - began), file=out)
+        time.sleep(0.05)
+"""
+"""A process of others: it notes when it read 64 KiB, and how many ms that took."""
 
 
 @pytest.mark.long
 @pytest.mark.root
-@pytest.mark.parametrize("then", ["wait", "end"])
-def test_a_cell_beside_which_others_suffer_is_stopped(then: str, local_target: dict, tmp_path: Path, monkeypatch):
-    """Random reads, 32 at a time, on a disk where each costs 4 ms: who reads beside them waits for all of these."""
+@pytest.mark.parametrize(("then", "clients"), [("wait", 1), ("end", 1), ("wait", 2)])
+def test_a_cell_beside_which_others_suffer_is_stopped(
+    then: str, clients: int, local_target: dict, tmp_path: Path, monkeypatch
+):
+    """Random reads, 32 at a time, on a disk where each costs 4 ms: who reads beside them waits for all of these.
+
+    A process that has nothing to do with fsage reads there all the time.
+    """
     if why := seek.Seek.unavailable_because({}):
         pytest.skip(why)
     monkeypatch.setattr(calibrate, "BACKING_MIB", 64)
@@ -33,28 +58,34 @@ def test_a_cell_beside_which_others_suffer_is_stopped(then: str, local_target: d
     disk = claimed({**local_target, "device_model": {"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.004}})
     limits = {"slower": 2, "in_a_row": 3, "then": then, "wait_minutes": 1}
     guest = {"name": f"{local_target['name']}-g", "kind": "directory", "directory": str(disk.mounts[0] / "guest")}
-    spec = {**guest, "home": str(tmp_path / "guest"), "budget_gib": 0.5, "amount_mib": 64, "stop_if": limits}
-    create.create(spec, {}, False)
-    claim.claim(spec, {}, False)
-    request = asked([]) | {"steps": []}
+    spec = {**guest, "home": str(tmp_path / "guest"), "budget_gib": 0.5, "amount_mib": 32, "stop_if": limits}
+    hosts = {"clients": [{"name": "n1"}, {"name": "n2", "python": sys.executable, "local": True}][:clients]}
+    create.create(spec, {"hosts": hosts}, False)
+    claim.claim(spec, {"hosts": hosts}, False)
+    request = asked([]) | {"steps": [], "hosts": hosts}
     state.scrub(spec, request, False)
     fio = ["fio", "--name=load", "--rw=randread", "--bs=4k", "--size=64m", "--direct=1", "--ioengine=libaio"]
     load = [*fio, "--iodepth=32", "--time_based", f"--runtime={LOAD_S}", f"--directory={guest['directory']}/measured"]
-    names = {"heavy": load, "light": ["true"]}
+    job = "\n".join([*(word.removeprefix("--") for word in load[2:]), ""])
+    both = {"argv": ["fio", "-"], "jobs": {name: f"[{name}]\n{job}" for name in ("n1", "n2")}}
+    heavy = {"argv": load} if clients == 1 else both
+    same = {"kind": "planned", "order": 1, "attempt": 1, "params": {}}
     cells = [
-        {
-            "name": name,
-            "kind": "planned",
-            "order": 1,
-            "attempt": 1,
-            "params": {},
-            "phases": [{"name": "load", "argv": argv}],
-        }
-        for name, argv in names.items()
+        {**same, "name": name, "phases": [{"name": "load", **phase}]}
+        for name, phase in {"heavy": heavy, "light": {"argv": ["true"]}}.items()
     ]
-    began = time.monotonic()
-    answer = measure.measure(spec, {**request, "cells": cells}, False)
-    assert time.monotonic() - began < LOAD_S
+    other = tmp_path / "other"
+    with subprocess.Popen([sys.executable, "-c", OTHER, disk.mounts[0] / "other", other]) as process:
+        began = time.monotonic()
+        answer = measure.measure(spec, {**request, "cells": cells}, False)
+        ended = time.monotonic()
+        time.sleep(2)
+        process.terminate()
+    assert ended - began < LOAD_S and fios(spec) == [], "no client goes on"
+    reads = [tuple(map(float, line.split())) for line in other.read_text().splitlines()]
+    amid = sorted(ms for at, ms in reads if began < at < ended)
+    after = sorted(ms for at, ms in reads if at > ended + 0.5)
+    assert amid[len(amid) * 99 // 100] > 2 * after[len(after) * 99 // 100], "the other process suffered, until then"
     seen, _ = observed(spec, "heavy")
     assert seen["status"] == "stopped" and seen["why"].startswith("stop_if: others suffer: the last 3 probes (")
     taken = [sample["read"] for sample in seen["probe"]["taken"]]
@@ -73,7 +104,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(then: str, local_target: d
     ("given", "why"),
     [
         ({"slower": 1}, "stop_if.slower is 1: more than 1, or null, is wanted"),
-        ({"slower": None}, "stop_if has no limit: give slower, stat_ms or read_ms"),
+        ({"slower": None}, "stop_if has no limit: give slower, stat_ms, read_ms or server_load"),
         ({"faster": 2}, "stop_if has no key 'faster'; did you mean .* Known: slower, stat_ms"),
         ({"then": "stop"}, "stop_if.then is 'stop': end or wait is wanted"),
         ({"stat_ms": -1}, "stop_if.stat_ms is -1: a positive number is wanted"),
@@ -89,3 +120,22 @@ def test_a_limit_is_the_smaller_of_both_and_of_others_alone() -> None:
     assert stop_if.limits(given, {"stat": 1.0, "read": 10.0}) == {"stat": 3.0, "read": 20}
     with pytest.raises(Refusal, match="nobody else uses a target of kind loop"):
         complete({"name": "a", "kind": "loop", "stop_if": {}})
+
+
+def test_a_server_that_has_too_much_to_do_ends_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load is this machine's, which a host agent would send."""
+    monkeypatch.setattr(probe, "EVERY_S", 0.01)
+    monkeypatch.setattr(probe, "QUIET", 2)
+    (tmp_path / ".fsage").mkdir()
+    target: Any = SimpleNamespace(mounts=[tmp_path])
+    given: Any = complete({"name": "a", "kind": "directory", "stop_if": {"slower": None, "server_load": 4}})["stop_if"]
+    with pytest.raises(Failure, match=r"stop_if\.server_load: the inventory names no servers"):
+        probe.Probe(target, given, lambda: None)
+    loads = iter([0.5, 6.0, 5.0, 4.5])
+    beside = probe.Probe(target, given, lambda: next(loads))
+    with contextlib.closing(beside):
+        beside.begin()
+        with pytest.raises(probe.Stopped, match=r"the load of a server was 6\.0, 5\.0, 4\.5, and the limit is 4"):
+            while True:
+                beside.check()
+        assert beside.end()["server_load"] == [6.0, 5.0, 4.5]

@@ -89,6 +89,12 @@ class Clock(TypedDict):
     time: float
 
 
+class Load(TypedDict):
+    """The load average of the last minute."""
+
+    load: float
+
+
 class Ran(TypedDict):
     """What came of a command."""
 
@@ -109,6 +115,7 @@ ANSWERS: dict[str, object] = {
     "free_space": FreeSpace,
     "free_extents": FreeExtents,
     "clock": Clock,
+    "load": Load,
     "go": Ran,
     "signs": Look,
 }

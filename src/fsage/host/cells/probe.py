@@ -2,7 +2,7 @@
 
 It looks up a name that is not there, which no cache knows, and reads 1 MiB past the page cache. Before the first cell
 it is taken QUIET times: what is usual. Beside a cell it is taken every EVERY_S, in a thread. An answer that does not
-come for long stops the cell too.
+come for long stops the cell too. Where servers are named, their load is asked as often, by the thread that measures.
 """
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ class Stopped(Failure):
 
 
 class Probe:
-    """The probe of a session. Raises Failure where it cannot be taken."""
+    """The probe of a session. Raises Failure where it cannot be taken.
 
-    def __init__(self, target: Target, stop_if: StopIf) -> None:
-        self.stop_if, self.file = stop_if, target.mounts[0] / ".fsage/probe"
+    `load_of`: the load of the servers, None where there are none.
+    """
+
+    def __init__(self, target: Target, stop_if: StopIf, load_of: Callable[[], float | None]) -> None:
+        self.stop_if, self.file, self.load_of = stop_if, target.mounts[0] / ".fsage/probe", load_of
+        if stop_if["server_load"] is not None and load_of() is None:
+            raise Failure("stop_if.server_load: the inventory names no servers; name them, or set it to null")
         self.stopped: str | None = None
         self.thread: threading.Thread | None = None
         try:
@@ -51,10 +56,11 @@ class Probe:
         self.usual = {name: sorted(taken[name] for taken in quiet)[-1] for name in ("stat", "read")}
         self.limits = limits(stop_if, self.usual)
         self.taken: list[Json] = []
+        self.loads: list[float] = []
 
     def begin(self) -> None:
         """Take it every EVERY_S from now on."""
-        self.taken, self.stopped, self.ended = [], None, threading.Event()
+        self.taken, self.loads, self.stopped, self.ended = [], [], None, threading.Event()
         self.began = self.running_since = time.monotonic()
         self.thread = threading.Thread(target=self._repeat, daemon=True)
         self.thread.start()
@@ -65,11 +71,12 @@ class Probe:
             self.ended.set()
             self.thread.join(HUNG_S)
             self.thread = None
-        return {"usual_ms": self.usual, "limits_ms": self.limits, "taken": self.taken, "stopped": self.stopped}
+        seen = {"usual_ms": self.usual, "limits_ms": self.limits, "taken": self.taken, "stopped": self.stopped}
+        return {**seen, "server_load": self.loads} if self.loads else seen
 
     def check(self) -> None:
         """Raise Stopped as soon as others suffer; called often while a command runs."""
-        if self.thread and (why := self._why()):
+        if self.thread and (why := self._loaded() or self._why()):
             self.stopped = why
             raise Stopped(why)
 
@@ -86,7 +93,9 @@ class Probe:
         """
         deadline, below = time.monotonic() + 60 * self.stop_if["wait_minutes"], 0
         while time.monotonic() < deadline:
-            below = 0 if self._slow(self._take()) else below + 1
+            limit, load = self.stop_if["server_load"], self.load_of()
+            busy = limit is not None and load is not None and load > limit
+            below = 0 if busy or self._slow(self._take()) else below + 1
             if below == self.stop_if["in_a_row"]:
                 return True
             check_alive()
@@ -102,10 +111,23 @@ class Probe:
             except OSError as error:
                 self.taken.append({"at_s": at_s, "failed": str(error.strerror)})
 
+    def _loaded(self) -> str | None:
+        """Why the servers have too much to do, by the last answers; None: they have not, or are not asked."""
+        limit, many = self.stop_if["server_load"], self.stop_if["in_a_row"]
+        if limit is None:
+            return None
+        if time.monotonic() - self.began > EVERY_S * (1 + len(self.loads)) and (load := self.load_of()) is not None:
+            self.loads.append(load)
+        last = self.loads[-many:]
+        if len(last) < many or min(last) <= limit:
+            return None
+        were = ", ".join(f"{load:.1f}" for load in last)
+        return f"stop_if: the load of a server was {were}, and the limit is {limit:g}"
+
     def _why(self) -> str | None:
         last = self.taken[-self.stop_if["in_a_row"] :]
         waiting_ms = 1000 * (time.monotonic() - self.running_since - EVERY_S)
-        if waiting_ms > max(self.limits.values()) + 1000 * max(HUNG_S, EVERY_S * self.stop_if["in_a_row"]):
+        if waiting_ms > max(self.limits.values(), default=0) + 1000 * max(HUNG_S, EVERY_S * self.stop_if["in_a_row"]):
             return f"stop_if: a probe beside the load has no answer after {waiting_ms / 1000:.0f} s"
         if len(last) < self.stop_if["in_a_row"]:
             return None

@@ -81,7 +81,7 @@ class Session:
                 raise Failure(f"no cell of state {self.now.state} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         if stop_if := self.target.spec["stop_if"]:
-            self.probe = Probe(self.target, cast(StopIf, stop_if))
+            self.probe = Probe(self.target, cast(StopIf, stop_if), self.hosts.load)
         return None
 
     def leave(self) -> str | None:
@@ -186,13 +186,10 @@ class Session:
         return broken
 
     def held_up(self) -> str | None:
-        """Why no further cell is begun after one that was stopped; None once others no longer suffer, or never did.
-
-        Remote hosts cannot be told to stop alone: with several clients the visit ends.
-        """
+        """Why no further cell is begun after one that was stopped; None once others no longer suffer, or never did."""
         if not self.probe or not (why := self.probe.stopped):
             return None
-        if self.probe.stop_if["then"] == "wait" and not self.hosts.clients and self.probe.wait(self.check_alive):
+        if self.probe.stop_if["then"] == "wait" and self.probe.wait(self.check_alive):
             self.probe.stopped = None
             return None
         return f"{why}; the same command resumes"

@@ -127,6 +127,15 @@ class Host:
         self.errors.close()
 
 
+def silence(hosts: Iterable[Host]) -> None:
+    """End what hosts are doing, and drop what they answer. Raises Lost."""
+    for host in hosts:
+        host.tell({"do": "end"})
+        while host.told:
+            host.hear()
+        host.answers.clear()
+
+
 def answers_of(
     hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
 ) -> dict[str, Json]:

@@ -74,6 +74,7 @@ class HostAgent:
             "free_extents": self.free_extents,
             "prepare": self.prepare,
             "clock": self.clock,
+            "load": self.load,
             "go": self.go,
             "end": self.end,
         }
@@ -142,6 +143,10 @@ class HostAgent:
         """The time of this host, in seconds since 1970."""
         return {"time": time.time()}
 
+    def load(self) -> dict[str, object]:
+        """How many processes ran, or waited for a device, in the last minute."""
+        return {"load": os.getloadavg()[0]}
+
     def go(self, job: str, timeout_s: float, asks_next: bool) -> dict[str, object]:
         """Give the prepared command its job; its result. Raises Gone as soon as the launcher's connection ends."""
         assert self.command
@@ -149,12 +154,18 @@ class HostAgent:
         return self.command.run(job, lambda: None, timeout_s, next_number, {self.launcher.stream: self.hear})
 
     def hear(self) -> bool:
-        """Pass the launcher's lines, numbers or empty, to the running command. Raises Gone."""
-        for line in self.launcher.new_lines():
+        """Pass the launcher's numbers to the running command. What else it says is next, so the command is to end.
+
+        Raises Gone, Failure.
+        """
+        lines = self.launcher.new_lines()
+        while lines:
+            line = lines.pop(0)
             if line.isdigit() and self.command:
                 self.command.tell(line + b"\n")
             elif line:
-                raise Gone
+                self.launcher.unread = b"\n".join([line, *lines, self.launcher.unread])
+                raise Failure("the launcher ended it")
         return True
 
     def end(self) -> dict[str, object]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.remote import probe, signs
-from fsage.host.remote.connection import PATIENCE_S, Host, Lost, answers_of, ask_all, end, start
+from fsage.host.remote.connection import PATIENCE_S, Host, Lost, answers_of, ask_all, end, silence, start
 from fsage.host.remote.host_agent import drop_of
 from fsage.host.remote.synchronised import SynchronisedCommand
 from fsage.host.structure import eviction
@@ -158,6 +158,12 @@ class Hosts:
         eviction.read(target)
         answers_of(self.clients, READ_PATIENCE_S)
 
+    def load(self) -> float | None:
+        """The load of the server that has most to do; None where there is none."""
+        return max(
+            (answer["load"] for answer in ask_all(self.servers, lambda _: {"do": "load"}).values()), default=None
+        )
+
     def ask_servers(self, **what: object) -> dict[str, dict[str, object]]:
         """Tell every server to do something; the answer of each, by name."""
         return ask_all(self.servers, lambda _: what)
@@ -185,7 +191,7 @@ class Hosts:
         except Failure:
             if here:
                 here.end()
-            ask_all(clients, lambda _: {"do": "end"})
+            silence(clients)
             raise
         told, prepare_s, own_command = time.time(), time.monotonic() - began, here
         count, asks_next = itertools.count(), phase.get("asks_next", False)
@@ -194,9 +200,16 @@ class Hosts:
             host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s, "asks_next": asks_next})
         next_number = (lambda: own_command.tell(b"%d\n" % next(count))) if asks_next else None
         heard = {host.stdout: host.hear for host in clients}
-        own = own_command.run(jobs[first], check_alive, timeout_s, next_number, heard)
+        try:
+            own = own_command.run(jobs[first], check_alive, timeout_s, next_number, heard)
+            answers = answers_of(clients, timeout_s + PATIENCE_S, check_alive)
+        except Lost:
+            raise
+        except Failure:  # a host failed, or others suffer: nobody goes on alone
+            silence(clients)
+            raise
         by_host = {first: {**own, "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
-        for name, answer in answers_of(clients, timeout_s + PATIENCE_S, check_alive).items():
+        for name, answer in answers.items():
             by_host[name] = {**answer, **clocks[name]}
         return {
             "rc": next((result["rc"] for result in by_host.values() if result["rc"]), 0),
