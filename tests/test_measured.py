@@ -46,17 +46,14 @@ def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.long
-def test_the_page_of_full_size_has_the_medians_of_both_tables() -> None:
-    said = (ROOT / "docs/background/size.md").read_text(encoding="utf-8")
-    rows = {row[0]: row[1:] for row in re.findall(r"^\| (\d\d\.\d\d) " + r"\| (\d+) " * 4 + r"\|$", said, re.MULTILINE)}
-    assert len(rows) == 24
-    for place, name in ((0, "series1"), (1, "series1_large")):
-        frame = dataset.read(ROOT / f"docs/data/{name}.parquet")
-        frame = frame[(frame["kind"] == "planned") & (frame["transfer_size_bytes"] == 64 << 20)]
-        medians = frame.groupby("state")[["write_bw_mib_s", "measured_extents"]].median()
-        for state, row in rows.items():
-            rate, extents = medians.loc[f"{state}@264M"]
-            assert (row[place], row[place + 2]) == (f"{rate:.0f}", f"{extents:.0f}"), (state, name)
+def test_the_page_of_full_size_has_what_its_command_makes_of_both_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import size
+
+    (made,) = size.BLOCK.findall(size.PAGE.read_text(encoding="utf-8"))
+    assert made == size.block([size.planned(path) for path in size.TABLES])
+    shown = set(re.findall(r"\(size/([\w.-]+)\)", made))
+    assert shown == {path.name for path in size.FIGURES.iterdir()} and len(shown) == 2
 
 
 def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:

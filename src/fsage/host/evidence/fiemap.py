@@ -9,7 +9,10 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterable, Iterator
+from itertools import compress
+from operator import add, eq
 from pathlib import Path
+from typing import NamedTuple
 
 from fsage.model.evidence.fragmentation import Extent
 
@@ -24,16 +27,33 @@ FLAGS_AT = 10  # of the words of 4 bytes
 BATCH = 128
 
 
+class Columns(NamedTuple):
+    """Extents in logical order: places in the file, places on the device, lengths, and which are unwritten."""
+
+    logical: list[int]
+    physical: list[int]
+    length: list[int]
+    unwritten: list[bool]
+
+
 def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
     """All extents of `path` that have a place, in logical order; its dirty pages flushed first, unless not wanted.
 
     Raises OSError.
     """
-    return merged(
-        (logical, physical, length, flags & FIEMAP_EXTENT_UNWRITTEN)
-        for logical, physical, length, flags in _records(path, synchronise)
-        if not flags & FIEMAP_EXTENT_UNKNOWN
-    )
+    return list(map(Extent, *columns(path, synchronise)))
+
+
+def columns(path: str | Path, synchronise: bool = True) -> Columns:
+    """The same, faster: no object for each extent. Raises OSError."""
+    found = Columns([], [], [], [])
+    for batch in _records(path, synchronise):
+        found.logical.extend(batch.logical)
+        found.physical.extend(batch.physical)
+        found.length.extend(batch.length)
+        found.unwritten.extend(batch.unwritten)
+    behind = map(eq, map(add, found.physical, found.length), found.physical[1:])
+    return Columns(*map(list, zip(*merged(zip(*found))))) if True in behind else found
 
 
 def address_of(descriptor: int, offset: int) -> int:
@@ -47,8 +67,8 @@ def address_of(descriptor: int, offset: int) -> int:
     return int(physical + offset - logical)
 
 
-def _records(path: str | Path, synchronise: bool) -> Iterator[tuple[int, int, int, int]]:
-    """Logical offset, physical offset, length and flags of each extent, as the kernel returns them."""
+def _records(path: str | Path, synchronise: bool) -> Iterator[Columns]:
+    """What the kernel returns, a call at a time, without what has no place yet."""
     request_flags = FIEMAP_FLAG_SYNC if synchronise else 0
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -63,10 +83,15 @@ def _records(path: str | Path, synchronise: bool) -> Iterator[tuple[int, int, in
             records = memoryview(buffer)[HEADER.size : HEADER.size + mapped * EXTENT.size]
             logical, physical, length = (records.cast("Q")[word :: EXTENT.size // 8].tolist() for word in range(3))
             flags = records.cast("I")[FLAGS_AT :: EXTENT.size // 4].tolist()
-            yield from zip(logical, physical, length, flags)
+            start = logical[-1] + length[-1]
+            placed = [not flag & FIEMAP_EXTENT_UNKNOWN for flag in flags]
+            unwritten = [flag & FIEMAP_EXTENT_UNWRITTEN > 0 for flag in flags]
+            if not all(placed):
+                logical, physical, length = (list(compress(column, placed)) for column in (logical, physical, length))
+                unwritten = list(compress(unwritten, placed))
+            yield Columns(logical, physical, length, unwritten)
             if flags[-1] & FIEMAP_EXTENT_LAST:
                 return
-            start = logical[-1] + length[-1]
     finally:
         os.close(fd)
 

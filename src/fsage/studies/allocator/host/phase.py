@@ -64,11 +64,15 @@ def make(assignment: Assignment) -> Iterator[Json]:
     place = Path(assignment.folder)
     paths = [place / "pieces", *([place / "between"] if assignment.extents > 1 else [])]
     descriptors = [os.open(path, FRESH, 0o600) for path in paths]
-    for number in range(assignment.extents):
-        for descriptor in descriptors:
-            os.posix_fallocate(descriptor, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
+
+    def both() -> None:
+        for number in range(assignment.extents):
+            for descriptor in descriptors:
+                os.posix_fallocate(descriptor, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
+
+    refused = bounded.timed(both)["error"]
     caches.flush(place)
-    yield {"extents": len(fiemap.extents(paths[0])), "error": None}
+    yield {"extents": len(fiemap.extents(paths[0])), "error": refused}
 
 
 def warm_up(assignment: Assignment) -> Iterator[Json]:
