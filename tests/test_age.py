@@ -193,7 +193,7 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
         assert sampled.target.name == "local" and re.search(f"is not laid whole, but sampled: .*{why}", said), said
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(memory, "available_bytes", lambda: 1)
-        assert "sampled: laying it takes 0 MiB of memory, and 0 MiB are available" in prepared(ost)[1]
+        assert "sampled: laying it takes 512 MiB of memory, and 0 MiB are available" in prepared(ost)[1]
     _, said = prepared(ost, larger_layout(tmp_path / "unlike", flex_groups=16))
     assert said.endswith("they are not all made alike; give them one at a time"), said
 

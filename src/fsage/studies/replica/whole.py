@@ -23,6 +23,8 @@ PLACE = "inventories"
 """Below the folder of the study."""
 USUAL_AMOUNT_MIB = 1024
 LEAST_GIB = 1
+RUN_BYTES = 512 << 20
+"""Memory of the other processes of a run: snakemake, ansible-playbook, the agent on the launcher."""
 
 
 class Base(NamedTuple):
@@ -69,7 +71,7 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     }
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
     target = base.target.having(**declared, name=f"whole-{digest[:8]}")
-    if why := seam.here().why_not_made(target.spec, extents * EXTENT_BYTES):
+    if why := seam.here().why_not_made(target.spec, RUN_BYTES + extents * EXTENT_BYTES):
         raise ValueError(why)
     return target
 
