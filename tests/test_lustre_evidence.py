@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import preloaded
@@ -10,8 +13,11 @@ import pytest
 import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
+from fsage.host import helper
 from fsage.host.lustre import osts
+from fsage.host.system import privilege
 from fsage.model import typed
+from fsage.model.errors import Refusal
 from fsage.studies.paf.model import Populate
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,6 +53,24 @@ def test_the_device_that_lustre_names_is_read_and_nothing_else(site: Site, tmp_p
     assert second["free_bytes"] is None
     assert "No such device" in second["absent"]["free_extents"]
     assert site.commands() == [ASKED, "dumpe2fs /dev/vdc", "dumpe2fs /dev/vdd"]
+
+
+def test_a_users_helper_becomes_dumpe2fs_of_an_ost(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No device is named to it, and its text may be longer than an answer."""
+    mntdev = "osd-ldiskfs.lustre-OST0000.mntdev"
+    site.answer(f"lctl get_param -n {mntdev}", "/dev/vdc\n")
+    code = "import sys; from fsage.host import helper; helper.OF_LUSTRE['lustre-free-space']({'ost': sys.argv[1]})"
+    ran = subprocess.run([sys.executable, "-c", code, "lustre-OST0000"], capture_output=True, text=True, check=True)
+    assert ran.stdout == (EVIDENCE / "dumpe2fs.txt").read_text()
+    assert site.commands() == [f"lctl get_param -n {mntdev}", "dumpe2fs /dev/vdc"]
+    for given in ("/dev/vdc", "lustre-OST0000;id", "lustre-MDT0000"):
+        with pytest.raises(Refusal, match="is not the name of an OST"):
+            helper.OF_LUSTRE["lustre-free-space"]({"ost": given})
+    spec = lustre_target(tmp_path, site)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setattr(privilege, "HELPER", "helper-of-nobody")
+    first, _ = osts.inspect(spec, {}, False)["osts"]
+    assert "`dumpe2fs /dev/vdc` ended with status 1: " in first["absent"]["free_extents"]
 
 
 def test_zfs_is_recognised_and_unsupported(site: Site, tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
     layout = target.laid_space(Counting(keep=lambda *each: ends.extend(map(list, zip(*each, strict=True)))))
     assert layout.found["free_extents"]["count"] == len(ends) > 3 and ends == sorted(ends)
     site.answer(f"lctl get_param {mntdev}", f"{mntdev}=/dev/vdd\n")
-    site.answer("dumpe2fs /dev/vdd", "", stderr="1.47\nBad magic number", rc=1)
+    site.answer("dumpe2fs /dev/vdd", "", stderr="dumpe2fs 1.47.2 (1-Jan-2025)\nBad magic number", rc=1)
     with pytest.raises(Failure, match=r"oss1: `dumpe2fs /dev/vdd` ended with status 1: Bad magic number"):
         target.laid_space()
     site.answer(f"lctl get_param {mntdev}", "")

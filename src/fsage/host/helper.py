@@ -77,6 +77,11 @@ def lustre_network(given: Given) -> str:
     return granted.network_counters()
 
 
+def lustre_free_space(given: Given) -> None:
+    """The free extents of an OST of a Lustre server, as dumpe2fs prints them."""
+    granted.print_free_space(granted.check_ost(given.get("ost")))
+
+
 VERBS: dict[str, Callable[[Given], object]] = {
     "hello": hello,
     "drop-caches": drop_caches,
@@ -89,6 +94,7 @@ OF_LUSTRE: dict[str, Callable[[Given], object]] = {
     "lustre-counters": lustre_counters,
     "lustre-imports": lustre_imports,
     "lustre-network": lustre_network,
+    "lustre-free-space": lustre_free_space,
 }
 
 
@@ -112,6 +118,8 @@ def main(arguments: list[str]) -> int:
     except (Failure, OSError) as why:
         answer, code = {"failed": f"{' '.join(arguments)}: {why}"}, 2
     print(json.dumps(answer))
+    if code:  # for who does not read answers, but a program's text
+        print(*answer.values(), file=sys.stderr)
     return code
 
 

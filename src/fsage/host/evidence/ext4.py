@@ -102,7 +102,8 @@ def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Stor
                 raise
         if process.returncode:
             errors.seek(0)
-            words = errors.read().decode(errors="replace").splitlines()[1:]  # without the version
+            lines = errors.read().decode(errors="replace").splitlines()
+            words = [line for line in lines if not line.startswith("dumpe2fs 1.")]  # without the version
             raise Failure(
                 f"`{command}` ended with status {process.returncode}: {'; '.join(words) or 'it printed nothing'}"
             )

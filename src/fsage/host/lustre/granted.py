@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 
 from fsage.host.lustre import params
+from fsage.host.system import privilege
 from fsage.host.system.privilege import privileged
 from fsage.host.system.shell import run
 from fsage.model.errors import Refusal
@@ -12,6 +16,7 @@ from fsage.model.message import shown
 from fsage.model.tuning import OF_LUSTRE
 
 FSNAME = r"[A-Za-z0-9_-]{1,8}"
+OST = re.compile(rf"{FSNAME}-OST[0-9a-f]{{4}}")
 LOCKS = re.compile(rf"ldlm\.namespaces\.{FSNAME}-(OST|MDT)[0-9a-f]{{4}}-(osc|mdc)-[0-9a-f]{{1,16}}")
 PREFIX = rf"(osc\.{FSNAME}-OST[0-9a-f]{{4}}-osc|llite\.{FSNAME})-[0-9a-f]{{1,16}}"
 TUNABLE = re.compile(rf"{PREFIX}\.(\w{{1,64}})")
@@ -57,6 +62,23 @@ def network_counters() -> str:
     return run(["lnetctl", "stats", "show"]).stdout
 
 
+def print_free_space(ost: str) -> None:
+    """Become dumpe2fs on the device of an ldiskfs OST of this server: its text is too long for an answer.
+
+    Raises Failure.
+    """
+    device = run(["lctl", "get_param", "-n", f"osd-ldiskfs.{ost}.mntdev"]).stdout.strip()
+    os.execvp("dumpe2fs", ["dumpe2fs", device])
+
+
+def free_space_words(ost: str, device: str) -> list[str]:
+    """The command that prints the free space of an OST of this server: of root, or by the helper (print_free_space)."""
+    if os.geteuid() == 0:
+        return ["dumpe2fs", device]
+    ask = shlex.join(privilege.command("lustre-free-space"))
+    return ["sh", "-c", f"printf %s {shlex.quote(json.dumps({'ost': ost}))} | {ask}"]
+
+
 def check_locks(connections: object) -> list[str]:
     """The list of connections, checked. Raises Refusal."""
     if not isinstance(connections, list) or not 0 < len(connections) <= MOST:
@@ -84,3 +106,10 @@ def check_fsname(fsname: object) -> str:
     if not isinstance(fsname, str) or not re.fullmatch(FSNAME, fsname):
         raise Refusal(f"{shown(fsname)} is not the name of a Lustre file system")
     return fsname
+
+
+def check_ost(ost: object) -> str:
+    """The name of an OST, checked. Raises Refusal."""
+    if not isinstance(ost, str) or not OST.fullmatch(ost):
+        raise Refusal(f"{shown(ost)} is not the name of an OST")
+    return ost

@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fsage.host.evidence import ext4
-from fsage.host.lustre import params, space
+from fsage.host.lustre import params, servers, space
 from fsage.model.declaration import complete, lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.store import OF_DEVICE, Store, without
@@ -37,7 +36,7 @@ def inspect(declared: Mapping[str, object], request: Request, check: bool) -> di
     for name, fstype in sorted(values.items()):
         osd, ost, parameter = name.split(".")
         if parameter == "fstype":
-            store = _of(fstype, values.get(f"{osd}.{ost}.mntdev"))
+            store = _of(ost, fstype, values.get(f"{osd}.{ost}.mntdev"))
             seen.append({**store.summary(_number(ost)), "ost": ost, "host": os.uname().nodename})
     return {"changed": False, "msg": f"{len(seen)} OSTs of {fsname}", "osts": seen}
 
@@ -71,14 +70,14 @@ def fullness(target: Target) -> dict[str, dict[str, float]]:
     return space.fullness(space.osts(target.mounts[0]))
 
 
-def _of(fstype: str, device: str | None) -> Store:
+def _of(ost: str, fstype: str, device: str | None) -> Store:
     if fstype != "ldiskfs":
         reason = f"unsupported: the layout of {fstype} OSTs is not read, only of ldiskfs"
     elif not device:
         reason = "its server has no parameter mntdev"
     else:
         try:
-            store = ext4.of_device(device)
+            store = servers.of_ost(ost, device)
             store.absent["files"] = NO_FILES
             return Store("ldiskfs", store.source, store.found, store.absent)
         except Failure as why:
