@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any, cast
@@ -11,11 +12,13 @@ from typing import Any, cast
 import pytest
 from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, session
 
+from fsage.host import helper
 from fsage.host.__main__ import hold
 from fsage.host.lustre import servers
 from fsage.host.remote import probe
 from fsage.host.states import state
 from fsage.host.structure import fillers
+from fsage.host.system import privilege
 from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
@@ -183,7 +186,9 @@ def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) 
     assert "10.0.2.15@tcp:/home is declared" in missing
 
 
-def test_who_launches_tries_every_other_host(spec: dict, site: Site) -> None:
+def test_who_launches_tries_every_other_host_and_his_rights_there(
+    spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the way that it reaches them while cells are measured; another host does not try."""
     hosts = {
         "clients": [{"name": name, "python": "python3", "local": False} for name in ("n1", "n2")],
@@ -198,6 +203,11 @@ def test_who_launches_tries_every_other_host(spec: dict, site: Site) -> None:
     site.commands()
     assert probe.probe(spec, {"hosts": hosts}, False)["probe"]["unreached"] == {}
     assert site.commands("ssh") == []
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)  # a user may there what the rules allow; nothing of it is called
+    for verb in (*helper.VERBS, *helper.OF_LUSTRE):
+        site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync"))
+    why = probe.unreached(complete(spec), hosts)["oss2"]
+    assert why.startswith(f"the right to call {privilege.HELPER} lustre-sync: install the rules of `fsage site")
 
 
 def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fsage.host import containers
+from fsage.host import containers, helper
 from fsage.host.containers import versions
 from fsage.host.device import iocost
 from fsage.host.lustre import params
@@ -41,6 +41,8 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
         missing.append(NO_SRUN)
     lacking = kinds.named(spec["kind"]).lacking(spec)
     missing += lacking.missing
+    if os.geteuid() and not privilege.unavailable_because():
+        missing += denied(spec)
     model = iocost.possible(spec["device_model"] or {})
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
     found_out: Probe = {
@@ -52,7 +54,7 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
         "places": [
             {"directory": place, "free_gib": round(free / GIB, 1)} for place, free in lacking.room_bytes.items()
         ],
-        "unreached": unreached(request.get("hosts") or {}) if request.get("launches") else {},
+        "unreached": unreached(spec, request.get("hosts") or {}) if request.get("launches") else {},
         "claim": {"id": claim["id"], "created": claim["created"], "status": claim["status"]} if claim else None,
     }
     return {
@@ -64,14 +66,29 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
     }
 
 
-def unreached(hosts: dict[str, list[Json]]) -> dict[str, str]:
-    """Why the launcher does not reach remote hosts by ssh, by host; empty when it reaches all."""
+def denied(spec: Spec, front: Sequence[str] = ()) -> list[str]:
+    """Verbs of root's helper that this user may not call, of those that `fsage site --sudoers` allows; none is called.
+
+    `front`: what takes the command to another host.
+    """
+    verbs = [*helper.VERBS, *(helper.OF_LUSTRE if spec["lustre"] else ())]
+    asked = [[*front, "sudo", "-n", "-l", str(privilege.HELPER), verb] for verb in verbs]
+    denied = [words[-1] for words in asked if run(words, timeout=SSH_ANSWER_S, ok=range(256)).returncode]
+    rules = "install the rules of `fsage site --sudoers`"
+    return [f"the right to call {privilege.HELPER} {', '.join(denied)}: {rules}"] if denied else []
+
+
+def unreached(spec: Spec, hosts: dict[str, list[Json]]) -> dict[str, str]:
+    """Why the launcher does not reach remote hosts by ssh, or may not there what cells need, by host; empty: it may."""
+    servers = {host["name"] for host in hosts.get("servers", [])}
     others = [*hosts.get("clients", [])[1:], *hosts.get("servers", [])]
     names = sorted({host["name"] for host in others if not host["local"]})
 
     def ask(name: str) -> str | None:
         try:
             run([*SSH, name, "true"], timeout=SSH_ANSWER_S)
+            if os.geteuid() and name in servers:
+                return "; ".join(denied(spec, [*SSH, name])) or None
         except Failure as failure:
             return str(failure)
         return None
