@@ -98,9 +98,10 @@ class _Probe(Facts):
 
 
 class Probe(_Probe, total=False):
-    """What a host is and can do (fsage.host.remote.probe)."""
+    """What a host is and can do (fsage.host.remote.probe). `tunables`: as they are now, of Lustre clients."""
 
     io_controller: Json
+    tunables: dict[Name, Word]
     unreached: dict[Printable, str]
 
 

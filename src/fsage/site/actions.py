@@ -83,7 +83,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
             programs=("fio", "mpirun", "srun", "ior", "mdtest", "blastn", "python3", "setpriv"),
             places=(tree,) if not target.of_kind.own_stores else (spec["image_dir"] or home, spec["mount_dir"]),
         ),
-        *_tunables(clients, plans),
+        *_tunables(site, plans),
     ]
     beside = PurePath(spec["image_dir"] or home if target.of_kind.own_stores else tree).parent
     what = "a file beside the target shows, when it is made or claimed, whether direct I/O works there"
@@ -177,13 +177,19 @@ def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: st
     ]
 
 
-def _tunables(clients: str, plans: Iterable[Plan]) -> list[Act]:
-    """A row for each tunable that a study sets."""
+def _tunables(site: Site, plans: Iterable[Plan]) -> list[Act]:
+    """A row for each tunable that a study sets, with its value now."""
     wanted = {(name, value) for plan in plans for name, value in plan.study.tuning.items()}
+    clients = [host for host in site.in_group("clients") if host.answer]
+
+    def now(name: str) -> str:
+        values = {str((host.answer or {}).get("tunables", {}).get(name, "not known")) for host in clients}
+        return " or ".join(sorted(values)) or "not known"
+
     return [
         Act(
-            clients,
-            f"tunable {name} is set to {value}; the old value is read and noted before",
+            _names(site, "clients"),
+            f"tunable {name} is set to {value}; now it is {now(name)}. The old value is read and noted before",
             "restored to the old value by release, and by tune_clients.yml without it",
             programs=("lctl",),
             places=("/sys/block",),

@@ -16,11 +16,19 @@ from fsage.model.typed import Json
 Values = dict[str, str]  # by the parameter's full name
 
 
-def now(fsname: str, name: str) -> Values:
-    """The values of a tunable at the client's connections to one file system; empty where Lustre has none so named."""
-    values = params.get(f"osc.{fsname}-OST*.{name}", f"llite.{fsname}-*.{name}")
+def now(fsname: str, *names: str) -> Values:
+    """Values of tunables at the client's connections to one file system; without those that Lustre does not have."""
+    values = params.get(*(f"{kind}.{name}" for name in names for kind in (f"osc.{fsname}-OST*", f"llite.{fsname}-*")))
     ours = re.compile(rf"(?:osc\.{fsname}-OST|llite\.{fsname}-[0-9a-f]+\.)")  # `a-*` is of the file system a-b as well
     return {full: value for full, value in values.items() if ours.match(full)}
+
+
+def known(fsname: str) -> dict[str, str]:
+    """The values of all tunables that a study may set, by name; '8 or 16' where connections differ. Raises Failure."""
+    values: dict[str, set[str]] = {}
+    for full, value in now(fsname, *OF_LUSTRE).items():
+        values.setdefault(full.rpartition(".")[2], set()).add(value)
+    return {name: " or ".join(sorted(several)) for name, several in values.items()}
 
 
 def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> None:

@@ -7,12 +7,13 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from fsage.host import containers, helper
 from fsage.host.containers import versions
 from fsage.host.device import iocost
-from fsage.host.lustre import params
+from fsage.host.lustre import params, tunables
 from fsage.host.system import files, privilege
 from fsage.host.system.memory import memory_bytes
 from fsage.host.system.shell import SSH, run
@@ -57,6 +58,9 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
         "unreached": unreached(spec, request.get("hosts") or {}) if request.get("launches") else {},
         "claim": {"id": claim["id"], "created": claim["created"], "status": claim["status"]} if claim else None,
     }
+    if spec["lustre"]:
+        with suppress(Failure):  # what a user may not read is not known
+            found_out["tunables"] = tunables.known(spec["lustre"]["fsname"])
     return {
         "changed": False,
         "msg": f"{found_out['host']} can hold a {spec['kind']} target"
