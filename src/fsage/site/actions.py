@@ -20,11 +20,20 @@ from fsage.model.typed import Json
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.site.inspect import Site
+from fsage.study.cells import Cell
 from fsage.study.study import StudyError
 from fsage.text.sizes import duration
 
 DROPS_A_PHASE = 102
 """Two, and a kernel that keeps a name is told again for 2 s, every 20 ms (fsage.host.system.caches)."""
+LOCKS_A_PHASE = 1200
+"""Twice, and locks that are in use are asked for again for 30 s, every 50 ms (fsage.host.lustre.cold)."""
+COMMITS_A_WAIT = 380
+"""One to four are usual; what was deleted is waited for 300 s, at most every 0.8 s (fsage.host.lustre.space)."""
+WAITS_A_STATE, WAITS_A_LIFE = 3, 8
+"""Beside one after each step and each cell; a life begins and ends with an empty target."""
+OWN_FILES = 16
+"""Token, lease, mark, probe: files of fsage's own on the target, made anew whenever they change."""
 PHASES = ("write", "read")
 
 
@@ -131,9 +140,9 @@ def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: st
     lustre = [
         Act(
             clients,
-            "all unused locks of the client are given back before each phase (lru_size=clear): others' too",
+            "unused locks of the client are given back before each phase, usually twice (lru_size=clear): others' too",
             "the client takes them again",
-            None,
+            phases * LOCKS_A_PHASE,
             programs=("lctl", "lnetctl", "lfs"),
         ),
     ]
@@ -150,9 +159,9 @@ def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: st
         ),
         Act(
             servers,
-            "targets commit (force_sync) after files were deleted: at each claim, state and release",
+            "targets commit (force_sync) after files were deleted, usually four times: claim, states, cells, release",
             undone,
-            None,
+            COMMITS_A_WAIT * (WAITS_A_LIFE + cells + sum(WAITS_A_STATE + len(steps) for steps in _by_state(plans))),
             ("lctl",),
         ),
         Act(servers, "page cache of the whole server is dropped before each phase", "the kernel reads again", phases),
@@ -205,18 +214,22 @@ def _names(site: Site, group: str) -> str:
 def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
     """How much at most: bytes (by OST), files, hours, limits. Before the claim they come from what is declared."""
     capacity_bytes = _capacity_bytes(target, plans)
-    steps = [step for plan in plans for step in _steps(plan)]
+    steps = [step for state in _by_state(plans) for step in state]
     rows = []
     if capacity_bytes is None:
         rows.append(("space in use at a time", _unlimited(target)))
     else:
         written = sum(step.writes_bytes(capacity_bytes) for step in steps)
         written += sum(_of_cells(plan, target, capacity_bytes) for plan in plans)
-        files = sum(step.calls(capacity_bytes) for step in steps)
+        files = sum(step.calls(capacity_bytes) + OWN_FILES for step in steps) + OWN_FILES
+        files += sum(_files_of(cell, target) for plan in plans for cells in plan.missing.values() for cell in cells)
         rows += [
             ("space in use at a time", f"at most {capacity_bytes / GIB:,.1f} GiB"),
             ("bytes written in all", f"at most {written / GIB:,.1f} GiB{_by_ost(target)}"),
-            ("files made for states", f"at most {files:,}; each is deleted before another structure, or by release"),
+            (
+                "files and directories made",
+                f"at most {files:,}; each is deleted before another structure, or by release",
+            ),
         ]
     unclaimed = any(plan.claim is None for plan in plans)
     if unclaimed and not target.spec["amount_mib"]:
@@ -234,12 +247,18 @@ def _words(block: Json) -> str:
     return ", ".join(f"{key} {value}" for key, value in block.items() if value is not None)
 
 
-def _steps(plan: Plan) -> Iterator[Step]:
-    """All steps of the states that are still to be measured, each state built from empty."""
-    seed = plan.study.states.seed or 0
-    for name in plan.missing:
-        for step in plan.states[name].steps(plan.target.file_scale, seed):
-            yield step.on_target(plan.target.file_scale, seed)
+def _by_state(plans: Iterable[Plan]) -> Iterator[list[Step]]:
+    """The steps of each state that is still to be measured, each built from empty."""
+    for plan in plans:
+        scale, seed = plan.target.file_scale, plan.study.states.seed or 0
+        for name in plan.missing:
+            yield [step.on_target(scale, seed) for step in plan.states[name].steps(scale, seed)]
+
+
+def _files_of(cell: Cell, target: Target) -> int:
+    """Files and directories that a cell makes at most: each task its own, and fsage's."""
+    operations, each = cell.params.get("operations", PHASES), cell.params.get("files_per_task", 0) + 2
+    return OWN_FILES + int(each) * len(operations) * tasks_of(target.spec)
 
 
 def _unlimited(target: Target) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Optional
 
@@ -21,7 +22,7 @@ LINE = re.compile(
 SUMMARY = "filesystem_summary:"
 # A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
 LOOK_EVERY_S = 1.1
-PENDING_EVERY_S = 0.1
+PENDING_EVERY_S = (0.1, 0.2, 0.4, 0.8)  # then as the last: each time all targets of the servers commit
 ANSWER_S = 120.0  # `lfs df` itself would wait for a lost OST for ever (seen on 2.17)
 FREES_PATIENCE_S = 300.0
 STILL_S = 20.0  # where nothing was freed for so long after the servers committed, nothing more will be
@@ -124,13 +125,14 @@ def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing, alone: bool = T
     last: dict[str, int] = {}
     least: int | None = None
     while True:
+        pauses = chain(PENDING_EVERY_S, repeat(PENDING_EVERY_S[-1]))
         while pending := sync():
             at = time.monotonic()
             if least is None or pending < least:
                 least, falls_since = pending, at
             if at - falls_since > STILL_S or at - began > FREES_PATIENCE_S:
                 break
-            time.sleep(PENDING_EVERY_S)
+            time.sleep(next(pauses))
         time.sleep(LOOK_EVERY_S)
         now = osts(mount)
         at, quiet = time.monotonic(), used(now) == last or not alone
