@@ -171,13 +171,13 @@ def project_in(
 ) -> LustreProject:
     """A clone in `folder`, its hosts reached by an ssh configuration (FSAGE_LUSTRE_SSH_CONFIG); nothing is claimed.
 
-    `server`: another name of the host, as which it is a server.
+    `server`: another name of the host, as which it is a server; empty: nobody logs in to servers.
     """
     made = make_project(folder, spec)
     variables: dict[str, Any] = {} if config else {"ansible_user": "root"}
     if config := config or CONFIG:
         variables["ansible_ssh_common_args"] = f"-F {shlex.quote(config)}"
-    serving = {"hosts": {server: None}}
+    serving = {"hosts": {server: None} if server else {}}
     groups = {
         "launcher": {"hosts": {HOST: None}},
         "clients": {"hosts": dict.fromkeys(clients)},

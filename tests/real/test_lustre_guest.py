@@ -7,7 +7,6 @@ from pathlib import Path
 
 import lustre_vm as real
 import pytest
-import yaml
 from lustre_vm import CONFIG, HOST, LustreProject, ssh
 
 from fsage.model.caches import KEPT
@@ -52,12 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     spec |= {"home": f"/home/{USER}/fsage", "scale": {"file_size": 0.125, "tasks": 2}}
     try:
         ssh(MAKE)
-        made = real.project_in(folder / "clone", spec, (HOST,), str(config))
-        hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
-        declared = yaml.safe_load(hosts.read_text())
-        declared["all"]["children"]["servers"]["children"] = {group: {"hosts": {}} for group in ("mds", "oss")}
-        hosts.write_text(yaml.safe_dump(declared))
-        yield made
+        yield real.project_in(folder / "clone", spec, (HOST,), str(config), server="")
     finally:
         ssh(UNMAKE, check=False)
 

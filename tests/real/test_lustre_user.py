@@ -1,10 +1,11 @@
-"""A user without root measures on a real Lustre: his sudo has what `fsage site --sudoers` prints.
+"""A user without root measures on a real Lustre: his sudo has what `fsage site --sudoers` prints, on servers too.
 
-The server is the same machine by an sshd of its own, which does not see his home: so it is root's there, as at sites.
+The server is the same machine by an sshd of its own, which does not see his home, as at sites.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     config = folder / "user.conf"
     kept = [line for line in first.splitlines() if line.split()[:1] not in (["Host"], ["HostName"], ["Port"])]
     jump = f"ssh {f'-F {CONFIG} ' if CONFIG else ''}-W 127.0.0.1:{PORT} {HOST}"
-    server = "\n".join([f"Host {SERVER}", f"  ProxyCommand {jump}", f"  HostKeyAlias {HOST}", *kept, "  User root"])
+    server = "\n".join([f"Host {SERVER}", f"  ProxyCommand {jump}", f"  HostKeyAlias {HOST}", *kept, f"  User {USER}"])
     config.write_text(server + "\n" + first.replace("User root", f"User {USER}"))
     spec = {**real.declaration(oss=[SERVER]), "home": f"{HOME}/fsage"}
     try:
@@ -61,6 +62,19 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         assert ssh(f"ls -A {HOME}/fsage 2>/dev/null", check=False).split() == []
     finally:
         ssh(UNMAKE, check=False)
+
+
+def test_a_site_tries_his_rights_before(project: LustreProject) -> None:
+    """With exactly the printed rules nothing stands in the way. Each rule that is missing is named."""
+    words = ("fsage", "--target", project.spec["name"], "site", "small")
+    assert "Nothing stands in the way" in project.done(*words)
+    ssh(f"sed -i.bak s/lustre-free-space/nothing/ {RULES} && visudo -c -q")
+    try:
+        said = project.fails(*words)
+        assert f"lacks the right to call {privilege.HELPER} lustre-free-space" in said, said
+        assert f"does not reach {SERVER} as `ssh {SERVER}` does: the right to call" in said, said
+    finally:
+        ssh(f"mv {RULES}.bak {RULES}")
 
 
 def test_his_cells_are_cold_tuned_and_counted(project: LustreProject) -> None:
@@ -78,6 +92,10 @@ def test_his_cells_are_cold_tuned_and_counted(project: LustreProject) -> None:
     assert set(ssh("lctl get_param -n osc.lustre-OST*-osc-[^M]*.max_rpcs_in_flight").split()) == {"16"}
     refused = ssh(f"su {USER} -c 'sudo -n id'; su {USER} -c 'sudo -n lctl set_param debug=0'; true", check=False)
     assert refused == "", "his sudo has the verbs alone"
+    (place,) = (project.root / "results/evidence").rglob("*.json")
+    stores = json.loads(place.read_text())["layout"]["stores"]
+    free = {store["ost"]: store["free_bytes"] for store in stores if "ost" in store}
+    assert len(free) == 6 and all(free.values()), stores
 
 
 def test_ior_is_his(project: LustreProject) -> None:
