@@ -14,7 +14,7 @@ from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, sess
 
 from fsage.host import helper
 from fsage.host.__main__ import hold
-from fsage.host.lustre import servers
+from fsage.host.lustre import granted, servers
 from fsage.host.remote import probe
 from fsage.host.states import state
 from fsage.host.structure import fillers
@@ -204,6 +204,7 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     assert probe.probe(spec, {"hosts": hosts}, False)["probe"]["unreached"] == {}
     assert site.commands("ssh") == []
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # a user may there what the rules allow; nothing of it is called
+    assert {"hello", *privilege.VERBS, granted.FREE_SPACE} == {*helper.VERBS, *helper.OF_LUSTRE}
     for verb in (*helper.VERBS, *helper.OF_LUSTRE):
         site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync"))
     why = probe.unreached(complete(spec), hosts)["oss2"]

@@ -94,7 +94,7 @@ OF_LUSTRE: dict[str, Callable[[Given], object]] = {
     "lustre-counters": lustre_counters,
     "lustre-imports": lustre_imports,
     "lustre-network": lustre_network,
-    "lustre-free-space": lustre_free_space,
+    granted.FREE_SPACE: lustre_free_space,
 }
 
 

@@ -22,6 +22,7 @@ PREFIX = rf"(osc\.{FSNAME}-OST[0-9a-f]{{4}}-osc|llite\.{FSNAME})-[0-9a-f]{{1,16}
 TUNABLE = re.compile(rf"{PREFIX}\.(\w{{1,64}})")
 VALUE = re.compile(r"[0-9][0-9.]{0,19}")
 MOST = 10_000  # connections of a client
+FREE_SPACE = "lustre-free-space"
 
 
 @privileged("lustre-locks")
@@ -75,7 +76,7 @@ def free_space_words(ost: str, device: str) -> list[str]:
     """The command that prints the free space of an OST of this server: of root, or by the helper (print_free_space)."""
     if os.geteuid() == 0:
         return ["dumpe2fs", device]
-    ask = shlex.join(privilege.command("lustre-free-space"))
+    ask = shlex.join(privilege.command(FREE_SPACE))
     return ["sh", "-c", f"printf %s {shlex.quote(json.dumps({'ost': ost}))} | {ask}"]
 
 

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from fsage.host import containers, helper
+from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
-from fsage.host.lustre import params, tunables
+from fsage.host.lustre import granted, params, tunables
 from fsage.host.system import files, privilege
 from fsage.host.system.memory import memory_bytes
 from fsage.host.system.shell import SSH, run
@@ -75,7 +75,8 @@ def denied(spec: Spec, front: Sequence[str] = ()) -> list[str]:
 
     `front`: what takes the command to another host.
     """
-    verbs = [*helper.VERBS, *(helper.OF_LUSTRE if spec["lustre"] else ())]
+    every = [*privilege.VERBS, granted.FREE_SPACE]
+    verbs = every if spec["lustre"] else [verb for verb in every if not verb.startswith("lustre-")]
     asked = [[*front, "sudo", "-n", "-l", str(privilege.HELPER), verb] for verb in verbs]
     denied = [words[-1] for words in asked if run(words, timeout=SSH_ANSWER_S, ok=range(256)).returncode]
     rules = "install the rules of `fsage site --sudoers`"

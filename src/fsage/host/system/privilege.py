@@ -29,11 +29,15 @@ CODE = (
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""
 ANSWER_BYTES = 16 * MIB
+VERBS: list[str] = []
+"""The verbs of the helper that are called by `privileged` functions, of all modules that were imported."""
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def privileged(verb: str) -> Callable[[Function], Function]:
     """Make a function that needs root callable by a user, as a verb of the helper; arguments and result are JSON."""
+
+    VERBS.append(verb)
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
