@@ -32,7 +32,7 @@ def rules(user: str, lustre: bool) -> str:
         return ", \\\n    ".join(f"{HELPER} {verb}" for verb in verbs)
 
     of_lustre = f"""\
-# Lustre, of a client: locks, known tunables and connections. Of a server: commit, counters and free space (dumpe2fs).
+# Clients of Lustre: locks, known tunables, connections. Servers: commit, counters, free space (dumpe2fs).
 # They are of all who use that client, or file system.
 Cmnd_Alias FSAGE_LUSTRE = {commands(helper.OF_LUSTRE)}
 """
