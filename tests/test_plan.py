@@ -190,7 +190,7 @@ def test_records_are_handed_over_when_all_are_there(plan):
     assert record.unpack(bundle(plan, observation(plan, state, 0)), plan.results.root, "here") == (1, [])
     assert [cell.name for cell in record.publish(plan, state)] == [plan.cells[state][1].name]
     assert not plan.results.records(state).exists(), "Snakemake would delete them with the failed job"
-    assert [cell.name for cell in request.to_measure(again(plan), state)] == [plan.cells[state][1].name]
+    assert [cell.name for cell in again(plan).to_measure(state)] == [plan.cells[state][1].name]
     record.unpack(bundle(plan, observation(plan, state, 1)), plan.results.root, "here")
     assert record.publish(again(plan), state) == []
     made = results.read(plan.results.record(state, plan.cells[state][0].name))

@@ -20,7 +20,7 @@ def request(context: typer.Context, study: StudyName, state: StateName, cells: b
     from fsage.run import request as requests
 
     plan = context.obj.plan(study)
-    todo = requests.to_measure(plan, state) if cells else []
+    todo = plan.to_measure(state) if cells else []
     print(json.dumps(requests.make(plan, state, todo), indent=1))
 
 

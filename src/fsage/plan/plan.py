@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from fsage.model.frozen import as_declared
 from fsage.model.request import Phase
 from fsage.model.sparse import takes
 from fsage.model.structure import Step
+from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, load_claim, load_target
@@ -116,6 +118,25 @@ class Plan:
         if self.noted:
             return set(self.noted.unreached)
         return {state for state in self.missing if not self.results.state(state).exists()}
+
+    @cached_property
+    def seed(self) -> int:
+        """The study's seed; drawn once and recorded where the study declares none."""
+        if self.study.states.seed is not None:
+            return int(self.study.states.seed)
+        noted = results.read(self.results.seed)
+        if noted is None:
+            noted = {"seed": random.SystemRandom().randrange(10**5, 10**6)}
+            results.write(self.results.seed, noted)
+        return int(noted["seed"])
+
+    def steps(self, state: str) -> list[Step]:
+        """The steps by which a state is reached on this target."""
+        return self.states[state].steps(self.target.file_scale, self.seed)
+
+    def to_measure(self, state: str) -> list[Cell]:
+        """Cells of a state with a record neither published nor in the store, in planned order."""
+        return [cell for cell in self.missing.get(state, ()) if not self.results.pending(state, cell.name).exists()]
 
     def check(self) -> None:
         """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""

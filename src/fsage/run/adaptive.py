@@ -21,7 +21,7 @@ from fsage.model import typed
 from fsage.model.typed import JsonView
 from fsage.plan.plan import Plan
 from fsage.records import record
-from fsage.run import job, request, runs
+from fsage.run import job, runs
 from fsage.run.adaptive_run import AdaptiveRun, tell
 from fsage.run.play import PlayFailed
 from fsage.study.cells import Cell
@@ -134,7 +134,7 @@ def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
                 plan.target.name,
             )
     for state in plan.states:
-        for cell in request.to_measure(plan, state):  # beside planned ones, of states that were not visited
+        for cell in plan.to_measure(state):  # beside planned ones, of states that were not visited
             alone = "not measured: nothing else was measured in this state"
             record.keep(
                 {**_of_state(plan, state, like), **_of_cell(cell), "why": alone}, plan.results.root, plan.target.name
@@ -153,7 +153,7 @@ def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str
 
 def _of_state(plan: Plan, state: str, like: JsonView) -> dict[str, object]:
     """An observation of a state that is said to be as planned: nobody looked."""
-    steps = plan.states[state].steps(plan.target.file_scale, request.seed_of(plan))
+    steps = plan.steps(state)
     capacity = like["layout"]["capacity_bytes"]
     used = int(capacity * plan.states[state].nominal["fullness_percent"] / 100)
     layout = {

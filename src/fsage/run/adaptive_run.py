@@ -20,7 +20,7 @@ from fsage.adaptive.surface import Belief, Points, Samples
 from fsage.model.message import lines
 from fsage.plan.plan import Plan
 from fsage.records import record
-from fsage.run import job, request, runs, stopping
+from fsage.run import job, runs, stopping
 from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.cells import Cell
@@ -104,7 +104,7 @@ class AdaptiveRun:
 
     def _brings(self) -> dict[int, dict[int, int]]:
         """What is measured in any case where a state is reached, as far as it tells of a group."""
-        due = {(state, cell.name) for state in self.plan.states for cell in request.to_measure(self.plan, state)}
+        due = {(state, cell.name) for state in self.plan.states for cell in self.plan.to_measure(state)}
         brought: dict[int, dict[int, int]] = {}
         for number, group in enumerate(self.groups):
             if missing := sum((group.state, cell.name) in due for cell in group.sentinels):
@@ -113,7 +113,7 @@ class AdaptiveRun:
 
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
-        diagnostic_cells = (cell for cell in request.to_measure(self.plan, state) if cell.kind != "planned")
+        diagnostic_cells = (cell for cell in self.plan.to_measure(state) if cell.kind != "planned")
         cells = sum(self.plan.cell_seconds(state, cell) for cell in diagnostic_cells)
         return self.plan.reach_from_empty_seconds(state) + cells
 
@@ -122,7 +122,7 @@ class AdaptiveRun:
         by_state: dict[str, list[Cell]] = {}
         for name in self.plan.states:
             pairs = [pair for pair in self.plan.study.headline if means(pair.state, name) or means(pair.against, name)]
-            todo = [cell for cell in request.to_measure(self.plan, name) if cell.kind == "planned"]
+            todo = [cell for cell in self.plan.to_measure(name) if cell.kind == "planned"]
             largest = max((group.cells[0].params["transfer_size"] for group in self.groups), default=0)
             needed = [
                 cell
@@ -148,7 +148,7 @@ class AdaptiveRun:
 
     def cells_left(self) -> list[list[Cell]]:
         """Of each group the cells without an observation, in order of their iterations."""
-        todo = {(state, cell.name) for state in self.plan.states for cell in request.to_measure(self.plan, state)}
+        todo = {(state, cell.name) for state in self.plan.states for cell in self.plan.to_measure(state)}
         return [[cell for cell in group.cells if (group.state, cell.name) in todo] for group in self.groups]
 
     def left(self) -> NDArray[np.int_]:
@@ -189,7 +189,7 @@ class AdaptiveRun:
         """Build a state and measure these cells in it, with what is measured there beside planned ones."""
         plan, names = self.plan, {cell.name for cell in cells}
         assert self.inventory
-        todo = [cell for cell in request.to_measure(plan, state) if cell.kind != "planned" or cell.name in names]
+        todo = [cell for cell in plan.to_measure(state) if cell.kind != "planned" or cell.name in names]
         progress = Progress(plan, state, len(todo), self.seconds())
         failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
         runs.check()

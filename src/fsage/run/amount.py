@@ -32,12 +32,9 @@ class Room(NamedTuple):
     left_bytes: int
 
 
-def fitting(plan: Plan, claim: Claim, seed: int) -> Claim:
-    """The claim with the amount that all states of the study have room for. Raises StudyError where that is too little.
-
-    `seed`: the study's.
-    """
-    layouts = _layouts(plan, seed)
+def fitting(plan: Plan, claim: Claim) -> Claim:
+    """The claim with the amount that all states of the study have room for. Raises StudyError: it is too little."""
+    layouts = _layouts(plan)
     if not layouts:
         return claim
     about = {"claim": claim["id"], "layouts": sorted(map(str, layouts))}
@@ -81,12 +78,12 @@ def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, in
     }
 
 
-def _layouts(plan: Plan, seed: int) -> dict[Step, str]:
+def _layouts(plan: Plan) -> dict[Step, str]:
     """The layouts that states copy, each with one of these: how much is free there is known before it is built."""
     return {
         plugins.beside(step, "inputs").layout_of(step): state.name
         for state in recipes.expand(plan.study)
-        for step in state.steps(plan.target.file_scale, seed)
+        for step in state.steps(plan.target.file_scale, plan.seed)
         if step.needs_input and hasattr(plugins.beside(step, "inputs"), "free_bytes")
     }
 

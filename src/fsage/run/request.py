@@ -6,7 +6,6 @@ What steps need beside what they say, such as a layout that is to be copied, it 
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Iterable
 from typing import Literal
 
@@ -27,17 +26,6 @@ from fsage.study.study import StudyError
 SCHEMA: Literal[1] = 1
 
 
-def seed_of(plan: Plan) -> int:
-    """The study's seed; drawn once and recorded where the study declares none."""
-    if plan.study.states.seed is not None:
-        return plan.study.states.seed
-    noted = results.read(plan.results.seed)
-    if noted is None:
-        noted = {"seed": random.SystemRandom().randrange(10**5, 10**6)}
-        results.write(plan.results.seed, noted)
-    return noted["seed"]
-
-
 def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
     """The request for a state with `cells` to measure in it (none: only build the state).
 
@@ -48,8 +36,8 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
     plan.check()
     state = plan.states[state_name]
     run = runs.current()
-    claim = amount.fitting(plan, plan.claim, seed_of(plan)) if plan.claim else None
-    steps, needed = with_inputs(plan, _steps(plan, state_name))
+    claim = amount.fitting(plan, plan.claim) if plan.claim else None
+    steps, needed = with_inputs(plan, plan.steps(state_name))
     request: Request = {
         "schema": SCHEMA,
         "study": plan.study.name,
@@ -83,7 +71,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
 def is_planned(plan: Plan, state: str, steps: object) -> bool:
     """Whether steps on record are those by which the plan reaches a state; layouts of replicas go by their names."""
     try:
-        return _by_name(structure.read_all(steps)) == _by_name(_steps(plan, state))
+        return _by_name(structure.read_all(steps)) == _by_name(plan.steps(state))
     except Unacceptable:
         return False
 
@@ -92,17 +80,6 @@ def quarantine_remedy(plan: Plan, state: str) -> str:
     """What to do about what is on record of a state that is another one now."""
     command = plan.commands.fsage("remeasure", plan.study.name, "--state", state)
     return f"`{command}` sets its evidence and records aside"
-
-
-def to_measure(plan: Plan, state_name: str) -> list[Cell]:
-    """Cells of a state with neither a record nor an observation in the store, in planned order."""
-    return [
-        cell for cell in plan.missing.get(state_name, ()) if not plan.results.pending(state_name, cell.name).exists()
-    ]
-
-
-def _steps(plan: Plan, state: str) -> list[Step]:
-    return plan.states[state].steps(plan.target.file_scale, seed_of(plan))
 
 
 def _by_name(steps: list[Step]) -> list[Step]:

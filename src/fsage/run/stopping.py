@@ -17,7 +17,7 @@ from fsage.model import limits
 from fsage.model.errors import Refusal
 from fsage.plan.plan import Plan
 from fsage.records import record
-from fsage.run import request, runs
+from fsage.run import runs
 from fsage.statistics import median_interval
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
@@ -29,7 +29,7 @@ def due(plan: Plan, state: str) -> list[Cell]:
     Without a stop rule: all. With one: first the least number of iterations; then, visit by visit, one iteration
     more of each group whose interval is not narrow enough; in the end what stands behind the planned cells.
     """
-    todo = request.to_measure(plan, state)
+    todo = plan.to_measure(state)
     axes = plan.study.cells
     if axes.stop is None:
         return todo
@@ -50,7 +50,7 @@ def skip(plan: Plan, state: str) -> None:
     stop = plan.study.cells.stop
     if stop is None:
         return
-    for key, cells in groups(request.to_measure(plan, state)).items():
+    for key, cells in groups(plan.to_measure(state)).items():
         observed = [record.observation_of(plan, state, cell) for cell in groups(plan.cells[state])[key]]
         measured = [observation for observation in observed if observation and observation["status"] != "skipped"]
         enough = f"narrower than {stop.interval_percent:g}% of it after {len(measured)} iterations"

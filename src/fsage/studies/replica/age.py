@@ -20,7 +20,7 @@ from fsage.model.typed import Json
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target, load_claim
 from fsage.records.messages import check_claim
-from fsage.run import amount, request
+from fsage.run import amount
 from fsage.run.quarantine import quarantine_records
 from fsage.run.request import PLACE
 from fsage.statistics import reachable
@@ -143,7 +143,7 @@ def amount_line(plan: Plan) -> list[str]:
     """
     if plan.claim is None:
         return []
-    claim = amount.fitting(plan, plan.claim, request.seed_of(plan))
+    claim = amount.fitting(plan, plan.claim)
     if claim["amount_mib"] == plan.claim["amount_mib"]:
         return []
     return [f"each task measures {claim['amount_mib']} MiB, {claim['amount_source']}"]
