@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +17,16 @@ from records import contents, make_records
 from test_measure import asked, cell, observed
 
 from fsage.host.cells import measure
+from fsage.host.claiming import calibrate
+from fsage.host.device import seek
 from fsage.host.remote import signs as looks
 from fsage.host.states import state
 from fsage.host.system import mounting
 from fsage.host.verbs import create
 from fsage.model import signs, typed
+from fsage.model.caches import KEPT
 from fsage.model.declaration import complete
+from fsage.records import absent
 from fsage.records.record import make_record
 from fsage.studies.paf.model import Populate
 from fsage.study.files import load_study
@@ -26,6 +34,7 @@ from fsage.study.files import load_study
 DATA = Path(__file__).parent / "data/signs"
 """Taken on Lustre 2.17.57 and NFS 4.2 of Linux 6.12, while a client read: nothing; all OSTs evicted the client; an OST
 was unmounted for 60 s; packets to the NFS server were dropped for 40 s."""
+FROZEN = ((6.0, signal.SIGSTOP), (14.0, signal.SIGCONT))
 STEPS = [Populate(1, percent=5, file_bytes=(8 << 20,), seed=1, files_at_once=4)]
 
 
@@ -148,3 +157,62 @@ def test_a_sample_with_a_sign_of_trouble_is_told_of_on_top_and_in_a_table(tmp_pa
     assert any("samples have signs of trouble" in doubt and doubt.endswith(first) for doubt in page.rest["doubts"])
     (section,) = [section for section in page.sections if section.title == "Signs of trouble"]
     assert [row[3] for row in section.table[1:]] == records[0]["warnings"]
+
+
+def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp_path: Path) -> None:
+    study = load_study(Path(__file__).parents[1] / "config/quickstart.yaml")
+    records = make_records(study)
+    assert "absent" not in [section.anchor for section in contents(study, records, tmp_path).sections]
+    why = "no server is named"
+    seen = {"signs": {"before": {}, "after": {"n1": {"absent": {"kernel": "/dev/kmsg: Operation not permitted"}}}}}
+    observation = {
+        "hosts": ["n1"],
+        "phases": [{**seen, "metadata": KEPT, "cache_drop_hosts": {}}],
+        "layout": {"state_known": False, "notes": {}},
+        "conditions": {"tunables": {"nr_requests": {"asked": 8, "unsupported": "no block queue"}}, "lustre": {}},
+        "osts": {"absent": {"brw_stats": why}},
+    }
+    lacking = absent.of_observation(observation)
+    assert set(lacking) == {
+        "the log of the kernel of n1",
+        "brw_stats of the OSTs",
+        "tunable nr_requests",
+        "how full and fragmented the file system is",
+        "cold names and inodes",
+    }
+    records[0]["absent"] = records[1]["absent"] = {"brw_stats of the OSTs": why, "brw_stats of the MDTs": why}
+    records[2] |= {"status": "unsupported", "why": "mdtest cannot be kept to the limits", "metrics": {}}
+    page = contents(study, records, tmp_path)
+    assert "Not had or known: brw_stats of the MDTs, brw_stats of the OSTs: no server is named." in page.rest["doubts"]
+    (section,) = [section for section in page.sections if section.title == "What could not be had or known"]
+    assert section.table[1] == ["1 cells of workload sequential", "mdtest cannot be kept to the limits", "1"]
+    assert section.table[2][2] == "2"
+
+
+@pytest.mark.long
+@pytest.mark.root
+def test_a_disk_that_is_frozen_amid_a_phase_is_on_record(local_target: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of a simulated disk is stopped for 8 s while fio reads, and goes on."""
+    if why := seek.Seek.unavailable_because({}):
+        pytest.skip(why)
+    monkeypatch.setattr(calibrate, "BACKING_MIB", 64)
+    target = claimed({**local_target, "amount_mib": 64, "device_model": {"kind": "seek", "seek_s": 0.004}})
+    spec = {**local_target, "amount_mib": 64, "device_model": {"kind": "seek", "seek_s": 0.004}}
+    state.scrub(spec, asked([]) | {"steps": []}, False)
+    server = seek.server_of(target.claim["stores"][0]["image"])
+    assert server
+    fio = ["fio", "--name=read", "--rw=randread", "--bs=4k", "--size=16m", "--direct=1", "--time_based", "--runtime=12"]
+    phase = {"name": "read", "argv": [*fio, f"--directory={target.mounts[0]}/measured"]}
+    made = {"kind": "planned", "order": 1, "attempt": 1, "params": {}, "name": "frozen", "phases": [phase]}
+    frozen = [threading.Timer(after, os.kill, (server, number)) for after, number in FROZEN]
+    for timer in frozen:
+        timer.start()
+    try:
+        measure.measure(spec, asked([made]) | {"steps": []}, False)
+    finally:
+        os.kill(server, signal.SIGCONT)
+        for timer in frozen:
+            timer.cancel()
+    seen, _ = observed(spec, "frozen")
+    (told,) = [words for words in signs.judge(seen["phases"]).warnings if "ended none" in words]
+    assert re.fullmatch(r"read: .+: loop\d+ ended none of its requests for [678] s", told)

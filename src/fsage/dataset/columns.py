@@ -69,6 +69,7 @@ COLUMNS = {
         "signs of trouble during the cell: connections lost, requests that timed out or were sent again, errors that a "
         "kernel reported; missing: none were seen",
     ),
+    "absent": Column("str", "what could not be had or known, and why, JSON; missing: nothing is absent"),
     # the request
     "recipe": Column("str", "what made the state, e.g. paf"),
     "capacity_percent": Column("float64", "AA: files worth this share of the empty target's capacity were added"),
@@ -266,6 +267,7 @@ class Record(_Part):
     status: Literal["valid", "failed", "unsupported", "skipped", "stopped"]
     why: Text | None
     warnings: list[Text] = []
+    absent: dict[Text, Text] = {}
     began: Text | None
     host: Text | None
     kernel: Text | None

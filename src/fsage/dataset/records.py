@@ -109,6 +109,7 @@ def _row(record: Json) -> dict[str, object]:
         "order_in_state": record["order"],
         **{key: record[key] for key in ("status", "why", "began", "host", "kernel")},
         "warnings": "; ".join(record.get("warnings", ())) or None,
+        "absent": _text(record.get("absent") or None),
         **{key: nominal.get(key) for key in ("recipe", "capacity_percent", "fragmentation_percent")},
         "file_size_bytes": nominal.get("file_size_bytes"),
         "workload": params.get("workload"),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypedDict
 
-from fsage.model.typed import Count, Json, JsonView, Word
+from fsage.model.typed import Count, Json, JsonView, Seconds, Word
 
 WAITED_S = 5.0
 """A request that waits for longer is told; the least time limit of a request is about that."""
@@ -57,7 +57,10 @@ class Network(TypedDict):
 
 
 class Look(TypedDict, total=False):
-    """What a host tells of itself. `absent`: what cannot be read, and why; `kernel`: lines that tell of trouble."""
+    """What a host tells of itself. `absent`: what cannot be read, and why; `kernel`: lines that tell of trouble.
+
+    `stalled_s`: how long, amid a phase, a device ended none of its requests.
+    """
 
     time: float
     kernel: Json
@@ -66,6 +69,7 @@ class Look(TypedDict, total=False):
     network: Network
     lnet: dict[Word, Count]
     load: list[float]
+    stalled_s: dict[Word, Seconds]
     absent: dict[Word, Word]
 
 
@@ -114,6 +118,9 @@ def _suspicious(before: JsonView, after: JsonView) -> Iterator[str]:
         yield f"{sum(late.values())} requests to {_named(late)} timed out"
     if waited := {name: wait for name, wait in _waits(before, after) if wait > WAITED_S}:
         yield f"a request to {_named(waited)} waited at least {max(waited.values()):.0f} s"
+    for device, stalled_s in after.get("stalled_s", {}).items():
+        if stalled_s > WAITED_S:
+            yield f"{device} ended none of its requests for {stalled_s:.0f} s"
     for mount, count in _rises(before, after, "nfs", "timeouts"):
         again = _rise(before, after, "nfs", mount, "transmissions") - _rise(before, after, "nfs", mount, "operations")
         if parts := [

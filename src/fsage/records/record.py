@@ -17,6 +17,7 @@ from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
+from fsage.records import absent
 from fsage.records.messages import OBSERVATION_BYTES, read_observation
 from fsage.records.requested import Requested
 from fsage.study.cells import Cell
@@ -40,6 +41,7 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
         "status": outcome.status,
         "why": outcome.why,
         "warnings": told.warnings,
+        "absent": absent.of_observation(observation),
         "metrics": {**outcome.metrics, **observation.get("predicted", {})},
     }
 

@@ -17,7 +17,7 @@ from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure
 from fsage.plan.target import Target
-from fsage.report import drift, evidence, latency, layout, provenance, render, signs, targets, traces
+from fsage.report import absent, drift, evidence, latency, layout, provenance, render, signs, targets, traces
 from fsage.report import states as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
@@ -150,7 +150,8 @@ def _notes(frame: pd.DataFrame) -> list[str]:
 def _gaps(frame: pd.DataFrame) -> list[str]:
     """What keeps samples out of the answer: cells that failed, and conditions that are not alike."""
     valid_rows = samples(frame)
-    return [*missing.failures(frame), *signs.sentences(frame), *(conditions(valid_rows) if len(valid_rows) else ())]
+    doubts = [*missing.failures(frame), *signs.sentences(frame), *absent.sentences(frame)]
+    return [*doubts, *(conditions(valid_rows) if len(valid_rows) else ())]
 
 
 def _warnings(frame: pd.DataFrame) -> list[str]:
@@ -177,6 +178,7 @@ def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Itera
         traces.section(traced),
         drift.section(data.frame),
         signs.section(data.frame),
+        absent.section(data.frame),
     ]
     return [section for section in all_sections if section]
 

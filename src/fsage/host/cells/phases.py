@@ -15,6 +15,7 @@ from typing import cast
 
 from fsage.host.cells import io_groups, leftover
 from fsage.host.cells.counters import Counters
+from fsage.host.cells.stalls import Stalls
 from fsage.host.lustre import servercache
 from fsage.host.remote.connection import Lost
 from fsage.host.remote.host_agent import measured_files
@@ -42,7 +43,14 @@ class Phases:
     """Runs the phases of cells on a target. `check_alive` is called often; what it raises ends a command."""
 
     def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, check_alive: Callable[[], None]) -> None:
-        self.target, self.hosts, self.slurm_job, self.check_alive = target, hosts, slurm_job, check_alive
+        self.target, self.hosts, self.slurm_job, self.session_check = target, hosts, slurm_job, check_alive
+        self.stalls: Stalls | None = None  # while a phase runs
+
+    def check_alive(self) -> None:
+        """Look at the devices, and check what the session checks; called often while a command runs."""
+        if self.stalls:
+            self.stalls.look()
+        self.session_check()
 
     def run(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
         """Run a cell's commands; the result of each, and why the cell failed (or None). The first failure ends it.
@@ -113,11 +121,14 @@ class Phases:
             if self.target.watch and phase.get("folders"):  # it makes many names, and a watch costs some µs for each
                 self.target.watch.lift()
             before = self.hosts.look(self.target)
-            counters = Counters(self.target)
+            counters, self.stalls = Counters(self.target), Stalls(self.target)
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
                 result.update(cast(PhaseResult, self.served(phase)))
             result["counters"] = counters.since()
             result["signs"] = {"before": before, "after": self.hosts.look(self.target, before)}
+            if self.stalls.longest_s:
+                result["signs"]["after"][self.hosts.client_names[0]]["stalled_s"] = self.stalls.longest_s
+            self.stalls = None
             if trace:
                 result["trace"] = trace.noted
             if result.get("timed_out"):
