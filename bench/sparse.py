@@ -1,7 +1,9 @@
 """Sparse targets: whether their rates are those of a written image, and what a state of the study's size costs.
 
-sparse.py rates [N]     the same cells on a sparse and on a written target of 16 GiB, N of each (40), in turns, on a
-                        disk of known rate: equivalent where the exact interval of the ratio lies within 1%
+sparse.py rates [N [DELETED ...]]
+                        the same cells on a sparse and on a written target of 16 GiB, N of each (40), in turns, on a
+                        disk of known rate, 80% full, DELETED % of the files deleted (0 and 50): equivalent where the
+                        exact interval of the ratio lies within 1%
 sparse.py size [FS]     populate 22.6 TiB to 20% with files of 264 MiB (a quarter of the 71,524 that 80% has) and delete
                         40% of them, beside the bare system calls; the check before each cell. Goals: 1.5 times, 3 ms
 """
@@ -25,7 +27,7 @@ from fsage.statistics.intervals import ratio
 from fsage.workloads import sequential
 
 MIB = 1 << 20
-AMOUNT_MIB, SIZE_GIB = 256, 16
+AMOUNT_MIB, SIZE_GIB, PERCENT = 256, 16, 80
 DISK = {"kind": "seek", "bytes_per_s": 150_000_000, "seek_s": 0.005}
 FILE_BYTES = 264 * MIB
 LARGE_GIB = 23142
@@ -58,14 +60,14 @@ def build(spec: dict, steps: list[Step]) -> dict[str, float]:
     return took
 
 
-def rates(count: int) -> None:
-    """Two states; write and read."""
+def rates(count: int = 40, *shares: int) -> None:
+    """Each state; write and read."""
     with (
         loop_target(SIZE_GIB, AMOUNT_MIB, device_model=DISK) as written,
         loop_target(SIZE_GIB, AMOUNT_MIB, device_model=DISK, sparse=True) as sparse,
     ):
-        for percent, deleted in ((80, 0), (80, 50)):
-            steps = steps_of(percent, deleted, FILE_BYTES // 8)
+        for deleted in shares or (0, 50):
+            steps = steps_of(PERCENT, deleted, FILE_BYTES // 8)
             taken: dict[str, dict[str, list[float]]] = {"written": {}, "sparse": {}}
             for spec in (written, sparse):
                 build(spec, steps)
@@ -73,10 +75,10 @@ def rates(count: int) -> None:
                 turns = [("written", written), ("sparse", sparse)]
                 for name, spec in turns if first // AT_A_TIME % 2 else reversed(turns):
                     numbers = range(first, min(count, first + AT_A_TIME))
-                    for direction, rate in measured(spec, f"{percent}.{deleted}", steps, numbers):
+                    for direction, rate in measured(spec, f"{PERCENT}.{deleted}", steps, numbers):
                         taken[name].setdefault(direction, []).append(rate)
             for direction in ("write", "read"):
-                told(f"{percent}.{deleted:02d} {direction}", taken["sparse"][direction], taken["written"][direction])
+                told(f"{PERCENT}.{deleted:02d} {direction}", taken["sparse"][direction], taken["written"][direction])
 
 
 def measured(spec: dict, name: str, steps: list[Step], numbers: range) -> Iterator[tuple[str, float]]:
@@ -113,7 +115,7 @@ def told(what: str, sparse: list[float], written: list[float]) -> None:
     )
 
 
-def size(filesystem: str) -> None:
+def size(filesystem: str = "ext4") -> None:
     """Populate, fragment, and check."""
     from cell_check import by_hand, of_checks
 
@@ -132,4 +134,4 @@ def size(filesystem: str) -> None:
 
 if __name__ == "__main__":
     what, *words = sys.argv[1:] or ["rates"]
-    rates(int(words[0]) if words else 40) if what == "rates" else size(words[0] if words else "ext4")
+    rates(*map(int, words)) if what == "rates" else size(*words)

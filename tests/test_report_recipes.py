@@ -377,3 +377,44 @@ def test_each_kind_of_study_begins_with_its_answer(tmp_path, name, said):
     assert any(re.match(said, one) or re.search(f"[:;] {said}", one) for one in answer.sentences), answer.sentences
     assert len(answer.sentences) <= 2 and 0 < len(answer.cards) <= 4 and answer.codes
     assert answer.figure is not None and sum(len(one.points) for one in answer.figure.series) >= 1
+
+
+def allocator_page(name, folder):
+    """The page of an allocator study, and the rows of its tables by their first cells."""
+    page = build(load_study(CONFIG / f"{name}.yaml"), taken(name), folder, taken_states(name, folder / "states"))
+    rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)]
+    return page, rows
+
+
+def test_page_of_planted_groups_has_the_computed_count_beside_the_counted_one(tmp_path):
+    page, rows = allocator_page("allocator_groups", tmp_path)
+    planted = [row[2:6] for row in rows if len(row) == 7 and row[5].endswith("exactly")]
+    computed = [("18,514", "18,515"), ("92,569", "92,570"), ("166,622", "166,623")]
+    assert planted == [
+        [option, group, count, f"{count}, exactly"]
+        for group, of_order in computed
+        for option, count in (("0", of_order), ("1", "6"))
+    ]
+    assert (
+        "At 80% full in 1,177,680 free extents, one fallocate of 32 MiB takes 56.7 ms (28.3 to 96.8) warm with" in page
+    )
+    assert "Warm, it takes 1076.21x (594.13 to 1662.77) as long with mb_optimize_scan=0 as with 1." in page
+    assert 'aria-label="Time over groups considered"' in page
+
+
+def test_page_of_a_call_that_does_not_end_says_so_first(tmp_path):
+    page, rows = allocator_page("allocator_last", tmp_path)
+    assert (
+        "At 99.9% full in 5,891 free extents, one fallocate of 16 GiB takes more than 61 s (26% of a processor) cold; "
+        "cold, 6,187 of 185,136 groups were loaded in 5,987 reads."
+    ) in page and "One of 1 GiB takes 13,588 ms (7,487 to 15,670) cold." in page
+    assert [row[3] for row in rows if row[:1] == ["99.9.4M"] and row[2] == "cold"][-1].startswith("more than 61 s (26%")
+    assert ["mount, ms", "mount, of it CPU, ms", "umount, ms", "umount, of it CPU, ms"] in rows
+
+
+def test_page_of_unlinking_has_what_it_takes_until_the_blocks_are_free(tmp_path):
+    page, rows = allocator_page("allocator", tmp_path)
+    unlinked = {tuple(row[:2]): row[2:4] for row in rows if len(row) == 5 and row[0].endswith(".64K")}
+    assert unlinked["50.64K", "100,000"] == ["0.065", "7,932"], "three samples have no interval"
+    assert unlinked["50.64K", "1,000"] == ["0.0719 (0.0482 to 0.119)", "28.8 (22.2 to 55.5)"]
+    assert 'aria-label="Unlinking a file"' in page and "withheld (8)" in page
