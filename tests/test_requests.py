@@ -58,7 +58,5 @@ def test_every_cell_can_be_asked_for(study: str, tmp_path: Path, monkeypatch: py
             assert bool(cell["phases"]) != bool(cell["unsupported"]), cell["name"]
             assert all(phase["name"] and (phase["argv"] or phase["io_groups"]) for phase in cell["phases"])
             assert cell["estimate_s"] >= 0
-        assert recipes.load(plan.study.states.recipe).built(
-            structure.read_all(asked["steps"]), plan.claim["capacity_bytes"]
-        )
+        assert recipes.built(plan.study.states.recipe, structure.read_all(asked["steps"]), plan.claim["capacity_bytes"])
     assert cells == sum(map(len, plan.cells.values())) > 0

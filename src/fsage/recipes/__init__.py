@@ -3,14 +3,14 @@
 It offers
 - `States`: typed model of a study's block `states:`, with `recipe: Literal[<name>]`, `seed` and `reuse`;
 - `expand(states) -> list[State]`: the states in the order in which they are built;
-- `built(steps, capacity_bytes) -> str`: canonical notation of what was really built, seed and capacity in it.
+- `built(steps, capacity_bytes) -> str`, if it has a notation: that of what was built, seed and capacity in it.
 
 `Filler` says how files that fill a target get their blocks: it decides where holes are left, and with them the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
 
@@ -66,6 +66,13 @@ def load(name: str) -> ModuleType:
     if name not in names():
         raise ValueError(f"unknown recipe {name!r}: available are {', '.join(names())}")
     return plugins.of_study(name, "recipe")
+
+
+def built(name: str, steps: Sequence[Step], capacity_bytes: int) -> str:
+    """What the steps of a recipe's state made of a target: in the recipe's notation, else the steps in words."""
+    if notation := getattr(load(name), "built", None):
+        return str(notation(steps, capacity_bytes))
+    return "; ".join(step.describe() for step in steps) or "empty"
 
 
 class Study(Protocol):

@@ -34,9 +34,10 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
     outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
     if told.failed and outcome.status in ("valid", "failed"):
         outcome = workloads.Outcome("failed", told.failed)
-    recipe = recipes.load(observation["nominal"]["recipe"])
     return {
-        "structure": recipe.built(structure.read_all(layout["steps"]), layout["capacity_bytes"]),
+        "structure": recipes.built(
+            observation["nominal"]["recipe"], structure.read_all(layout["steps"]), layout["capacity_bytes"]
+        ),
         "phases": [_lean(phase) for phase in observation["phases"]],
         "status": outcome.status,
         "why": outcome.why,

@@ -27,7 +27,6 @@ class Cut(Step):
     kept_percent: int
 
     def describe(self) -> str:
-        """The step in words."""
         return f"cut the files of generation {self.generation} to {self.kept_percent}%"
 
     def continues(self, last: Step) -> bool:

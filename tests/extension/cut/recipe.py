@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fsage.studies.cut.model import Cut
 from pydantic import Field
 
-from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.studies.paf.model import Populate
 from fsage.text.strict import Levels, Size, Strict
@@ -37,14 +35,3 @@ def _state(states: States, kept: int) -> State:
     parts = (populate, Cut(1, kept)) if kept < 100 else (populate,)
     nominal = {"recipe": "cut", "reference": "100", "axes": {"kept": kept}, "fullness_percent": states.percent}
     return State(str(kept), "cut", {"kept": kept}, nominal, parts)
-
-
-def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` made of a target."""
-    text = ""
-    for step in steps:
-        if isinstance(step, Populate):
-            text = f"{step.percent}%"
-        elif isinstance(step, Cut):
-            text += f", cut to {step.kept_percent}%"
-    return text

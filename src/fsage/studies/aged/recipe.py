@@ -7,7 +7,6 @@ free space and large files in place of all others; `joined`, as much free space 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -94,18 +93,3 @@ def _state(way: str, holes: str, steps: tuple[Step, ...]) -> State:
     axes: dict[str, object] = {"way": way, "holes": holes}
     nominal = {"recipe": "aged", "axes": axes, "reference": f"{way}.{JOINED}"}
     return State(f"{way}.{holes}", way, axes, nominal, steps)
-
-
-def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` made of a target, e.g. aged by churn to 70%, free space kept."""
-    text = [
-        f"aged by {step.way} to {step.percent}%"
-        if isinstance(step, Age)
-        else f"restored from {step.image}"
-        if isinstance(step, Restore)
-        else "free space in one run"
-        if isinstance(step, KeepFreeSpace) and step.joined
-        else "free space kept"
-        for step in steps
-    ]
-    return ", ".join(text) or "empty"

@@ -39,7 +39,6 @@ class PlantFreeSpace(Step):
     run_percent: float
 
     def describe(self) -> str:
-        """The step in words."""
         run = f", and a run of {self.run_bytes} bytes at {self.run_percent:g}%" if self.run_bytes else ""
         return f"fill to {self.fullness_percent:g}% with holes of {self.hole_bytes} bytes{run}"
 

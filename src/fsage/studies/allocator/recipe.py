@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.model.structure import Step
 from fsage.recipes import BLOCK_BYTES, SizeInBlocks, State
 from fsage.studies.allocator.model import PlantFreeSpace
 from fsage.text.sizes import format_size
@@ -69,14 +67,3 @@ def _state(states: States, fullness: float, hole_bytes: int, place: float | None
     }
     step = PlantFreeSpace(1, fullness, hole_bytes, states.run_size or 0, place or 0.0)
     return State(name, name, axes, nominal, (step,))
-
-
-def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` made of a target, e.g. 85% full, holes of 1M."""
-    text = [
-        f"{step.fullness_percent:g}% full, holes of {format_size(step.hole_bytes)}"
-        + (f", a run of {format_size(step.run_bytes)} at {step.run_percent:g}%" if step.run_bytes else "")
-        for step in steps
-        if isinstance(step, PlantFreeSpace)
-    ]
-    return ", ".join(text) or "empty"

@@ -20,7 +20,6 @@ class FragmentedFile(Step):
     extents: int
 
     def describe(self) -> str:
-        """The step in words."""
         return f"make a file of {self.percent}% in {self.extents} extents"
 
     def file_bytes(self, capacity_bytes: int) -> int:
@@ -50,7 +49,6 @@ class FreeReservedRun(Step):
     """Set the run free."""
 
     def describe(self) -> str:
-        """The step in words."""
         return "set a run of blocks free"
 
     def expect(self, files: Files, capacity_bytes: int) -> None:
@@ -82,7 +80,6 @@ class Defragment(Step):
     every_bytes: int | None = None
 
     def describe(self) -> str:
-        """The step in words."""
         if self.scope == HOT:
             return f"defragment the first {self.hot_bytes} of each {self.every_bytes} bytes of the file"
         return f"defragment the {self.scope}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -77,16 +76,3 @@ def _state(states: States, extents: int, scope: Literal["before", "file", "files
     }
     axes: dict[str, object] = {"extents": extents, "scope": scope}
     return State(f"{extents}.{scope}", f"{extents}", axes, nominal, parts)
-
-
-def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` made of a target, e.g. a file of 4% in 1233 extents, 87% of others, file defragmented."""
-    text = []
-    for step in steps:
-        if isinstance(step, FragmentedFile):
-            text.append(f"a file of {step.percent}% in {step.extents} extents")
-        elif isinstance(step, Populate):
-            text.append(f"{step.percent}% of others")
-        elif isinstance(step, Defragment):
-            text.append(f"{step.scope} defragmented")
-    return ", ".join(text)

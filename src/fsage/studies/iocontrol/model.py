@@ -28,7 +28,6 @@ class ContendedFiles(Step):
     every_bytes: int | None = None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"make a file in extents of {self.piece_bytes} bytes and two contiguous ones, of {self.percent}% each"
 
     def file_bytes(self, capacity_bytes: int) -> int:
@@ -70,7 +69,6 @@ class Sqlite(Step):
     seed: int | None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"make an SQLite database of {self.percent}%"
 
     def file_bytes(self, capacity_bytes: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -85,16 +84,3 @@ def _state(states: States, piece_bytes: int, stage: str) -> State:
     }
     axes: dict[str, object] = {"piece_size": piece_bytes, "stage": stage}
     return State(f"{size}.{stage}", size, axes, nominal, tuple(parts))
-
-
-def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` made of a target, e.g. files of 5%, one in extents of 4K, file defragmented."""
-    text = []
-    for step in steps:
-        if isinstance(step, ContendedFiles):
-            text.append(f"files of {step.percent}%, one in extents of {format_size(step.piece_bytes)}")
-        elif isinstance(step, Sqlite):
-            text.append(f"an SQLite database of {step.percent}% ({step.seed})")
-        elif isinstance(step, Defragment):
-            text.append(f"{step.scope}{' ranges' * (step.scope == 'hot')} defragmented")
-    return ", ".join(text)

@@ -31,7 +31,6 @@ class Populate(Step):
         return replace(self, file_bytes=scaled, seed=seed if self.seed is None else self.seed)
 
     def describe(self) -> str:
-        """The step in words."""
         return f"populate generation {self.generation} to {self.percent}%"
 
     def unavailable_because(self, capacity_bytes: int) -> str | None:
@@ -104,7 +103,6 @@ class Fragment(Step):
     seed: int | None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"fragment generation {self.generation} by {self.percent}%"
 
     def to_delete(self, count: int) -> set[int]:

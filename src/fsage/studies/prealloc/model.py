@@ -23,7 +23,6 @@ class Interleave(Step):
     method: Literal["fallocate", "together"] = "fallocate"
 
     def describe(self) -> str:
-        """The step in words."""
         return f"interleave {self.files} files in pieces of {self.granularity_bytes >> 10} KiB"
 
     def server_preallocation_bytes(self) -> int | None:
@@ -62,7 +61,6 @@ class DeleteFiles(Step):
     seed: int | None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"delete {self.deleted} files of generation {self.generation}"
 
     def going(self, count: int) -> list[int]:

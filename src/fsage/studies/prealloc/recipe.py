@@ -5,12 +5,10 @@ Of each size there is a state `clean`, nothing on the target, and one for each c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.studies.prealloc.model import DeleteFiles, Interleave
 from fsage.text.sizes import format_size
@@ -72,14 +70,3 @@ def _state(states: States, size_bytes: int, deleted: int) -> State:
     axes: dict[str, object] = {"preallocation_size": size_bytes, "deleted": deleted}
     name = f"{size}.{f'{deleted:02d}' if deleted else CLEAN}"
     return State(name, size if deleted else name, axes, nominal, parts)
-
-
-def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` made of a target, e.g. 20 files in turns of 1M, 3 deleted (seed 67005)."""
-    text = CLEAN
-    for step in steps:
-        if isinstance(step, Interleave):
-            text = f"{step.files} files in turns of {format_size(step.granularity_bytes)}"
-        elif isinstance(step, DeleteFiles):
-            text += f", {step.deleted} deleted (seed {step.seed})"
-    return text

@@ -29,7 +29,6 @@ class Replica(Step):
     input: str | None = None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"lay free space as in {self.layout}" + (", in one run" if self.joined else "")
 
     def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
@@ -50,7 +49,6 @@ class KeepFreeSpace(Step):
     joined: bool
 
     def describe(self) -> str:
-        """The step in words."""
         return "keep the free space" + (", in one run" if self.joined else "") + ", held by large files"
 
     def named(self, mounts: list[Path], noted: Notes) -> list[Path]:

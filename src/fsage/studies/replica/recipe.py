@@ -6,12 +6,10 @@ when a state is asked for, not when the study is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.studies.replica.model import Replica
 from fsage.text.strict import Levels, Problem, Strict, refuse
@@ -86,13 +84,3 @@ def _state(states: States, layout: str, draw: int, joined: bool) -> State:
     }
     step = Replica(1, layout, joined, draw, states.window_groups, states.seed)
     return State(name, name, {**axes, "structure": draw}, nominal, (step,))
-
-
-def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` made of a target, e.g. free space of ost0012.txt.gz (13f2a9c0)."""
-    text = [
-        f"free space of {step.layout} ({(step.input or '')[:8]})" + (", in one run" if step.joined else "")
-        for step in steps
-        if isinstance(step, Replica)
-    ]
-    return ", ".join(text) or EMPTY

@@ -27,7 +27,6 @@ class Stripe(striping.Layout):
     eviction_file: float | Literal["memory"] | None = None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"lay out a file as {self.pattern} ({self.realisation})"
 
     def expect(self, files: Files, capacity_bytes: int) -> None:
@@ -46,7 +45,6 @@ class Database(striping.Layout):
     seed: int | None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"make a database of {self.volumes} volumes, laid out as {self.pattern}"
 
     def sequences(self, claim: Mapping[str, object]) -> int:

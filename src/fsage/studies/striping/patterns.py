@@ -28,12 +28,6 @@ class Type(Strict):
     stripe_size: Size
 
 
-def text_of(segment: Nominal) -> str:
-    """A segment in words, e.g. 4 x 1M to 1T."""
-    end = "" if segment.end_bytes is None else f" to {format_size(segment.end_bytes)}"
-    return f"{segment.stripes} x {format_size(segment.stripe_bytes)}{end}"
-
-
 class Pattern(NamedTuple):
     """Segments in order, of a file of nominal size `file_bytes`.
 

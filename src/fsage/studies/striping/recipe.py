@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
@@ -144,14 +143,3 @@ def _state(states: States, name: str, pattern: Pattern) -> State:
     if beside := states.database:
         parts += (laid.Database(1, *laid_out, beside.volumes, beside.queries, beside.percent, states.seed),)
     return State(name, name, axes, nominal, parts)
-
-
-def built(steps: Sequence[Step], capacity_bytes: int) -> str:
-    """Return what `steps` laid out, in nominal terms, e.g. IOR.4: 4 x 1M to 1T, 8 x 1M."""
-    text = ""
-    for step in steps:
-        if isinstance(step, laid.Stripe):
-            text = f"{step.pattern}: {', '.join(map(patterns.text_of, step.segments))}"
-        elif isinstance(step, laid.Database):
-            text += f"; database of {step.volumes} volumes, seed {step.seed}"
-    return text

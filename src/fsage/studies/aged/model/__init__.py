@@ -20,7 +20,6 @@ class Age(Step):
     seed: int | None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"age by {self.way} to {self.percent}%, with {self.written_percent}% of the capacity written"
 
     def writes_bytes(self, capacity_bytes: int) -> int:
@@ -52,7 +51,6 @@ class Restore(Step):
     input: str | None = None
 
     def describe(self) -> str:
-        """The step in words."""
         return f"restore {self.image}"
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
