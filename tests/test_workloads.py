@@ -39,7 +39,7 @@ def test_workloads_are_found_by_name():
     ]
     for name in workloads.names():
         module = workloads.load(name)
-        assert all(hasattr(module, part) for part in ("Params", "commands", "read", "seconds", "bytes_written"))
+        assert all(hasattr(module, part) for part in ("Params", "commands", "read", "seconds"))
         for part in (module.commands, module.seconds):  # as a request and a plan call them
             assert list(inspect.signature(part).parameters) == ["params", "claim", "steps"], name
 
@@ -214,7 +214,7 @@ def test_estimates():
     assert sequential.seconds(
         sequential.Params.model_validate({**SEQUENTIAL, "phases": ["write"]}), CLAIM
     ) == pytest.approx(1 + 0.5)
-    assert metadata.bytes_written(metadata.Params.model_validate(METADATA), CLAIM) == 0
+    assert workloads.bytes_of(metadata.Params.model_validate(METADATA), CLAIM) == (0, 0), "its files are empty"
     assert 1 < metadata.seconds(metadata.Params.model_validate(METADATA), CLAIM) < 2
 
 

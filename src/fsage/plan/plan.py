@@ -251,7 +251,7 @@ class Plan:
                     self._refuse_unlimited(workload.commands(params, self.claim, steps))
                 self._known[key] = (
                     workload.seconds(params, self.claim, steps),
-                    workload.bytes_written(params, self.claim),
+                    workloads.bytes_of(params, self.claim)[0],
                 )
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error

@@ -90,12 +90,8 @@ def _layouts(plan: Plan) -> dict[Step, str]:
 
 def _makes_bytes(plan: Plan, claim: Claim) -> int:
     """The most bytes that the files of a cell of these states hold."""
-    most = 0
-    for params in {str({**cell.params, "iteration": 0}): cell.params for _, cell in plan.all_cells()}.values():
-        workload = workloads.load(params["workload"])
-        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)
-        most = max(most, makes_bytes(workloads.params_of(params), claim))
-    return most
+    every = {str({**cell.params, "iteration": 0}): cell.params for _, cell in plan.all_cells()}.values()
+    return max((workloads.bytes_of(workloads.params_of(params), claim)[1] for params in every), default=0)
 
 
 def _whole(mib: float) -> int:

@@ -112,8 +112,7 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
     params = workloads.params_of(cell.params)
     try:
         phases = workload.commands(params, claim, steps)
-        writes_bytes = workload.bytes_written(params, claim)
-        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(params, claim)
+        writes_bytes, makes_bytes = workloads.bytes_of(params, claim)
     except workloads.Unsupported as why:
         unsupported = str(why)
     except ValueError as error:

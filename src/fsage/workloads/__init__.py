@@ -8,9 +8,10 @@ A workload module offers
   state, for what works on files or a layout of the state's own;
 - `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better;
 - `read(observation) -> Outcome`: did it run right, and only then its numbers;
-- `seconds(params, claim, steps=())`, `bytes_written(params, claim)`: estimates for the plan. One that writes more
-  bytes than its files hold offers `makes_bytes(params, claim)` too: what they hold. One whose cells take much longer
-  than a few seconds names `CELL_S`, what one took on its study's usual target: the estimate before there is a claim.
+- `seconds(params, claim, steps=())`: an estimate for the plan. One that writes offers `bytes_written(params, claim)`
+  too, and where that is more than its files hold, `makes_bytes(params, claim)`: what they hold. One whose cells take
+  much longer than a few seconds names `CELL_S`, what one took on its study's usual target: the estimate before there
+  is a claim.
 - `PROGRAMS`, where it needs others than fio: the commands that `fsage doctor` looks for.
 `shared` is what they share.
 """
@@ -22,9 +23,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 from fsage.model import plugins
+from fsage.model.claim import Claim
 
 
 class Unsupported(Exception):
@@ -58,6 +60,15 @@ def rates_of(given: Mapping[str, object]) -> list[str]:
     """The metrics of a valid cell with these parameters that statistics are made of; raises ValidationError."""
     rates: list[str] = load(given["workload"]).rates(params_of(given))
     return rates
+
+
+def bytes_of(params: Any, claim: Claim) -> tuple[int, int]:
+    """Bytes that a cell writes, and bytes that its files hold; raises ValueError."""
+    workload = load(params.workload)
+    if not hasattr(workload, "bytes_written"):
+        return 0, 0
+    written: int = workload.bytes_written(params, claim)
+    return written, workload.makes_bytes(params, claim) if hasattr(workload, "makes_bytes") else written
 
 
 @cache

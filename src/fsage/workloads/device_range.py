@@ -59,11 +59,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     return [{"name": "read", "argv": argv, "reads": True}]
 
 
-def bytes_written(params: Params, claim: Claim) -> int:
-    """Nothing is."""
-    return 0
-
-
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration; none where it is unsupported."""
     if not kinds.named(claim["kind"]).own_stores:

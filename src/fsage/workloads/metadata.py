@@ -76,11 +76,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     return phases
 
 
-def bytes_written(params: Params, claim: Claim) -> int:
-    """0: the files are empty."""
-    return 0
-
-
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Rough estimate of what one cell takes."""
     done = params.files_per_task * shared.tasks(claim) * len(params.operations)

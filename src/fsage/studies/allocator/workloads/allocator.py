@@ -109,11 +109,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     return [{**phase, "mount_options": params.options} for phase in phases] if params.options else phases
 
 
-def bytes_written(params: Params, claim: Claim) -> int:
-    """Nothing is written: blocks are given without data, and where there is no room the call says so."""
-    return 0
-
-
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate of what one cell takes: what a cell costs, and making a file in pieces."""
     return claim["calibration"]["cell_overhead_s"] + 3 * (params.extents or 0) / EXTENTS_A_S

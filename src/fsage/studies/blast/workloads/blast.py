@@ -91,11 +91,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     return striped.controlled(params, [search], steps, claim)
 
 
-def bytes_written(params: Params, claim: Claim) -> int:
-    """Nothing is."""
-    return 0
-
-
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration, which with one task is of one store: what the fullest one has to give.
 

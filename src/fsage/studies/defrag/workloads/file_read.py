@@ -67,11 +67,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     return [cold, {**cold, "name": "read", "argv": [*argv, f"--loops={params.warm_reads}"], "warm": True}]
 
 
-def bytes_written(params: Params, claim: Claim) -> int:
-    """Nothing is."""
-    return 0
-
-
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration: a cold read at least; a fragmented file takes longer."""
     calibration = claim["calibration"]

@@ -60,11 +60,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     return [phase]
 
 
-def bytes_written(params: Params, claim: Claim) -> int:
-    """Nothing is."""
-    return 0
-
-
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Both spans, as much again for the last query, and what a cell costs beside."""
     return weighted.seconds(params, claim) + params.seconds

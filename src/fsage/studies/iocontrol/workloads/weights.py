@@ -43,11 +43,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     return [weighted.phase(params, claim, groups)]
 
 
-def bytes_written(params: Params, claim: Claim) -> int:
-    """Nothing is."""
-    return 0
-
-
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Both spans, and what a cell costs beside."""
     return weighted.seconds(params, claim)
