@@ -14,9 +14,10 @@ import typer
 import fsage
 from fsage import interrupt
 from fsage.commands import answers, jobs, layouts, studies, targets
-from fsage.commands.common import Where, say, target_names
+from fsage.commands.common import Where, target_names
 from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal
+from fsage.model.message import say
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 of_studies = [plugins.of_study(study, "command") for study in plugins.having("command")]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from fsage.model.message import lines
 
 if TYPE_CHECKING:
     from fsage.plan.plan import Plan
@@ -131,8 +128,3 @@ def state_names(context: typer.Context, incomplete: str) -> list[str]:
 
 StudyName = Annotated[str, typer.Argument(help="A study: config/<study>.yaml", autocompletion=study_names)]
 StateName = Annotated[str, typer.Argument(help="A state of the study, e.g. 70.30@264M", autocompletion=state_names)]
-
-
-def say(text: str) -> None:
-    """To people, beside what a command prints: on standard error."""
-    print(lines(f"fsage: {text}"), file=sys.stderr)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fsage.commands.common import say
+from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "Any file system"

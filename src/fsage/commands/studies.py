@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fsage.commands.common import StudyName, Where, say, target_names
-from fsage.model.message import lines
+from fsage.commands.common import StudyName, Where, target_names
+from fsage.model.message import lines, say
 
 app = typer.Typer()
 PANEL = "Studies"

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from fsage.commands.common import Where, say, study_names
+from fsage.commands.common import Where, study_names
+from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "Targets"

@@ -10,6 +10,7 @@ import math
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -97,6 +98,11 @@ def printable(text: str, keep: str = "") -> str:
 def lines(text: str) -> str:
     """A text of several lines, printable (`printable`)."""
     return printable(text, keep="\n")
+
+
+def say(text: str) -> None:
+    """To people, beside what a command prints: on standard error."""
+    print(lines(f"fsage: {text}"), file=sys.stderr)
 
 
 def below(folder: Path, path: Path) -> bool:

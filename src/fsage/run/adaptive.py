@@ -18,11 +18,12 @@ from threadpoolctl import threadpool_limits
 from fsage.adaptive.design import Choice, explore, unknown
 from fsage.adaptive.surface import LEVEL, Belief, Z, prior
 from fsage.model import typed
+from fsage.model.message import say
 from fsage.model.typed import JsonView
 from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import job, runs
-from fsage.run.adaptive_run import AdaptiveRun, tell
+from fsage.run.adaptive_run import AdaptiveRun
 from fsage.run.play import PlayFailed
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
@@ -58,7 +59,7 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
     for state in plan.states:
         if lacking := record.publish(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
-    tell(f"{plan.title}: {sentence}")
+    say(f"{plan.title}: {sentence}")
 
 
 @threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from fsage import workloads
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.surface import Belief, Points, Samples
-from fsage.model.message import lines
+from fsage.model.message import say
 from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import job, runs, stopping
@@ -198,7 +197,7 @@ class AdaptiveRun:
 
     def say(self, beliefs: list[Belief]) -> None:
         """To people, how far it is."""
-        tell(f"{self.plan.title}: {self.known(beliefs)}")
+        say(f"{self.plan.title}: {self.known(beliefs)}")
 
     def known(self, beliefs: list[Belief]) -> str:
         """How much was measured, and how much of the rest is known."""
@@ -242,8 +241,3 @@ def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> lis
             level = float(np.median([np.median(b) - np.median(a) for a, b in both]))
             merged = [[*group, *(value - level for value in more)] for group, more in zip(merged, theirs, strict=True)]
     return merged
-
-
-def tell(text: str) -> None:
-    """Say something to people."""
-    print(lines(f"fsage: {text}"), file=sys.stderr)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-from fsage.model.message import lines
+from fsage.model.message import say
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
@@ -30,7 +29,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
         except PlayFailed as error:
             failed.append(f"state {state}: {error}" if len(states) > 1 else str(error))
             if len(states) > 1:
-                _say(failed[-1])
+                say(failed[-1])
     if failed:
         raise PlayFailed("\n".join(failed))
 
@@ -56,7 +55,7 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         why = failed or next(iter(refused), "no reason")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {why}")
-    _say(progress.done())
+    say(progress.done())
 
 
 def collect(plan: Plan, state: str) -> None:
@@ -101,11 +100,7 @@ def _take(plan: Plan, bundle: Path) -> list[str]:
     """Unpack what a play fetched; what was not taken of it, each said."""
     refused = record.unpack(bundle, plan.results.root, plan.target.name).refused
     for sentence in refused[:SHOWN]:
-        _say(sentence)
+        say(sentence)
     if len(refused) > SHOWN:
-        _say(f"and {len(refused) - SHOWN} more, all below {plan.results.refused('')}")
+        say(f"and {len(refused) - SHOWN} more, all below {plan.results.refused('')}")
     return refused
-
-
-def _say(text: str) -> None:
-    print(lines(f"fsage: {text}"), file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from fsage.model.evidence.extents import Extents
 from fsage.model.filler import BLOCK_BYTES, path_of
-from fsage.model.structure import Achieved, Notes, Step
+from fsage.model.structure import Notes, Step
 
 Operation = Literal["warm_up", "fallocate", "fill", "make", "unlink"]
 
@@ -45,10 +45,6 @@ class PlantFreeSpace(Step):
     def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
         """The files that hold what is in use."""
         return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
-
-    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
-        """None: no share of files was requested; the notes have the free space."""
-        return
 
     def unavailable_because(self, capacity_bytes: int) -> str | None:
         """Why a target of this capacity has no room for the run."""

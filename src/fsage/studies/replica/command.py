@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fsage.commands.common import say
 from fsage.commands.layouts import PANEL
+from fsage.model.message import say
 
 app = typer.Typer()
 

@@ -35,10 +35,6 @@ class Replica(Step):
         """The files that hold what is in use."""
         return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
 
-    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
-        """None: no share of files was requested; the notes have the free space."""
-        return
-
 
 @dataclass(frozen=True)
 class KeepFreeSpace(Step):

@@ -52,7 +52,3 @@ class Restore(Step):
 
     def describe(self) -> str:
         return f"restore {self.image}"
-
-    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
-        """None: no share of files was requested."""
-        return
