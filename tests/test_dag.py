@@ -15,6 +15,7 @@ from unittest import mock
 import preloaded
 import pytest
 
+from fsage.plan import words
 from fsage.plan.pool import Pool
 from fsage.run import invocation
 from fsage.study.study import StudyError
@@ -148,7 +149,7 @@ def test_preallocations_side_by_side_and_defragmentation(
         and jobs.total() - jobs["total"] == 84 + 4 + 2
     )
     pool = laid_out("prealloc", target=None)["prealloc"]
-    assert pool.plans[0].line().startswith("plan prealloc: 420 cells, 84 states, 4 populates, 0 diagnostic cells")
+    assert words.line(pool.plans[0]).startswith("plan prealloc: 420 cells, 84 states, 4 populates, 0 diagnostic cells")
     assert last_steps(pool)["delete_files"] == 80 and sum(last_steps(pool).values()) == 84
     said, jobs = dry_run(tmp_path, "defrag", target=None)
     assert (

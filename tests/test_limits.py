@@ -30,6 +30,7 @@ from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 from fsage.model.request import Phase
 from fsage.model.target import Limits
+from fsage.plan import words
 from fsage.plan.plan import Plan, load_plan
 from fsage.run import stopping
 from fsage.study.study import StudyError
@@ -193,10 +194,10 @@ def test_the_plan_says_before_what_will_not_fit(plan: Plan, roots_file: Path) ->
         plan.results.claim.write_text(json.dumps({**claimed, "limits": site(**given)}))
         return load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
 
-    day = " ".join(limited(gib_a_day=0.2).notes())
+    day = " ".join(words.notes(limited(gib_a_day=0.2)))
     assert "it writes 0.5 GiB, and limits.gib_a_day is 0.2: 3 days; the run ends when the limit is reached" in day
     night = limited(hours=hours(1, 3))
-    assert "nothing begins before" in " ".join(night.notes())
+    assert "nothing begins before" in " ".join(words.notes(night))
     with pytest.raises(stopping.WindowClosed, match=r"state 30\.00 takes about 20 s, and limits\.hours"):
         stopping.check_window(night, "state 30.00", 20)
     with pytest.raises(StudyError, match=r"cell .* writes 0\.06 GiB, and limits\.gib_a_day is 0\.01"):

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage.plan import results, settings
+from fsage.plan import results, settings, words
 from fsage.plan.plan import STATE_S, Plan, load_plan
 from fsage.plan.pool import Pool, load_pools
 from fsage.plan.settings import Commands
@@ -48,7 +48,9 @@ def again(plan: Plan) -> Plan:
 
 def test_the_line_counts_and_estimates(plan):
     # a cell is 0.5 s and a second of writing and two of reading; a state is STATE_S
-    assert plan.line().startswith("plan tiny: 8 cells, 4 states, 2 populates, 0 diagnostic cells, 8 cells to measure, ")
+    assert words.line(plan).startswith(
+        "plan tiny: 8 cells, 4 states, 2 populates, 0 diagnostic cells, 8 cells to measure, "
+    )
     assert plan.seconds() == pytest.approx(8 * 3.5 + 4 * STATE_S)
     assert plan.bytes_written() == 8 * 64 << 20
 
@@ -70,7 +72,7 @@ def test_where_others_load_the_device_states_are_visited_in_turns(tmp_path, plan
         f"{state}+8@8M" for state in ("60.50", "60.00", "30.50", "30.00")
     ]
     assert len(names) == 20 and {len(cells) for cells in found.cells.values()} == {1}
-    assert "visited in turns" in found.notes()[0] and "never be significant" not in "".join(found.notes())
+    assert "visited in turns" in words.notes(found)[0] and "never be significant" not in "".join(words.notes(found))
     for other in (
         {**enough, "states": {}},  # each layout is of a seed that is known
         {**enough, "cells": {"iterations": 3}},  # nothing can become significant
@@ -108,7 +110,7 @@ def test_what_the_claim_rules_out_is_refused_before_a_state_is_built(tmp_path, p
     (plan.studies / "tiny.yaml").write_text(yaml.safe_dump(study))
     impossible = load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
     with pytest.raises(StudyError, match=f"study tiny on target here: {why}"):
-        impossible.line()
+        words.line(impossible)
     with pytest.raises(StudyError, match=why):
         request.make(impossible, "30.00@264G" if block == "states" else "30.00@8M")
 
@@ -140,7 +142,7 @@ def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes
     for block, more in ((block, more) for block, more in changes.items() if block != "fuller"):
         study[block] |= more
     (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
-    notes = load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results").notes()
+    notes = words.notes(load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results"))
     assert len(notes) == len(said)
     assert all(note.startswith("note tiny: ") and words in note for note, words in zip(notes, said, strict=True))
 
@@ -149,7 +151,7 @@ def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes
 def test_no_shipped_study_is_unable_to_reach_its_own_verdict(study, tmp_path):
     target = target_of([ROOT / f"config/{study}.yaml"]) or "local"
     planned = load_plan(ROOT / f"config/{study}.yaml", ROOT / "inventories" / target, tmp_path)
-    assert not [note for note in planned.notes() if "never be significant" in note]
+    assert not [note for note in words.notes(planned) if "never be significant" in note]
 
 
 def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan, tmp_path):
@@ -158,7 +160,9 @@ def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan, tmp_path):
     pair = {"label": "fullness", "state": "60.00", "against": "30.00"}
     study["headline"] = [{**pair, "measures": ["read_bw_mib_s"]}] * 6
     (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
-    assert not load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results").notes()
+    assert not words.notes(
+        load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results")
+    )
     for wrong, said in (
         ({"measures": ["raed_bw_mib_s"]}, r"'measures' names 'raed_bw_mib_s': the cells have read_bw_mib_s, write"),
         ({"at": {"transfer_size": 3}}, r"no cell has the parameters in 'at'"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import math
 import random
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,30 +19,19 @@ from fsage.model.claim import Claim
 from fsage.model.declaration import MIB
 from fsage.model.frozen import as_declared
 from fsage.model.request import Phase
-from fsage.model.sparse import takes
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, load_claim, load_target
-from fsage.statistics import reachable, smallest_p
 from fsage.study.cells import Cell
-from fsage.study.comparisons import Headline
 from fsage.study.files import load_study
-from fsage.study.study import Study, StudyError, means
-from fsage.text.sizes import duration
+from fsage.study.study import Study, StudyError
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
 STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)
 CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more
 CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
-
-
-class _Samples(NamedTuple):
-    """What one side of a comparison will have: samples of `each` rate, and how many rates."""
-
-    each: int
-    rates: int
 
 
 class Noted(NamedTuple):
@@ -141,11 +129,11 @@ class Plan:
     def check(self) -> None:
         """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""
         self.bytes_written()
-        for what, seconds, written in self._parts():
+        for what, seconds, written in self.parts():
             if why := limits.why_never(self.target.spec["limits"], what, seconds, written):
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}")
 
-    def _parts(self) -> Iterator[tuple[str, float, int]]:
+    def parts(self) -> Iterator[tuple[str, float, int]]:
         """What is begun on its own, with its seconds and bytes: each missing state's building, and each cell."""
         for state, cells in self.missing.items():
             yield f"building state {state}", self.reach_seconds(state), self._steps_cost(self._due(state))[1]
@@ -283,87 +271,6 @@ class Plan:
         return sorted(
             map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json"))
         )
-
-    def notes(self, samples: int | None = None) -> list[str]:
-        """What should be known before it is measured: primary comparisons that can never become significant.
-
-        `samples`: how many each side has, where that does not follow from the study; each target is one, perhaps.
-        """
-        rates, short = dict[tuple[object, ...], int](), []
-        for pair in self.study.headline:
-            here, reference = (self._samples(pair, text) for text in (pair.state, pair.against))
-            rates[pair.pair, str(pair.at), str(pair.measures)] = here.rates
-            short.append((pair, samples or here.each, samples or reference.each))
-        family = sum(rates.values())
-        turns = (
-            f"note {self.study.name}: others load the device of target {self.target.name} too, so its states are "
-            "visited in turns, every second time in the reverse order (ABBA)"
-        )
-        below = (
-            f"note {self.study.name}: target {self.target.name} is sparse and is not claimed yet. It takes "
-            f"{takes(self.target.spec).words()}"
-        )
-        return (
-            [turns] * self.study.turns
-            + [below] * (self.target.spec["sparse"] and not self.claim)
-            + [
-                f"note {self.study.name}: {sentence}"
-                for sentence in limits.forecast(
-                    self.target.spec["limits"],
-                    sum(seconds for _, seconds, _ in self._parts()),
-                    sum(written for *_, written in self._parts()),
-                    time.time(),
-                )
-            ]
-            + [
-                f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
-                f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
-                f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"
-                for pair, count, against in short
-                if count and against and not reachable(count, against, family)
-            ]
-        )
-
-    def _samples(self, pair: Headline, text: str) -> _Samples:
-        """Of the states that `text` means, of what the pair compares at the largest transfer."""
-        states = [name for name in self.states if means(text, name)]
-        if not states:  # narrowed away
-            return _Samples(0, 0)
-        planned = [cell for cell in self.cells[states[0]] if cell.kind == "planned"]
-        largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
-        params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
-        taken = [
-            rate for cell_params in params for rate in workloads.rates_of(cell_params) if pair.takes(cell_params, rate)
-        ]
-        alike = {str({**cell_params, "iteration": None}) for cell_params in params}
-        rates = len(taken) * len(alike) // len(params)
-        return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
-
-    def line(self) -> str:
-        """One line for people and programs: counts, what is still to be measured, hours, bytes."""
-        planned = sum(cell.kind == "planned" for _, cell in self.all_cells())
-        extra = sum(len(cells) for cells in self.cells.values()) - planned
-        todo = sum(len(cells) for cells in self.missing.values())
-        written, axes = self.bytes_written(), self.study.cells
-        return (
-            f"plan {self.title}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
-            f"{extra} diagnostic cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
-            + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
-            + (
-                f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"
-                if axes.stop
-                else ""
-            )
-        )
-
-    def state_lines(self) -> list[str]:
-        """A line a state with something to measure, in the order in which they are visited."""
-        of = "" if self.part is None else f" on {self.target.name}"
-        return [
-            f"  {name}{of}: {'' if name in self.unreached else 'reached before, '}{len(cells)} cells, "
-            f"about {duration(self.state_seconds(name))}"
-            for name, cells in self.missing.items()
-        ]
 
 
 def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mapping[str, object] = WHOLE) -> Plan:

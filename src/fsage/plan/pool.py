@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fsage.plan import words
 from fsage.plan.partition import Parts, partition_states
 from fsage.plan.plan import WHOLE, Plan, check_name, load_plan
 from fsage.plan.results import Results
@@ -96,9 +97,9 @@ class Pool:
 
     def lines(self, states: bool = False) -> list[str]:
         """The plan for people: a line a target, with `states` one a state, notes, and of several what they come to."""
-        sentences = [plan.line() for plan in self.plans]
+        sentences = [words.line(plan) for plan in self.plans]
         over = len(self.plans) if self.several and self.study.targets == REPEAT else None
-        sentences += dict.fromkeys(note for plan in self.plans for note in plan.notes(over))
+        sentences += dict.fromkeys(note for plan in self.plans for note in words.notes(plan, over))
         if self.several:
             todo = [sum(map(len, plan.missing.values())) for plan in self.plans]
             longest = max(plan.seconds() for plan in self.plans)
@@ -110,7 +111,7 @@ class Pool:
                 f"note {self.study.name}: the targets differ: {difference}" for difference in unlike(self.plans)
             ]
         for plan in self.plans if states else ():
-            sentences += plan.state_lines()
+            sentences += words.state_lines(plan)
         return sentences
 
 
