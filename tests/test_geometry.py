@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_filesystems import MIB
+from tiers import first_of
 
 from fsage.host.evidence import ext4
 from fsage.host.evidence.ext2fs import BlockBitmap
+from fsage.host.filesystems import xfs
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents, texts
 from fsage.model.evidence.extents import Extents
 from fsage.model.evidence.freespace import Counting
-from fsage.model.evidence.store import NotThisText
-from fsage.model.geometry import Geometry, why_not
+from fsage.model.evidence.store import NotThisText, Store
+from fsage.model.geometry import Geometry, XfsGeometry, why_not
 from fsage.model.message import Unacceptable
 
 EVIDENCE = Path(__file__).parent / "data" / "evidence"
@@ -66,6 +68,41 @@ def test_what_is_made_by_a_header_has_its_metadata_in_the_same_places(tmp_path, 
     assert ext4.of_device(str(copy)).geometry["inodes"] == geometry.inodes
 
 
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "options",
+    first_of(
+        "--unsupported -d agsize=48m -l size=32m,agnum=3 -i size=1024 -m reflink=0,finobt=0,inobtcount=0",
+        "-m rmapbt=1",
+        "",
+    ),
+)
+def test_an_xfs_is_made_like_another_by_its_mount_and_by_the_text_of_xfs_db(tmp_path, options):
+    """A grown one has many small groups: mkfs would choose four."""
+
+    def made_xfs(name: str, *words: str, mib: int) -> Path:
+        image = tmp_path / name
+        image.touch()
+        os.truncate(image, mib * MIB)
+        subprocess.run(["mkfs.xfs", "-q", "-f", *words, image], check=True)
+        return image
+
+    def seen(image: Path) -> Store:
+        (tmp_path / "point").mkdir(exist_ok=True)
+        subprocess.run(["mount", "-o", "loop,ro,norecovery", image, tmp_path / "point"], check=True)
+        try:
+            return xfs.of_mount(tmp_path / "point")
+        finally:
+            subprocess.run(["umount", tmp_path / "point"], check=True)
+
+    original = made_xfs("original", *options.split(), mib=1500)
+    mounted, told = seen(original), xfs.of_device(str(original))
+    assert {**told.geometry, "features": mounted.geometry["features"]} == mounted.geometry, "which no text has"
+    words = XfsGeometry.from_json(mounted.geometry, "geometry").words()
+    copy = seen(made_xfs("copy", *words, mib=1900))
+    assert (copy.found, copy.geometry) == (mounted.found, mounted.geometry)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_blocks_are_taken_as_the_list_says_and_nothing_else_changes(tmp_path_factory, data):
@@ -105,7 +142,7 @@ def test_what_a_header_says_that_cannot_be_made_is_said():
 
     def read(old: bytes, new: bytes) -> str | None:
         assert old in text
-        return why_not(texts.read(io.BytesIO(text.replace(old, new, 1))).geometry)
+        return why_not(Geometry, texts.read(io.BytesIO(text.replace(old, new, 1))).geometry)
 
     assert read(b"Inode size:", b"Inode size:") is None
     assert read(b" flex_bg", b" flex_bg bigalloc") == (
@@ -117,6 +154,6 @@ def test_what_a_header_says_that_cannot_be_made_is_said():
     with pytest.raises(NotThisText, match=r"group 0 of blocks 0 to 32767; by its header .* 0 to 32766"):
         read(b"Blocks per group:         32768", b"Blocks per group:         32767")
     geometry = texts.read(io.BytesIO(text)).geometry
-    assert "its geometry.block_bytes is 65536: 4096 is wanted" in why_not({**geometry, "block_bytes": 65536})
+    assert "its geometry.block_bytes is 65536: 4096 is wanted" in why_not(Geometry, {**geometry, "block_bytes": 65536})
     with pytest.raises(Unacceptable, match=r"g\.features\[0\] is 'flex_bg -E x': one of"):
         Geometry.from_json({**geometry, "features": ["flex_bg -E x"]}, "g")

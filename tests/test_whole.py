@@ -116,6 +116,32 @@ def test_a_layout_is_laid_whole_with_nothing_left_to_explain(alike) -> None:
     assert not below.point_of(home).exists()
 
 
+@pytest.mark.long
+def test_an_xfs_that_was_grown_is_laid_on_one_with_as_many_groups(new_target: Spec, tmp_path: Path) -> None:
+    """128 groups of 64 MiB; mkfs.xfs would choose four."""
+    image, draw = tmp_path / "image", random.Random(67005)
+    with image.open("wb") as file:
+        file.truncate(8 * GIB)
+    subprocess.run(["mkfs.xfs", "-q", "--unsupported", "-d", "agsize=64m", "-l", "size=16m", image], check=True)
+    (tmp_path / "point").mkdir()
+    original = Small("xfs", image, tmp_path / "point")
+    original.mount("loop")
+    try:
+        for number in range(1000):
+            with (original.point / str(number)).open("wb") as file, contextlib.suppress(OSError):
+                os.posix_fallocate(file.fileno(), 0, 4096 * (1 + int(draw.lognormvariate(7, 1))))
+        for number in range(0, 1000, 3):
+            (original.point / str(number)).unlink(missing_ok=True)
+        read = free.save(str(original.point), tmp_path / "grown.gz")
+    finally:
+        subprocess.run(["umount", original.point], check=True)
+    spec = {**new_target, "filesystem": "xfs", "size_gib": 8, "sparse": True, "amount_mib": 64}
+    alike = Alike({**spec, "geometry": read.head.geometry}, read, tmp_path / "grown.gz")
+    claimed(alike.spec)
+    copied = alike.lay()
+    assert copied["agree_share"] > 0.9999
+
+
 KILLED = """
 import json, os, signal, sys
 spec, step, inputs, paths, (module, name, count, late, only) = json.load(sys.stdin)

@@ -10,7 +10,6 @@ from typing import cast
 
 from fsage.model import device, filesystems, kinds
 from fsage.model.errors import Refusal
-from fsage.model.geometry import Geometry
 from fsage.model.message import Unacceptable, shown
 from fsage.model.stop_if import LIMITS, StopIf
 from fsage.model.target import BLOCKS, Limits, LustreSpec, Scale, Spec, usual
@@ -92,10 +91,11 @@ def tasks_of(spec: Spec) -> int:
 
 
 def _check_geometry(full: Json) -> None:
-    if not (full["sparse"] and filesystems.named(full["filesystem"]).has_geometry and full["stores"] == 1):
-        raise Refusal("fsage_target.geometry is for an ext4 with sparse: true and stores: 1")
+    kind = filesystems.named(full["filesystem"]).geometry
+    if not (full["sparse"] and kind and full["stores"] == 1):
+        raise Refusal("fsage_target.geometry is for an ext4 or XFS with sparse: true and stores: 1")
     try:
-        geometry = Geometry.from_json(full["geometry"], "fsage_target.geometry")
+        geometry = kind.from_json(full["geometry"], "fsage_target.geometry")
     except Unacceptable as why:
         raise Refusal(str(why)) from why
     if geometry.device_bytes > full["size_gib"] * GIB:

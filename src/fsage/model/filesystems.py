@@ -12,6 +12,7 @@ from typing import NamedTuple
 from fsage.model import plugins
 from fsage.model.errors import Refusal
 from fsage.model.evidence.placement import ByRequest, LargestFirst, Placement
+from fsage.model.geometry import Geometry, Made, XfsGeometry
 
 
 class Defragmenter(NamedTuple):
@@ -35,8 +36,10 @@ class FileSystem:
     """What defragments its files."""
     placement: Placement | None = None
     """How it chooses blocks for a new file, where that is known."""
-    has_geometry = False
-    """Whether one is made like another (fsage.model.geometry), and its blocks are taken while it is not mounted."""
+    geometry: type[Made] | None = None
+    """How one is made like another; None where none is."""
+    takes_blocks = False
+    """Whether its blocks are taken while it is not mounted."""
     allocator_options: tuple[str, ...] = ()
     """Mount options of its allocator that a study may set, to a number."""
     reads_at_mount = False
@@ -55,7 +58,8 @@ class Ext4(FileSystem):
     name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     placement = ByRequest(8 << 20, 1 << 20)
-    has_geometry = True
+    geometry = Geometry
+    takes_blocks = True
     allocator_options = ("mb_optimize_scan",)
     loads_all = True
 
@@ -71,6 +75,7 @@ class Xfs(FileSystem):
     name, title = "xfs", "XFS"
     defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
     placement = LargestFirst()
+    geometry = XfsGeometry
 
 
 class Btrfs(FileSystem):

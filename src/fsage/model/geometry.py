@@ -1,9 +1,9 @@
-"""How an ext4 was made: what mkfs must be told so that another one has its metadata in the same places."""
+"""How an ext4 or XFS was made: what mkfs must be told so that another one has its metadata in the same places."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fsage.model.message import Unacceptable
 from fsage.model.typed import Check, Count, Json, Positive, between, read_block
@@ -19,18 +19,72 @@ ALIKE = (
 WITHOUT = {"bigalloc": "clusters of several blocks", "journal_dev": "a journal of other file systems"}
 MOST_WITHOUT_64BIT = 1 << 32
 MKFS_JOURNAL_BLOCKS = 1 << 18  # the most that mkfs.ext4 chooses by itself
+LEAST_LOG_BYTES = 64 << 20  # mkfs.xfs 6.0 and later make a smaller log only where told so; those of before are smaller
 OTHER_BYTES = 64 << 20
 """For tables of inodes, directories and a few bitmaps of inodes."""
 MOST_INODES = (1 << 32) - 1
+ALIKE_XFS = ("finobt", "rmapbt", "reflink", "inobtcount")
+XfsFeature = Annotated[str, Check(lambda word: word in ALIKE_XFS, f"one of {', '.join(ALIKE_XFS)}")]
 Feature = Annotated[str, Check(lambda word: word in ALIKE, f"one of {', '.join(ALIKE)}")]
 
 
+Kind = TypeVar("Kind", bound="Made")
+
+
 @dataclass(frozen=True)
-class Geometry:
-    """Sizes and features. `journal_blocks`: 0 where mkfs chooses; `stride`, `stripe_blocks`: of RAID, 0 without."""
+class Made:
+    """Of every file system: its blocks."""
 
     blocks: Positive
     block_bytes: Positive
+
+    @classmethod
+    def from_json(cls: type[Kind], value: object, where: str) -> Kind:
+        """Out of a declaration. Raises Unacceptable, also for what no target can be."""
+        made: Kind = read_block(cls, value, where)
+        made.check(where)
+        return made
+
+    def check(self, where: str) -> None:
+        """Raise Unacceptable for what no target can be."""
+        if self.block_bytes != BLOCK_BYTES:
+            raise Unacceptable(f"{where}.block_bytes is {self.block_bytes}: {BLOCK_BYTES} is wanted")
+
+    @property
+    def device_bytes(self) -> int:
+        """The size of the file system."""
+        return self.blocks * self.block_bytes
+
+
+@dataclass(frozen=True)
+class XfsGeometry(Made):
+    """Sizes of groups, inodes and the log, the group that has the log, features; None: as mkfs chooses."""
+
+    group_blocks: Positive
+    inode_bytes: Annotated[int, between(256, 2048, "a whole number")] | None = None
+    log_blocks: Positive | None = None
+    log_group: Count | None = None
+    features: list[XfsFeature] | None = None
+
+    def words(self) -> list[str]:
+        """The options of mkfs.xfs."""
+        options = ["-d", f"size={self.device_bytes},agsize={self.group_blocks * self.block_bytes}"]
+        if self.inode_bytes:
+            options += ["-i", f"size={self.inode_bytes}"]
+        if self.log_blocks:
+            group = "" if self.log_group is None else f",agnum={self.log_group}"
+            options += ["-l", f"size={self.log_blocks * self.block_bytes}{group}"]
+            if self.log_blocks * self.block_bytes < LEAST_LOG_BYTES:
+                options.append("--unsupported")
+        if self.features is not None:
+            options += ["-m", ",".join(f"{word}={int(word in self.features)}" for word in ALIKE_XFS)]
+        return options
+
+
+@dataclass(frozen=True)
+class Geometry(Made):
+    """Sizes and features. `journal_blocks`: 0 where mkfs chooses; `stride`, `stripe_blocks`: of RAID, 0 without."""
+
     group_blocks: Annotated[int, between(256, 65528, "a whole number")]
     inodes: Annotated[int, between(1, MOST_INODES, "a whole number")]
     inode_bytes: Annotated[int, between(128, BLOCK_BYTES, "a whole number")]
@@ -41,22 +95,12 @@ class Geometry:
     stride: Count = 0
     stripe_blocks: Count = 0
 
-    @classmethod
-    def from_json(cls, value: object, where: str) -> Geometry:
-        """Out of a declaration. Raises Unacceptable, also for what no target can be."""
-        geometry: Geometry = read_block(cls, value, where)
-        if geometry.block_bytes != BLOCK_BYTES:
-            raise Unacceptable(f"{where}.block_bytes is {geometry.block_bytes}: {BLOCK_BYTES} is wanted")
-        if geometry.blocks >= MOST_WITHOUT_64BIT and "64bit" not in geometry.features:
+    def check(self, where: str) -> None:
+        super().check(where)
+        if self.blocks >= MOST_WITHOUT_64BIT and "64bit" not in self.features:
             raise Unacceptable(
-                f"{where}.blocks is {geometry.blocks}: without feature 64bit fewer than {MOST_WITHOUT_64BIT} are wanted"
+                f"{where}.blocks is {self.blocks}: without feature 64bit fewer than {MOST_WITHOUT_64BIT} are wanted"
             )
-        return geometry
-
-    @property
-    def device_bytes(self) -> int:
-        """The size of the file system."""
-        return self.blocks * self.block_bytes
 
     @property
     def groups(self) -> int:
@@ -125,15 +169,17 @@ def of_fields(fields: dict[str, str]) -> Json | None:
     }
 
 
-def why_not(geometry: Json | None) -> str | None:
+def why_not(kind: type[Made], geometry: Json | None) -> str | None:
     """Why no target can be made like such a file system; None where one can."""
+    if geometry is None and kind is XfsGeometry:
+        return None  # as mkfs chooses, which is mostly the same
     if geometry is None:
         return "its text does not say how it was made (the header of dumpe2fs does)"
     for word, what in WITHOUT.items():
-        if word in geometry["features"]:
+        if word in (geometry.get("features") or ()):
             return f"it has feature {word} ({what}), which no target can have"
     try:
-        Geometry.from_json(geometry, "its geometry")
+        kind.from_json(geometry, "its geometry")
     except Unacceptable as why:
         return str(why)
     return None

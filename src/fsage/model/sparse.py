@@ -49,8 +49,9 @@ def takes(spec: Spec) -> Takes:
     tasks = max(1, int(spec["scale"]["tasks"]))
     usual = min(USUAL_CELL_BYTES, int(size_bytes * SHARE_OF_SIZE))
     cell_bytes = spec["amount_mib"] * tasks * MIB if spec["amount_mib"] else usual
-    metadata_bytes = filesystems.named(spec["filesystem"]).metadata_bytes(size_bytes)
-    if spec["geometry"]:
+    system = filesystems.named(spec["filesystem"])
+    metadata_bytes = system.metadata_bytes(size_bytes)
+    if spec["geometry"] and system.takes_blocks:
         geometry = Geometry.from_json(spec["geometry"], "fsage_target.geometry")
         metadata_bytes = KEPT * geometry.laid_bytes + geometry.made_bytes
     return Takes(metadata_bytes, cell_bytes, max(64 * MIB, (metadata_bytes + CELLS * cell_bytes) // 16))

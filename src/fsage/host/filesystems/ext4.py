@@ -67,6 +67,9 @@ class Ext4(FileSystem, facts.Ext4):
         made = Geometry.from_json(geometry, "geometry") if geometry else None
         return self._command(fs_uuid, hash_seed, "lazy_itable_init=1", made)
 
+    def after_device(self, geometry: Json | None) -> list[str]:
+        return [str(geometry["blocks"])] if geometry else []
+
     def _command(self, fs_uuid: str, hash_seed: str, tables: str, made: Geometry | None = None) -> list[str]:
         how = ["nodiscard", tables, "lazy_journal_init=0", f"hash_seed={hash_seed}", *(made.extended() if made else ())]
         alike = made.words() if made else []

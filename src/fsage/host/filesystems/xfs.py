@@ -32,6 +32,8 @@ from fsage.model.errors import Failure
 from fsage.model.evidence import xfs
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, of_extents
+from fsage.model.geometry import XfsGeometry
+from fsage.model.typed import Json
 
 FREES_PATIENCE_S = 60.0
 COPY_BYTES = 1 << 20
@@ -129,6 +131,10 @@ class Xfs(FileSystem, facts.Xfs):
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
         # -f overwrites fsage's own last file system; mkfs still refuses a mounted device
         return ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"]
+
+    def make_sparse_command(self, fs_uuid: str, hash_seed: str, geometry: Json | None = None) -> list[str]:
+        made = XfsGeometry.from_json(geometry, "geometry").words() if geometry else []
+        return [*self.make_command(fs_uuid, hash_seed), *made]
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
         return [["xfs_mdrestore", image, raw], ["xfs_repair", "-n", "-f", raw], ["xfs_admin", "-f", "-U", fs_uuid, raw]]
@@ -235,26 +241,34 @@ def _attributes(directory: Path) -> tuple[int, ...]:
 FILESYSTEM = Xfs()
 
 
-# block bytes, then blocks of an allocation group; the number of blocks of the data device
-GEOMETRY = struct.Struct("=L4xL20xQ72x")
+# bytes of a block; blocks of an allocation group, of the log; bytes of an inode; blocks of the data device; the log's
+# first block, 0 for an external one; flags
+GEOMETRY = struct.Struct("=L4xL4xL4xL4xQ16xQ28xL16x")
+FEATURES = {"finobt": 17, "rmapbt": 19, "reflink": 20, "inobtcount": 22}  # bits of flags, xfs_fs.h
 
 
 def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted XFS. Raises OSError."""
     fd = os.open(mount, os.O_RDONLY)
     try:
-        block_bytes, group_blocks, blocks = GEOMETRY.unpack(
+        block_bytes, group_blocks, log_blocks, inode_bytes, blocks, log_start, flags = GEOMETRY.unpack(
             fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(GEOMETRY.size))
         )
     finally:
         os.close(fd)
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
-    return of_extents("xfs", "FS_IOC_GETFSMAP", xfs.KIND, geometry, free_extents(mount), counting)
+    store = of_extents("xfs", "FS_IOC_GETFSMAP", xfs.KIND, geometry, free_extents(mount), counting)
+    store.geometry = {
+        **xfs.made(blocks, block_bytes, group_blocks, log_blocks, log_start),
+        "inode_bytes": inode_bytes,
+        "features": [name for name, bit in FEATURES.items() if flags >> bit & 1],
+    }
+    return store
 
 
 def of_device(device: str, counting: Counting = ONCE) -> Store:
     """The store of an XFS that is mounted nowhere, on a device or in an image. Raises Failure."""
-    command = ["xfs_db", "-r", "-c", "sb 0", "-c", "print blocksize dblocks agblocks"]
+    command = ["xfs_db", "-r", "-c", "sb 0", "-c", "print blocksize dblocks agblocks inodesize logblocks logstart"]
     output = run([*command, "-c", "freesp -d", device]).stdout
     try:
         return xfs.of_text(output.encode().splitlines(keepends=True), counting)

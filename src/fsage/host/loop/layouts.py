@@ -65,7 +65,7 @@ class Layouts(Stores):
 
     @property
     def takes_blocks(self) -> bool:
-        return self.spec["sparse"] and self.made_of.has_geometry and len(self.mounts) == 1
+        return self.spec["sparse"] and self.made_of.takes_blocks and len(self.mounts) == 1
 
     def change_unmounted(self, name: str | None, change: Callable[[str], None]) -> bool:
         """Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system."""

@@ -87,6 +87,10 @@ class FileSystem(facts.FileSystem, ABC):
         """The same for a sparse image, where nothing is written that is not needed; `geometry`: made like another."""
         return self.make_command(fs_uuid, hash_seed)
 
+    def after_device(self, geometry: Json | None) -> list[str]:
+        """Words of that command after the device."""
+        return []
+
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
         """Commands that restore a metadata image into a file, have its fsck look at that, and give it this UUID.
 

@@ -79,7 +79,7 @@ def make(
         command = system.make_command(fs_uuid, hash_seed)
     if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
         wipe(device)
-    run([*command, device, *([str(geometry["blocks"])] if geometry else [])])
+    run([*command, device, *system.after_device(geometry)])
     uuid = uuid_on(device)
     if uuid != fs_uuid:
         raise Failure(

@@ -35,7 +35,7 @@ class Head(NamedTuple):
     """The device whose free extents are told: sizes in bytes, `group_bytes` of its block or allocation groups.
 
     `source`: what told them. `filesystem`: None where nobody said. `drawn`: how, if it is a sample of a larger device.
-    `geometry`: how it was made, if that is known of an ext4 (fsage.model.geometry).
+    `geometry`: how it was made, if that is known (fsage.model.geometry).
     """
 
     device_bytes: int

@@ -49,7 +49,7 @@ class Store:
     """One store as an input shows it.
 
     `source`: {"free": what told the free extents, "files": what told the extents of files}. `found`: of KEYS what the
-    input has; `absent`: of KEYS what it cannot give, and why. `geometry`: how an ext4 was made (fsage.model.geometry).
+    input has; `absent`: of KEYS what it cannot give, and why. `geometry`: how it was made (fsage.model.geometry).
     """
 
     filesystem: str | None

@@ -27,6 +27,7 @@ from fsage.model.evidence.store import (
     of_extents,
     without,
 )
+from fsage.model.typed import Json
 
 KIND = "allocation group"
 FREE = re.compile(rb" +(\d+) +(\d+) +(\d+)$")
@@ -49,8 +50,8 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
             listed += number_of(total[1])
     if lacking := [name.decode() for name in NEEDED if name not in superblock]:
         raise NotThisText(
-            f"xfs_db does not say {', '.join(lacking)}: `xfs_db -r -c 'sb 0' -c 'print blocksize dblocks agblocks' "
-            "-c 'freesp -d' DEVICE` does"
+            f"xfs_db does not say {', '.join(lacking)}: `xfs_db -r -c 'sb 0' -c 'print blocksize dblocks agblocks "
+            "inodesize logblocks logstart' -c 'freesp -d' DEVICE` does"
         )
     if listed != len(free):
         raise NotThisText(f"xfs_db lists {len(free)} free extents and counts {listed} in the end: it was cut short")
@@ -71,7 +72,21 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     except ValueError as error:
         raise NotThisText(f"xfs_db's list of free extents: {error}") from error
     store.absent["files"] = "xfs_db lists free space only"
+    log = (superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
+    store.geometry = made(blocks, block_bytes, group_blocks, *log)
+    if b"inodesize" in superblock:
+        store.geometry["inode_bytes"] = superblock[b"inodesize"]
     return store
+
+
+def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_start: int) -> Json:
+    """The sizes by which another one is made (fsage.model.geometry); `log_start`: 0 for an external log, or unknown.
+
+    A block's number has the group's above as many bits as count the blocks of one (xfs_format.h, XFS_AGB_TO_FSB).
+    """
+    sizes = {"blocks": blocks, "block_bytes": block_bytes, "group_blocks": group_blocks}
+    log = {"log_blocks": log_blocks, "log_group": log_start >> (group_blocks - 1).bit_length()}
+    return {**sizes, **log} if log_start else sizes
 
 
 SECTOR_BYTES = 512

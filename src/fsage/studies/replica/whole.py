@@ -57,7 +57,7 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     system, head = filesystems.like(names.pop()), max(heads, key=lambda head: head.device_bytes)
     if system is None:
         raise ValueError(f"their text names {head.filesystem or 'no file system'}, which no target can have")
-    if system.has_geometry and (why := geometry.why_not(head.geometry)):
+    if system.geometry and (why := geometry.why_not(system.geometry, head.geometry)):
         raise ValueError(why)
     claim = load_claim(base.claim_copy)
     declared = {
@@ -66,7 +66,7 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
         "stores": 1,
         "size_gib": max(LEAST_GIB, -(-head.device_bytes // GIB)),
         "sparse": True,
-        "geometry": head.geometry if system.has_geometry else None,
+        "geometry": head.geometry if system.geometry else None,
         "amount_mib": base.target.spec["amount_mib"] or (claim["amount_mib"] if claim else USUAL_AMOUNT_MIB),
     }
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
