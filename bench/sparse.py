@@ -10,6 +10,7 @@ sparse.py size [FS]     populate 22.6 TiB to 20% with files of 264 MiB (a quarte
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -71,12 +72,13 @@ def rates(count: int = 40, *shares: int) -> None:
             taken: dict[str, dict[str, list[float]]] = {"written": {}, "sparse": {}}
             for spec in (written, sparse):
                 build(spec, steps)
-            for first in range(0, count, AT_A_TIME):
-                turns = [("written", written), ("sparse", sparse)]
-                for name, spec in turns if first // AT_A_TIME % 2 else reversed(turns):
-                    numbers = range(first, min(count, first + AT_A_TIME))
-                    for direction, rate in measured(spec, f"{PERCENT}.{deleted}", steps, numbers):
-                        taken[name].setdefault(direction, []).append(rate)
+            with contextlib.suppress(KeyboardInterrupt):  # what was measured by then counts
+                for first in range(0, count, AT_A_TIME):
+                    turns = [("written", written), ("sparse", sparse)]
+                    for name, spec in turns if first // AT_A_TIME % 2 else reversed(turns):
+                        numbers = range(first, min(count, first + AT_A_TIME))
+                        for direction, rate in measured(spec, f"{PERCENT}.{deleted}", steps, numbers):
+                            taken[name].setdefault(direction, []).append(rate)
             for direction in ("write", "read"):
                 told(f"{PERCENT}.{deleted:02d} {direction}", taken["sparse"][direction], taken["written"][direction])
 
