@@ -8,18 +8,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from fsage.host.lustre import params, servers, space
+from fsage.host.targets.target import Target
 from fsage.model.declaration import complete, lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.message import shown
 from fsage.model.request import Request
 from fsage.model.typed import Json
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
 
 NO_FILES = "files are read through a client: see the last store"
 NOT_SEEN = "no host of the inventory's group `servers` serves it"

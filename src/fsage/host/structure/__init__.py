@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
+from fsage.host.targets.target import Target
 from fsage.model import plugins
 from fsage.model.errors import Failure
 from fsage.model.filler import place_of
 from fsage.model.structure import Notes, Shard, Step, expected
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
 
 UNWANTED = -1
 

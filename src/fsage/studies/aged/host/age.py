@@ -11,19 +11,15 @@ import errno
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
-from fsage.studies.aged.model import churn
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.aged.model import Age
+from fsage.studies.aged.model import Age, churn
 
 CHECK_EVERY = 64
 FLUSHES = 256

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
 from fsage.studies.aged.model import Restore
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
-from fsage.studies.replica.host import free_space, free_space_layout
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
 from fsage.studies.allocator.model import PlantFreeSpace
+from fsage.studies.replica.host import free_space, free_space_layout
 
 GROUP_BLOCKS_A_BYTE = 8
 

@@ -8,19 +8,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.host.defragmentation import defragment, ranges
 from fsage.host.structure import Work
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
 from fsage.model.typed import Json
-from fsage.studies.defrag.model import HOT
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.defrag.model import Defragment
+from fsage.studies.defrag.model import HOT, Defragment
 
 SHOWN = 5
 

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import fragmentation
 from fsage.model.filler import BLOCK_BYTES, path_of
 from fsage.model.structure import Shard, Step
-from fsage.studies.defrag.model import FILES, RESERVED
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.defrag.model import FragmentedFile
+from fsage.studies.defrag.model import FILES, RESERVED, FragmentedFile
 
 MORE_PERCENT = 5
 """An allocator may cut a piece, such as at the end of a block group: so many percent more extents are allowed."""

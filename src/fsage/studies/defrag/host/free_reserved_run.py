@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work
+from fsage.host.targets.target import Target
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
-from fsage.studies.defrag.model import RESERVED
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.defrag.model import FreeReservedRun
+from fsage.studies.defrag.model import RESERVED, FreeReservedRun
 
 
 def work(

@@ -10,23 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import fragmentation
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
 from fsage.studies.defrag.host.fragmented_file import MORE_PERCENT
-from fsage.studies.iocontrol.model import BETWEEN, FILES, IN_PIECES, OTHER_WHOLE, WHOLE
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.iocontrol.model import ContendedFiles
+from fsage.studies.iocontrol.model import BETWEEN, FILES, IN_PIECES, OTHER_WHOLE, WHOLE, ContendedFiles
 
 LEAST_PERCENT = 80
 """Of the requested extents. A file system reserves space for its accounting (ext4: 16 MiB), where the file begins."""

@@ -10,23 +10,20 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from fsage.host.cells import query
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import fragmentation
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
 from fsage.studies.iocontrol.host.contended_files import MOST_EXTENTS
-from fsage.studies.iocontrol.model import INNER, PAGE_BYTES
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.iocontrol.model import Sqlite
+from fsage.studies.iocontrol.model import INNER, PAGE_BYTES, Sqlite
 
 FILLING_BYTES = 960
 CHECK_EVERY = 4096  # rows

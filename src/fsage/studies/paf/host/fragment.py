@@ -6,16 +6,12 @@ What a smaller share deletes is among what a larger one deletes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work
+from fsage.host.targets.target import Target
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
-from fsage.studies.paf.model import sizes_of
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.paf.model import Fragment
+from fsage.studies.paf.model import Fragment, sizes_of
 
 
 def work(step: Fragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:

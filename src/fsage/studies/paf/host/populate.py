@@ -10,17 +10,14 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.filler import SHARD, path_of
 from fsage.model.structure import Shard, Step
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
 from fsage.studies.paf.model import Populate
 
 

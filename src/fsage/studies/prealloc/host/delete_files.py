@@ -6,16 +6,12 @@ The target's allocator starts anew before each cell, as always.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work
+from fsage.host.targets.target import Target
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
-from fsage.studies.prealloc.model import sizes_of
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.prealloc.model import DeleteFiles
+from fsage.studies.prealloc.model import DeleteFiles, sizes_of
 
 
 def work(step: DeleteFiles, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:

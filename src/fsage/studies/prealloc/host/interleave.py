@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
-from fsage.studies.prealloc.model import TOGETHER
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
-from fsage.studies.prealloc.model import Interleave
+from fsage.studies.prealloc.model import TOGETHER, Interleave
 
 
 def work(step: Interleave, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:

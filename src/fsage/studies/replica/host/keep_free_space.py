@@ -7,14 +7,11 @@ replica is compared with its original (config/replica_validity.yaml).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work, files
+from fsage.host.targets.target import Target
 from fsage.model.structure import Shard, Step
 from fsage.studies.replica.host import free_space_layout
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
 from fsage.studies.replica.model import KeepFreeSpace
 
 

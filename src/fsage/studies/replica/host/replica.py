@@ -14,19 +14,16 @@ import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work
 from fsage.host.system import memory
+from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
 from fsage.model.structure import Shard, Step
 from fsage.studies.replica.host import free_space, free_space_layout, taken
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
 from fsage.studies.replica.model import EXTENT_BYTES, Replica
 
 MOST_BYTES = 1 << 30

@@ -8,17 +8,14 @@ the map of fsage.model.striping.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fsage.host.lustre import stripes
 from fsage.host.structure import Work, eviction
+from fsage.host.targets.target import Target
 from fsage.model import striping
 from fsage.model.errors import Refusal
 from fsage.model.striping import EVICTION_FILES
 from fsage.model.structure import Notes, Shard, Step
-
-if TYPE_CHECKING:
-    from fsage.host.targets.target import Target
 from fsage.studies.striping.model import Stripe
 
 
