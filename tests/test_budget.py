@@ -321,8 +321,9 @@ def test_a_record_of_a_target_that_held_too_much_is_a_failure(tmp_path: Path, to
     raw = tmp_path / "raw.json"
     raw.write_text("{}")
     step = {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [8 * MIB], "seed": 1}
-    layout = {"steps": [step], "capacity_bytes": 2 << 30, "free_bytes": -too_much}
+    layout = {"steps": [step], "capacity_bytes": 2 << 30, "free_bytes": -too_much, "state_known": True}
     observation = {"layout": layout, "nominal": {"recipe": "paf"}, "params": {"workload": "sequential"}, "phases": []}
+    observation |= {"conditions": {"tunables": {}}, "hosts": []}
     failed = make_record({**observation, "status": "done"}, raw, tmp_path)
     assert (failed["status"], failed["metrics"]) == ("failed", {})
     assert f"held {too_much} bytes more than the 2147483648 that its claim allows" in failed["why"]
