@@ -5,7 +5,6 @@ Chromium and axe-core are of machines that test: `.ci/testbed` and `FSAGE_DEVELO
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import importlib.util
 import itertools
@@ -171,10 +170,3 @@ class Browser:
             elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
                 seen.errors.append(params["entry"]["text"])
         return seen
-
-    def picture(self, path: Path, form: Form, out: Path) -> None:
-        """The whole page as PNG."""
-        with self.page(path) as session:
-            self.show(session, form)
-            got = self.send("Page.captureScreenshot", session, captureBeyondViewport=True, format="png")
-        out.write_bytes(base64.b64decode(got["data"]))

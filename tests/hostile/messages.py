@@ -20,9 +20,7 @@ from fsage.host import __main__ as agent
 from fsage.host.lustre import osts
 from fsage.host.verbs import request_check
 from fsage.model import answers
-from fsage.model.errors import Refusal
 from fsage.model.hosts import differences, skews
-from fsage.model.message import Unacceptable
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.records import messages, record
@@ -262,6 +260,3 @@ def read_agent_answer(text: bytes) -> None:
     assert isinstance(answer["msg"], str) and all(isinstance(line, str) for line in answer.get("proof", ()))
     assert isinstance(answer["failed"], bool) and isinstance(answer["changed"], bool)
     assert not [key for key in answer if key.startswith(("ansible", "_ansible")) or key in ("add_host", "results")]
-
-
-REFUSE = (Refusal, Unacceptable)
