@@ -53,6 +53,17 @@ def test_life_of_a_directory(directory_target: Spec) -> None:
     assert create.remove(directory_target, {}, False)["changed"] and not place.exists()
 
 
+@pytest.mark.parametrize("there", ["", "project", "project/ada/target"])
+def test_release_leaves_each_directory_that_was_there(there: str, directory_target: Spec) -> None:
+    top = Path(directory_target["directory"]).parent / "projects"
+    spec = {**directory_target, "directory": str(top / "project/ada/target")}
+    (top / there).mkdir(parents=True)
+    before = sorted(top.rglob("*"))
+    create.create(spec, {}, False)
+    create.remove(spec, {}, False)
+    assert sorted(top.rglob("*")) == before
+
+
 def test_a_directory_that_is_not_ours_is_refused(directory_target: Spec, tmp_path: Path) -> None:
     place = Path(directory_target["directory"])
     place.mkdir()

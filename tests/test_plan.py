@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -282,27 +283,54 @@ def test_every_inventory_has_its_target_and_every_group_that_playbooks_name(inve
     assert groups["servers"]["children"].keys() >= {"mds", "oss"}
 
 
-def test_progress_is_not_made_up_where_the_cells_are_elsewhere(
+def test_progress_of_cells_that_are_elsewhere_moves_by_its_estimate(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither "0 of 15" nor "0 s left" for minutes."""
     plan = replace(plan, target=plan.target.having(home=str(tmp_path / "home")))
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    state = "30.00@8M"
-    there = progress.Progress(plan, state)
-    total = sum(map(len, plan.cells.values()))
-    assert there().startswith(
-        f"tiny: 0 of {total} cells are home, state {state}: {there.here} to come when the visit ends; ab"
-    )
-    now[0] = there.left_s + 60
-    assert re.search(r"; 2 min since it began, longer than the \d+ s that were estimated$", there())
-    (tmp_path / "home" / "here" / "outbox").mkdir(parents=True)
-    here = progress.Progress(plan, state)
-    observation = here.folder / "one.json"
-    observation.parent.mkdir(parents=True)
-    observation.touch()
-    assert f"state {state}: 1 of {here.here}; about" in here()
+    there = progress.Progress(plan, "30.00@8M")
+    line = "tiny: 0 of 8 cells are home, state 30.00@8M: about {} of 2 measured there; {}"
+    assert there() == line.format(0, "about 76 s left")
+    now[0] = STATE_S + 3.5
+    assert there() == line.format(1, "about 60 s left")
+    now[0] = 136
+    assert there() == line.format(2, "2 min since it began, longer than the 76 s that were estimated")
+
+
+@pytest.mark.parametrize("slower", [1, 4])
+def test_what_is_left_is_right_within_a_factor_of_two(
+    slower: float, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock of its own, on which all takes so many times longer than was estimated."""
+    plan = replace(plan, target=plan.target.having(home=str(tmp_path / "home")))
+    (tmp_path / "home/here").mkdir(parents=True)
+    now, whole_s, told = [0.0], slower * plan.seconds(), list[tuple[int, float, float]]()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    written = 0
+    for state, cells in plan.missing.items():
+        line = progress.Progress(plan, state)
+        line.folder.mkdir(parents=True)
+        now[0] += slower * STATE_S
+        for cell in cells:
+            line()
+            now[0] += slower * 3.5
+            (line.folder / f"{cell.name}.json").touch()
+            left = re.search(r"about (\d+) (s|min) left", line())
+            told.append((written, whole_s - now[0], int(left[1]) * {"s": 1, "min": 60}[left[2]] if left else 0.0))
+            write_record(plan, state, cell.name, now[0] - slower * 3.5, now[0])
+            written += 1
+        plan = again(plan)
+    wrong = [entry for entry in told if entry[0] > 2 and entry[1] > 10 and not entry[1] / 2 <= entry[2] <= 2 * entry[1]]
+    assert len(told) == 8 and wrong == [], "from the second state on"
+
+
+def write_record(plan: Plan, state: str, cell: str, began_s: float, ended_s: float) -> None:
+    """What the pace is read from, of a record."""
+    began, ended = (datetime.fromtimestamp(1e9 + at, UTC).isoformat() for at in (began_s, ended_s))
+    record = {"state": state, "cell": cell, "run": "r1", "began": began, "ended": ended}
+    results.write(plan.results.record(state, cell), {**record, "seconds": {"total": ended_s - began_s}})
 
 
 def test_only_studies_that_a_command_line_mentions_get_rules():

@@ -1,7 +1,11 @@
-"""A study on two hosts over SSH, of a user without root whose sudo has what `fsage site --sudoers` prints."""
+"""A user's whole life on two hosts over SSH, in a project's directory, without root: from `site` to the release.
+
+His sudo has what `fsage site --sudoers` prints. Root limits him by a file on the hosts.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +23,8 @@ from machine import Furnished
 from project import make_project
 from testbed import Testbed
 
+from fsage.model import limits
+
 pytestmark = [
     pytest.mark.root,
     pytest.mark.cluster,
@@ -32,6 +38,26 @@ SSH = """\
 Host *
   User {user}
   IdentityFile {home}/.ssh/key
+"""
+LIMITS = {"clients": 2, "bandwidth_mib_s": 100}
+OWN_ETC = """
+mkdir {place}/upper {place}/work {place}/lower
+mount --rbind /etc {place}/lower
+mount -t overlay -o lowerdir=/etc,upperdir={place}/upper,workdir={place}/work overlay /etc
+awk -v above={place}/lower '$5 ~ "^" above "/" {{ print substr($5, length(above) + 2) }}' /proc/self/mountinfo |
+    while read -r name; do mount --bind {place}/lower/"$name" /etc/"$name"; done
+umount --recursive --lazy {place}/lower
+"""
+"""An /etc of the testbed's own, with what is mounted below it."""
+MADE = f"""
+find /run /dev/shm /tmp /var/lib /etc {{place}} -user {UID} -not -path '{{clone}}/*' \\
+    -not '(' -type d -path '*/user/.ansible*' ')' -not '(' -type d -path '*/user/.cache*' ')' 2>/dev/null
+find /var/tmp -maxdepth 1 -user {UID}; pgrep --list-full --uid {UID}; awk '{{{{print $5}}}}' /proc/self/mountinfo
+find /sys/fs/cgroup -name 'fsage-testbed'
+"""
+"""All that is his on the machine: files, processes; and all mounts, and the target's control group.
+
+Left out are his clone, and the empty directories in which Ansible and Snakemake keep what they need.
 """
 FIO = """\
 #!/bin/sh
@@ -76,6 +102,8 @@ def users(place: Path) -> Iterator[OfUser]:
         noted.touch()
         testbed.folder.chmod(0o711)  # with known hosts and public keys in it
         login = Login(testbed)
+        login.run("sh", "-ec", OWN_ETC.format(place=place))
+        login.run("install", "-D", "-m", "644", "/dev/stdin", str(limits.FILE), input=json.dumps(LIMITS))
         login.add_user(USER, UID, home)
         (place / "fio").write_text(FIO.format(noted=noted, fio=shutil.copy(installed, place / "real")))
         (place / "fio").chmod(0o755)
@@ -85,7 +113,12 @@ def users(place: Path) -> Iterator[OfUser]:
         (home / ".ssh/config").write_text(SSH.format(user=USER, home=home))
 
     with bed(hosts=len(HOSTS), furnish=furnish) as testbed:
-        made = make_project(home / "clone", shared_directory(home, tasks=1))
+        project = place / "project"
+        project.mkdir()
+        os.chown(project, 0, UID)
+        project.chmod(0o2770)  # of root and a group: the user makes what he needs
+        spec = {**shared_directory(home, tasks=1), "directory": str(project / "ada/fsage")}
+        made = make_project(home / "clone", spec)
         groups = {"launcher": HOSTS[:1], "clients": HOSTS, "servers": []}
         hosts = {group: {"hosts": dict.fromkeys(names)} for group, names in groups.items()}
         (made.root / "inventories/testbed/hosts.yml").write_text(yaml.safe_dump({"all": {"children": hosts}}))
@@ -96,9 +129,24 @@ def users(place: Path) -> Iterator[OfUser]:
 
 
 @pytest.mark.long
-def test_a_user_with_rules_of_sudo_measures_on_two_hosts(users: OfUser, place: Path) -> None:
+def test_a_user_in_a_project_measures_on_two_hosts_and_leaves_the_machine_as_it_was(users: OfUser, place: Path) -> None:
     assert users.testbed
+
+    def made() -> list[str]:
+        """What is there of his, without what the shell that looks is itself."""
+        assert users.testbed
+        look = users.testbed.run("sh", "-c", MADE.format(place=place, clone=users.root)).splitlines()
+        return sorted(line for line in look if "pgrep" not in line)
+
+    before = made()
+    users.testbed.run("sh", "-c", f"""echo '{{"clients": 1}}' >{limits.FILE}""")
+    refused = users.fsage("--target", "testbed", "claim")
+    assert refused.returncode != 0 and "2 clients, and limits.clients is 1" in refused.stderr, refused.stderr
+    assert not (users.root / "results").exists(), "of a claim that never was nothing stays"
+    users.testbed.run("sh", "-c", f"echo '{json.dumps(LIMITS)}' >{limits.FILE}")
     users.write_study(states__capacity=[30], states__fragmentation=[50], cells__iterations=1, headline=[])
+    checked = users.fsage("--target", "testbed", "site", "small")
+    assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "Nothing stands in the way."), checked.stdout
     ran = users.measure()
     assert ran.returncode == 0, ran.stdout + ran.stderr
     records = users.records().values()
@@ -106,6 +154,7 @@ def test_a_user_with_rules_of_sudo_measures_on_two_hosts(users: OfUser, place: P
     for record in records:
         assert (record["hosts"], record["conditions"]["uid"]) == (HOSTS, UID)
         for phase in record["phases"]:
+            assert all("rate=51200k" in job for job in phase["jobs"].values()), "root's limit, half of it each"
             assert set(phase["by_host"]) == set(HOSTS)
             methods = [phase["cache_drop"], *(one["method"] for one in phase["cache_drop_hosts"].values())]
             assert methods == ["drop_caches=3"] * 2 and phase["metadata"] == "cold", "by the helper, on every client"
@@ -113,7 +162,7 @@ def test_a_user_with_rules_of_sudo_measures_on_two_hosts(users: OfUser, place: P
     refused = users.run("ssh", "-o", "BatchMode=yes", "n2", "sudo -n id")
     assert refused.returncode != 0 and "password is required" in refused.stderr, "his sudo has the verbs alone"
 
-    ended = users.playbook("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent")
+    ended = users.playbook("release.yml")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert not Path(users.spec["directory"]).exists()
-    assert not users.home.exists() or not os.listdir(users.home), "nothing is left"
+    assert [line for line in made() if line not in before] == []
+    assert [path.name for path in (users.root / "results/targets").iterdir()] == ["testbed.released.json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -71,7 +72,7 @@ def claim(
     """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
     from fsage.plan import results
     from fsage.run import resources, runs
-    from fsage.run.play import play
+    from fsage.run.play import PlayFailed, play
 
     if partition:
         resources.check_partitions(partition)
@@ -83,7 +84,17 @@ def claim(
     file = place.request("claim")
     results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
     log = context.obj.results / "logs" / target.name / "claim.log"
-    play(["local_target.yml", "claim.yml"], context.obj.inventory, log, None, fsage_request=file)
+    try:
+        play(["local_target.yml", "claim.yml"], context.obj.inventory, log, None, fsage_request=file)
+    except PlayFailed as why:
+        if not why.refused:
+            raise
+        for path in (file, log, place.claim):  # of a claim that never was nothing stays
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not empty
+                for folder in path.parents[: len(path.relative_to(context.obj.results).parts)]:
+                    folder.rmdir()
+        raise PlayFailed(str(why).partition("\n")[0]) from None
 
 
 @app.command(rich_help_panel=PANEL)

@@ -19,12 +19,18 @@ from fsage.text import yaml_text
 from fsage.text.terminal import Terminal
 
 PLAYBOOKS = Path("playbooks")
+REFUSED = 1  # the agent's exit code when nothing was touched
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # where the output is no terminal
 
 
 class PlayFailed(Failure):
-    """A playbook ended with an error; the text is the reason it gave, with the log's place."""
+    """A playbook ended with an error; the text is the reason it gave, with the log's place.
+
+    `refused`: an agent touched nothing.
+    """
+
+    refused = False
 
 
 def play(
@@ -50,7 +56,9 @@ def play(
             process.wait()  # the terminal's signal reached it too
             raise
     if code:
-        raise PlayFailed(f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
+        failed = PlayFailed(f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
+        failed.refused = bool(re.search(rf"^    rc: {REFUSED}$", log.read_text(), re.MULTILINE))
+        raise failed
 
 
 def follow(process: subprocess.Popen[bytes], progress: Callable[[], str] | None) -> int:

@@ -1,12 +1,32 @@
-"""How far a study is and how long it will still take."""
+"""How far a study is and how long it will still take.
+
+The plan's estimates are corrected by what the study's last cells and states really took, and within a visit by what its
+cells take.
+"""
 
 from __future__ import annotations
 
 import math
 import time
+from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
 
+from fsage.model.typed import Json
+from fsage.plan import results
 from fsage.plan.plan import Plan
+from fsage.study.cells import Cell
 from fsage.text.sizes import duration
+
+LAST = 30
+"""Records that tell the pace."""
+
+
+class Pace(NamedTuple):
+    """How many times longer than estimated cells take, and bringing a state about."""
+
+    cells: float = 1.0
+    states: float = 1.0
 
 
 class Progress:
@@ -23,17 +43,25 @@ class Progress:
         self.visible = plan.target.outbox.parent.is_dir()
         self.began = time.monotonic()
         self.at_start = self._waiting()
-        self.seen = 0
         self.total = sum(len(cells) for cells in plan.cells.values())
         self.missing = {
             name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()
         }
-        self.here = len(self.missing.get(state, ())) if cells is None else cells
-        self.left_s = self._estimated() if seconds is None else seconds
-
-    def _estimated(self) -> float:
-        cells = sum(self.plan.cell_seconds(name, cell) for name, cells in self.missing.items() for cell in cells)
-        return cells + sum(map(self.plan.reach_seconds, self.missing))
+        todo = self.missing.get(state, [])
+        self.here = len(todo) if cells is None else cells
+        self.ends_in_s = seconds
+        try:
+            self.pace = pace_of(plan)
+        except (KeyError, TypeError, ValueError):  # a record that cannot be read is the report's to tell of
+            self.pace = Pace()
+        self.reach_s = plan.reach_seconds(state) if state in plan.unreached else 0.0
+        self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.here]]
+        others = {name: cells for name, cells in self.missing.items() if name != state}
+        self.others = (
+            sum(plan.cell_seconds(name, cell) for name, cells in others.items() for cell in cells),
+            sum(map(plan.reach_seconds, others)),
+        )
+        self.seen_at_s = [self.began]  # the visit's begin, then when each of its cells was seen
 
     def _stored(self, state: str, cell: str) -> bool:
         return self.plan.results.pending(state, cell).exists()
@@ -44,33 +72,80 @@ class Progress:
     def __call__(self) -> str:
         """One line while a visit continues."""
         if not self.visible:
-            return self._unseen()
-        self.seen = max(self.seen, self._waiting() - self.at_start)  # what came home does not wait any more
-        return self._line(self.seen)
+            return self._line("are home", f"about {self._expected()} of {self.here} measured there")
+        # what came home does not wait any more
+        new = min(self._waiting() - self.at_start, self.here) - self._seen
+        self.seen_at_s += [time.monotonic()] * new
+        return self._line("", f"{self._seen} of {self.here}", self._seen)
 
     def done(self) -> str:
         """One line at the end of a visit, when all its cells came home."""
-        return self._line(self.here)
+        return self._line("", f"{self.here} of {self.here}", self.here)
 
-    def _line(self, done: int) -> str:
+    @property
+    def _seen(self) -> int:
+        return len(self.seen_at_s) - 1
+
+    @property
+    def _cell_pace(self) -> float:
+        """Of this visit's own cells as soon as two were seen, else of the last ones of the study."""
+        planned_s = sum(self.own_s[1 : self._seen])
+        return (self.seen_at_s[-1] - self.seen_at_s[1]) / planned_s if planned_s else self.pace.cells
+
+    def _expected(self) -> int:
+        """How many cells should be measured by now."""
+        gone_s, count = time.monotonic() - self.began - self.reach_s * self.pace.states, 0
+        for cell_s in self.own_s:
+            gone_s -= cell_s * self._cell_pace
+            count += gone_s >= 0
+        return count
+
+    def _line(self, where: str, here: str, done: int = 0) -> str:
         before = self.total - sum(len(cells) for cells in self.missing.values())
-        return (
-            f"{self.plan.title}: {before + done} of {self.total} cells, state {self.state}: "
-            f"{done} of {self.here}{self._left()}"
-        )
+        home = f"{before + done} of {self.total} cells" + (f" {where}" if where else "")
+        return f"{self.plan.title}: {home}, state {self.state}: {here}{self._left(max(done, self._seen))}"
 
-    def _unseen(self) -> str:
-        """The progress of cells on another machine."""
-        before = self.total - sum(len(cells) for cells in self.missing.values())
-        return (
-            f"{self.plan.title}: {before} of {self.total} cells are home, state {self.state}: {self.here} to come "
-            f"when the visit ends{self._left()}"
-        )
-
-    def _left(self) -> str:
-        gone_s = time.monotonic() - self.began
-        if math.isinf(self.left_s):
+    def _left(self, done: int) -> str:
+        now = time.monotonic()
+        if self.ends_in_s is not None:
+            left_s, whole_s = self.ends_in_s - (now - self.began), self.ends_in_s
+        else:
+            cells_s, states_s = self.others
+            whole_s = (cells_s + sum(self.own_s[done:])) * self._cell_pace + states_s * self.pace.states
+            whole_s += 0 if done else self.reach_s * self.pace.states
+            left_s = whole_s - (now - self.seen_at_s[-1] if done < self.here else 0.0)
+        if math.isinf(whole_s):
             return ""
-        if gone_s < self.left_s:
-            return f"; about {duration(self.left_s - gone_s)} left"
-        return f"; {duration(gone_s)} since it began, longer than the {duration(self.left_s)} that were estimated"
+        if left_s > 0:
+            return f"; about {duration(left_s)} left"
+        gone_s = now - self.began
+        return f"; {duration(gone_s)} since it began, longer than the {duration(whole_s)} that were estimated"
+
+
+def pace_of(plan: Plan) -> Pace:
+    """The pace of a study's last records: what their cells took, and what passed between states of one run."""
+    place = plan.results.records("")
+    paths = sorted(place.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LAST:]
+    records = sorted(map(results.read, paths), key=lambda record: str(record["began"]))
+    cells = {name: {cell.name: cell for cell in cells} for name, cells in plan.cells.items()}
+    took_s = estimated_s = passed_s = reach_s = 0.0
+    for record in records:
+        cell, seconds = _cell_of(cells, record), record.get("seconds", {}).get("total")
+        if cell and seconds:
+            took_s, estimated_s = took_s + seconds, estimated_s + plan.cell_seconds(record["state"], cell)
+    for before, after in pairwise(records):
+        if before["run"] == after["run"] and before["state"] != after["state"] and _cell_of(cells, after):
+            passed_s += (_when(after["began"]) - _when(before["ended"])).total_seconds()
+            reach_s += plan.reach_seconds(after["state"])
+    usual = Pace()
+    return Pace(
+        took_s / estimated_s if estimated_s else usual.cells, max(passed_s, 0) / reach_s if reach_s else usual.states
+    )
+
+
+def _cell_of(cells: dict[str, dict[str, Cell]], record: Json) -> Cell | None:
+    return cells.get(record["state"], {}).get(record["cell"])
+
+
+def _when(text: str) -> datetime:
+    return datetime.fromisoformat(text)

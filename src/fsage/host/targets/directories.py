@@ -24,7 +24,7 @@ MARKS = (".fsage-target.json", "claim.json")
 """Files in `.fsage` that name the claim: on Lustre the whole claim, for other clients; on all kinds its id."""
 SHARE_OF_FREE = 0.10
 MADE = "directory.json"
-"""The note in a target's home that fsage made the directory, which the release then removes."""
+"""The note in a target's home that fsage made the directory, and those from `below` on, which the release removes."""
 
 
 def create(spec: Spec, check: bool) -> Json:
@@ -45,7 +45,7 @@ def create(spec: Spec, check: bool) -> Json:
     changed = not place.is_dir()
     if changed and not check:
         places.make(place, places.PASSABLE if spec["run_as"] else places.PRIVATE)
-        files.write_json(declaration.home_of(spec) / MADE, identity(place))
+        files.write_json(declaration.home_of(spec) / MADE, {**identity(place), "below": str(parent)})
     return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
 
 
@@ -63,13 +63,13 @@ def made(spec: Spec) -> bool:
     """Whether fsage made the directory, which is still the same."""
     noted = files.read_json(declaration.home_of(spec) / MADE)
     try:
-        return bool(noted) and identity(Path(spec["directory"])) == noted
+        return bool(noted) and identity(Path(spec["directory"])).items() <= noted.items()
     except FileNotFoundError:
         return False
 
 
 def unmake(spec: Spec) -> list[str]:
-    """Remove the directory if fsage made it and nothing is in it; a sentence about it."""
+    """Remove the directory, and those above it that fsage made, where nothing is in it; a sentence about it."""
     place, note, proof = Path(spec["directory"]), declaration.home_of(spec) / MADE, []
     if made(spec):
         try:
@@ -77,6 +77,11 @@ def unmake(spec: Spec) -> list[str]:
         except OSError as error:  # the note stays, and the next release tries again
             return [f"left {place}, which fsage made: {error.strerror}"]
         proof.append(f"{place} is gone")
+        below = Path(files.read_json(note).get("below", place.parent))
+        with contextlib.suppress(OSError):  # others have something there
+            for above in place.parents[: len(place.relative_to(below).parts) - 1]:
+                above.rmdir()
+                proof.append(f"{above} is gone")
     if note.exists():
         files.remove(note)
     return proof
