@@ -18,15 +18,7 @@ def test_steps_are_scaled_and_seeded(load):
     study["states"]["filler"] = "write"
     state = state_named(load(study), "80.30")
     assert state.steps(0.125, 7) == [
-        Populate(
-            generation=1,
-            percent=80,
-            file_bytes=(33 * MIB,),
-            seed=7,
-            method="write",
-            request_bytes=4 << 20,
-            files_at_once=16,
-        ),
+        Populate(1, 80, (33 * MIB,), 7, "write", 4 * MIB, 16),
         structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 7}),
     ]
     assert state.playbooks == ("tune_clients.yml", "scrub.yml", "populate.yml", "fragment.yml")
@@ -59,25 +51,9 @@ def test_generations_have_their_own_steps_sizes_and_seed(load):
     [state] = recipes.expand(study)
     assert (state.name, state.population) == ("70.30,20.40+67005@264M,40M", "70.30,20+67005@264M,40M")
     assert state.steps(1, 5) == [
-        Populate(
-            generation=1,
-            percent=70,
-            file_bytes=(264 * MIB,),
-            seed=67005,
-            method="fallocate",
-            request_bytes=4 << 20,
-            files_at_once=16,
-        ),
+        Populate(1, 70, (264 * MIB,), 67005, "fallocate", 4 * MIB, 16),
         structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005}),
-        Populate(
-            generation=2,
-            percent=20,
-            file_bytes=(40 * MIB,),
-            seed=67005,
-            method="fallocate",
-            request_bytes=4 << 20,
-            files_at_once=16,
-        ),
+        Populate(2, 20, (40 * MIB,), 67005, "fallocate", 4 * MIB, 16),
         structure.read({"kind": "fragment", "generation": 2, "percent": 40, "seed": 67005}),
     ]
     assert state.playbooks[2:] == ("populate.yml", "fragment.yml", "populate.yml", "fragment.yml")
