@@ -48,6 +48,13 @@ def block(both: list[pd.DataFrame]) -> str:
     states = sorted(set(both[0]["name"]) & set(both[1]["name"]))
     both = [frame[frame["name"].isin(states)] for frame in both]
     names = [str(frame["target"].iloc[0]) for frame in both]
+    first = both[1].iloc[0]
+    studies = [" and ".join(f"`{study}`" for study in frame["study"].unique()) for frame in both]
+    about = (
+        f"{len(states)} of the 64 states: {studies[0]} on `{names[0]}`, and {studies[1]} on `{names[1]}` on "
+        f"{both[1]['began'].max():%-d %B %Y}.\nEach cell writes {first['amount_mib']:.0f} MiB, "
+        f"{TRANSFER_BYTES >> 20} MiB at a time. Rates are medians in MiB/s, brackets have exact intervals."
+    )
     rows = [("", *(f"`{name}`" for name in names)), ("---",) * 3]
     rows += [(what, *map(of, both)) for what, of in {**FACTS, **_compared(states)}.items()]
     heads = ("state", *(f"`{name}` write" for name in names), "ratio", *(f"`{name}` extents" for name in names))
@@ -59,7 +66,7 @@ def block(both: list[pd.DataFrame]) -> str:
         by_state.append((state, *rates, times(ratio(list(large[WRITE]), list(small[WRITE]))), *extents))
     tables = ["\n".join(f"| {' | '.join(row)} |" for row in table) for table in (rows, by_state)]
     figures = "\n".join(f"![write bandwidth on {name}](size/{name}.svg)" for name in names)
-    return "\n\n".join([tables[0], figures, tables[1]]) + "\n"
+    return "\n\n".join([about, tables[0], figures, tables[1]]) + "\n"
 
 
 def _compared(states: list[str]) -> dict[str, Callable[[pd.DataFrame], str]]:
