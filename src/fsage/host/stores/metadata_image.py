@@ -29,8 +29,12 @@ TIMEOUT_S = 1800
 COPY_BYTES = 4 << 20
 NOBODY = "nobody"
 # btrfs' tools look whether what they are given is mounted, and open every loop device with a btrfs on it for that,
-# which nobody may not. So they see none: a mount namespace of their own lacks them.
-ALONE = ("unshare", "--mount", "--", "sh", "-c", 'umount --all --types "$1" 2>/dev/null; shift; exec "$@"', "sh")
+# which nobody may not. So they see none: a mount namespace of their own lacks them. What is unmounted there stays in
+# fsage's namespace, whose mounts hand nothing on (and unshare(1) cannot see to that in a chroot).
+ALONE = (
+    *("unshare", "--mount", "--propagation", "unchanged", "--"),
+    *("sh", "-c", 'umount --all --types "$1" 2>/dev/null; shift; exec "$@"', "sh"),
+)
 
 
 @contextlib.contextmanager
