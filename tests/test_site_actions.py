@@ -19,7 +19,7 @@ from tiers import first_of
 from fsage.host.cells import measure
 from fsage.host.states import state
 from fsage.host.verbs import claim, create
-from fsage.model import limits
+from fsage.model import declaration, limits
 from fsage.model.declaration import complete
 from fsage.plan.target import Target
 from fsage.site import actions, page
@@ -90,11 +90,13 @@ def unnamed(did: Did, acts: list[actions.Act], also: tuple[str, ...]) -> list[st
 @pytest.mark.root
 @pytest.mark.parametrize("kind", first_of("loop", "directory"))
 def test_what_a_run_does_is_on_the_page(
-    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A whole life as root, from claim to release, with two cells."""
     spec = request.getfixturevalue("directory_target" if kind == "directory" else "local_target")
-    spec |= {"stop_if": {"slower": 1000}} if kind == "directory" else {}
+    spec |= {"stop_if": {"slower": 1000}, "limits": {"gib_a_day": 100}} if kind == "directory" else {}
+    for module in (declaration, actions):
+        monkeypatch.setattr(module, "usual_home", lambda: tmp_path / "usual")
     target = Target(complete(spec))
     params = {"workload": "sequential", "tool": "fio", "transfer_size": 4 << 20, "iteration": 1}
     wanted = SimpleNamespace(missing={"00.00": [SimpleNamespace(params=params)] * 2}, study=SimpleNamespace(tuning={}))
@@ -111,6 +113,8 @@ def test_what_a_run_does_is_on_the_page(
         measured = measure.measure(spec, {**wish, "cells": [{**one, "name": name} for name in ("a", "b")]}, False)
         claim.release(spec, {}, False)
         create.remove(spec, {}, False)
+    noted = (tmp_path / "usual/written.json").exists()
+    assert noted == any(f"{tmp_path}/usual/written.*" in act.places for act in acts) == (kind == "directory")
     assert measured["measured"] == 2 and did.programs["fio"] >= 4
     assert unnamed(did, acts, OURS) == []
     if kind == "loop":  # umount and mount drop what is its own, and nobody else's

@@ -18,7 +18,7 @@ from fsage.plan.plan import Plan
 from fsage.study.cells import Cell
 from fsage.text.sizes import duration
 
-LAST = 30
+LAST = 8
 """Records that tell the pace."""
 
 

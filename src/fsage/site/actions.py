@@ -12,10 +12,10 @@ from pathlib import PurePath
 
 from fsage.model import GIB, MIB, limits, tools
 from fsage.model.caches import SERVERS_KEPT
-from fsage.model.declaration import tasks_of
+from fsage.model.declaration import tasks_of, usual_home
 from fsage.model.stop_if import EVERY_S
 from fsage.model.structure import Step
-from fsage.model.target import LustreSpec
+from fsage.model.target import Limits, LustreSpec
 from fsage.model.typed import Json
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
@@ -119,6 +119,9 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
                 places=("/dev", "/sys/block", "/sys/fs/cgroup", "/sys/fs/ext4", "/tmp/fsage-attempt-*"),
             )
         )
+    if _allowed(site, target)["gib_a_day"]:
+        note = f"{usual_home()}/written.*"
+        listed.append(Act(clients, "the bytes of the day are noted", "release, once the day is over", places=(note,)))
     if stop_if := spec["stop_if"]:
         what = (
             f"a probe beside the load looks up a name and reads 1 MiB every {EVERY_S:g} s; stop_if: {_words(stop_if)}"
@@ -235,12 +238,22 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
     if unclaimed and not target.spec["amount_mib"]:
         rows.append(("how sure", "what a cell writes is found at the claim: until then it may be all that has room"))
     rows.append(("time", ", ".join(map(_hours, plans)) or "no study was named"))
-    of_hosts = [host.answer["limits"] for host in site.hosts if host.answer and "limits" in host.answer]
-    allowed = _words(dict(limits.stricter(target.spec["limits"], *of_hosts)))
-    rows.append(("limits", allowed or f"none is declared (fsage_target.limits), and no host has {limits.FILE}"))
+    rows.append(
+        (
+            "limits",
+            _words(dict(_allowed(site, target)))
+            or f"none is declared (fsage_target.limits), and no host has {limits.FILE}",
+        )
+    )
     if stop_if := target.spec["stop_if"]:
         rows.append(("for others", f"a cell is stopped by stop_if: {_words(stop_if)}"))
     return rows
+
+
+def _allowed(site: Site, target: Target) -> Limits:
+    """The limits that keep to those of the target and of all hosts."""
+    of_hosts = [host.answer["limits"] for host in site.hosts if host.answer and "limits" in host.answer]
+    return limits.stricter(target.spec["limits"], *of_hosts)
 
 
 def _words(block: Json) -> str:
