@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.model import kinds, tools
 from fsage.model.claim import Claim
@@ -22,10 +22,8 @@ from fsage.workloads import Outcome, Unsupported, shared
 ALIGN_BYTES = 16 * MIB
 
 
-class Params(BaseModel):
+class Params(shared.Params):
     """Parameters of one pass."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["device_range"] = "device_range"
     position: float = Field(

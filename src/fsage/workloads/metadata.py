@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from fsage.model import tools
 from fsage.model.claim import Claim
@@ -33,11 +33,7 @@ LOOKED_UP = "warm: fio looks each file up before its clock starts"
 ASSUMED_PER_S = 5000  # for estimates only: the claim has no calibration of metadata
 
 
-class Params(BaseModel):
-    """Parameters of one cell."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class Params(shared.Params):
     workload: Literal["metadata"] = "metadata"
     tool: Literal["auto", "fio", "mdtest"] = Field(
         default="auto", description="auto: mdtest where the target has it, else fio"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
@@ -24,11 +24,7 @@ OTHERWISE_A_SECOND = 100.0
 """Transfers, where nothing says how many the device does: those of a disk."""
 
 
-class Params(BaseModel):
-    """Parameters of one cell."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class Params(shared.Params):
     workload: Literal["random_access"] = "random_access"
     transfer_size: int = Field(gt=0, description="bytes of one write or read; the places are multiples of it")
     transfers: int = Field(default=256, ge=1, description="how many each task does in a phase, at different places")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.model import tools
 from fsage.model.claim import Claim
@@ -22,11 +22,7 @@ from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, shared
 
 
-class Params(BaseModel):
-    """Parameters of one cell."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class Params(shared.Params):
     workload: Literal["sequential"] = "sequential"
     tool: Literal["auto", "fio", "ior"] = Field(
         default="auto", description="auto: IOR where the target has it, else fio"

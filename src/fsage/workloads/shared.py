@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from fsage.model import limits, tools
 from fsage.model.claim import Claim
@@ -19,6 +19,12 @@ from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
+
+
+class Params(BaseModel):
+    """Parameters of one cell: each is named and of its type, and none changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _in_order(phases: tuple[str, ...]) -> tuple[str, ...]:

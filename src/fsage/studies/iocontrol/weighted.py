@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.model import filler, kinds, tools
 from fsage.model.claim import Claim
@@ -49,10 +49,8 @@ QUEUES = {"bfq": "bfq", "cfq": "cfq", "iocost": "none", "none": "none"}
 """What stands in the device's queue/scheduler; IOCost is a controller above it."""
 
 
-class Params(BaseModel):
+class Params(shared.Params):
     """Parameters that the workloads of two groups share."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"] = Field(
         description="what the groups read. P1: group 2 alone; P2: both, equal weights; P3: both, 2:1; "

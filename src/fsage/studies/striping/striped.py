@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.model import device, kinds, striping
 from fsage.model.claim import Claim
@@ -22,10 +22,8 @@ from fsage.workloads import Unsupported, shared
 PERCENT = 100
 
 
-class Params(BaseModel):
+class Params(shared.Params):
     """Parameters that the workloads on a striped file share."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     nodes: int | None = Field(
         default=None,

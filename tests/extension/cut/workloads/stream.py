@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.model import tools
 from fsage.model.claim import Claim
@@ -19,10 +19,8 @@ from fsage.workloads import Outcome, shared
 COPIED = re.compile(r"^(\d+) bytes .* copied, ([\d.e-]+) s", re.MULTILINE)
 
 
-class Params(BaseModel):
+class Params(shared.Params):
     """Parameters of one cell; `transfer_size` in bytes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["stream"] = "stream"
     transfer_size: int = Field(gt=0)

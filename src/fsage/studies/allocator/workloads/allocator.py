@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from fsage.model import filesystems, kinds, typed
 from fsage.model.claim import Claim
@@ -42,10 +42,8 @@ SUMS = {
 """Metric -> the end of the counters' names that it sums up."""
 
 
-class Params(BaseModel):
+class Params(shared.Params):
     """Parameters of one cell: either `request_size` or `extents`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["allocator"] = "allocator"
     request_size: int | None = Field(

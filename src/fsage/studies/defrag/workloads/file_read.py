@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.model import structure, tools
 from fsage.model.claim import Claim
@@ -26,10 +26,8 @@ from fsage.studies.defrag.model import FragmentedFile
 from fsage.workloads import Outcome, shared
 
 
-class Params(BaseModel):
+class Params(shared.Params):
     """Parameters of one cell: the file of the state, read as often as a sample of about a second needs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["file_read"] = "file_read"
     cache: Literal["cold", "warm"] = Field(
