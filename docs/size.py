@@ -52,7 +52,7 @@ def block(both: list[pd.DataFrame]) -> str:
     studies = [" and ".join(f"`{study}`" for study in frame["study"].unique()) for frame in both]
     about = (
         f"{len(states)} of the 64 states: {studies[0]} on `{names[0]}`, and {studies[1]} on `{names[1]}` on "
-        f"{both[1]['began'].max():%-d %B %Y}.\nEach cell writes {first['amount_mib']:.0f} MiB, "
+        f"{pd.to_datetime(both[1]['began']).max():%-d %B %Y}.\nEach cell writes {first['amount_mib']:.0f} MiB, "
         f"{TRANSFER_BYTES >> 20} MiB at a time. Rates are medians in MiB/s, brackets have exact intervals."
     )
     rows = [("", *(f"`{name}`" for name in names)), ("---",) * 3]
