@@ -126,7 +126,7 @@ def test_it_does_not_outlive_its_caller(programs: tuple[Path, Path], tmp_path: P
         ["prlimit", "--nofile=100"],
         ["env", "PYTHONPATH=/elsewhere"],
         ["sh", "-c", 'exec "$@" 7</dev/null', "sh"],
-        pytest.param(["unshare", "--mount"], marks=pytest.mark.root),
+        pytest.param(["unshare", "--mount"], marks=[pytest.mark.root, pytest.mark.unshare]),
     ],
 )
 def test_where_a_fork_would_differ_the_program_itself_is_run(programs: tuple[Path, Path], front: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import shutil
 import uuid
 from pathlib import Path
 
@@ -66,7 +67,8 @@ def fs_type(path: Path) -> str:
     path = path.resolve()
     inside = [m for m in mounting.mounts() if path == Path(m.point) or Path(m.point) in path.parents]
     if not inside:
-        return run(["stat", "--file-system", "--format=%T", str(path)]).stdout.strip()
+        stat = shutil.which("stat", path=os.defpath) or "stat"  # whatever PATH this process has
+        return run([stat, "--file-system", "--format=%T", str(path)]).stdout.strip()
     return max(inside, key=lambda m: len(m.point)).type
 
 
