@@ -98,6 +98,12 @@ def test_roots_file_is_roots_and_the_stricter_of_both_holds(roots_file: Path) ->
     roots_file.write_text(json.dumps({"clients": 2, "hours": "22:00-06:00", "bandwidth_mib_s": 500}))
     both = site_limits.effective(site(clients=4, hours="20:00-04:00", bandwidth_mib_s=100, gib_a_day=7))
     assert both == site(clients=2, bandwidth_mib_s=100, gib_a_day=7) | {"hours": "20:00-04:00 and 22:00-06:00"}
+    os.seteuid(12345)
+    try:
+        with pytest.raises(Refusal, match=r"Permission denied: what root allows is not known, so nothing was touched"):
+            site_limits.of_host()
+    finally:
+        os.seteuid(0)
     for spoil in (
         lambda: roots_file.chmod(0o666),
         lambda: os.chown(roots_file, 12345, 0),

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from fsage.model.declaration import GIB, MIB, complete
+from fsage.model.declaration import GIB, MIB, declared
 from fsage.model.request import Phase
-from fsage.model.target import Limits
+from fsage.model.target import Limits, usual
 from fsage.model.typed import Json
 
 FILE = Path("/etc/fsage/limits.json")
@@ -26,7 +26,7 @@ AND = " and "  # between hours that must all be open
 
 def of_site(given: object) -> Limits:
     """The limits in FILE, complete. Raises Refusal."""
-    return complete({"limits": given})["limits"]
+    return cast(Limits, {**usual(Limits), **declared(Limits, given, "limits")})
 
 
 def stricter(*of_many: Limits) -> Limits:

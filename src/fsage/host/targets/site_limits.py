@@ -24,6 +24,11 @@ def of_host() -> Limits:
         descriptor = places.file(limits.FILE, os.O_RDONLY)
     except FileNotFoundError:
         return limits.of_site({})
+    except OSError as error:
+        raise Refusal(
+            f"{limits.FILE}: {error.strerror}: what root allows is not known, so nothing was touched. All must be able "
+            f"to read it (chmod 644)"
+        ) from error
     with open(descriptor, encoding="utf-8") as text:
         if owner := os.fstat(descriptor).st_uid:
             raise Refusal(
