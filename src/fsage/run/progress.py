@@ -10,6 +10,7 @@ import math
 import time
 from datetime import datetime
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from fsage.model.typed import Json
@@ -52,7 +53,12 @@ class Progress:
         self.ends_in_s = seconds
         try:
             self.pace = pace_of(plan)
-        except (KeyError, TypeError, ValueError):  # a record that cannot be read is the report's to tell of
+        except (
+            ArithmeticError,
+            KeyError,
+            TypeError,
+            ValueError,
+        ):  # a record that cannot be read is the report's to tell of
             self.pace = Pace()
         self.reach_s = plan.reach_seconds(state) if state in plan.unreached else 0.0
         self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.here]]
@@ -123,23 +129,24 @@ class Progress:
 
 
 def pace_of(plan: Plan) -> Pace:
-    """The pace of a study's last records: what their cells took, and what passed between states of one run."""
+    """The pace of a study's last records, in the middle: what cells took, and what passed between states of one run."""
     place = plan.results.records("")
     paths = sorted(place.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LAST:]
     records = sorted(map(results.read, paths), key=lambda record: str(record["began"]))
     cells = {name: {cell.name: cell for cell in cells} for name, cells in plan.cells.items()}
-    took_s = estimated_s = passed_s = reach_s = 0.0
-    for record in records:
-        cell, seconds = _cell_of(cells, record), record.get("seconds", {}).get("total")
-        if cell and seconds:
-            took_s, estimated_s = took_s + seconds, estimated_s + plan.cell_seconds(record["state"], cell)
-    for before, after in pairwise(records):
-        if before["run"] == after["run"] and before["state"] != after["state"] and _cell_of(cells, after):
-            passed_s += (_when(after["began"]) - _when(before["ended"])).total_seconds()
-            reach_s += plan.reach_seconds(after["state"])
+    of_cells = [
+        record["seconds"]["total"] / plan.cell_seconds(record["state"], cell)
+        for record in records
+        if (cell := _cell_of(cells, record)) and record.get("seconds", {}).get("total")
+    ]
+    of_states = [
+        (_when(after["began"]) - _when(before["ended"])).total_seconds() / plan.reach_seconds(after["state"])
+        for before, after in pairwise(records)
+        if before["run"] == after["run"] and before["state"] != after["state"] and _cell_of(cells, after)
+    ]
     usual = Pace()
     return Pace(
-        took_s / estimated_s if estimated_s else usual.cells, max(passed_s, 0) / reach_s if reach_s else usual.states
+        median(of_cells) if of_cells else usual.cells, max(0.0, median(of_states)) if of_states else usual.states
     )
 
 
