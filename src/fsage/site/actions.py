@@ -146,7 +146,7 @@ def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: st
             "unused locks of the client are given back before each phase, usually twice (lru_size=clear): others' too",
             "the client takes them again",
             phases * LOCKS_A_PHASE,
-            programs=("lctl", "lnetctl", "lfs"),
+            programs=("lctl", "lnetctl", "lfs", "findmnt"),
         ),
     ]
     if not site.in_group("servers") and not declared["oss"]:
@@ -295,12 +295,15 @@ def _capacity_bytes(target: Target, plans: Sequence[Plan]) -> int | None:
 
 
 def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
-    """Bytes that cells write: as their workloads tell; before the claim the declared amount, or what has room."""
+    """Bytes that cells write: as their workloads tell; before the claim the declared amount, or what has room.
+
+    A claim calibrates with as much as one more cell.
+    """
     if (known := plan.bytes_written()) is not None:
         return known
     amount_mib = target.spec["amount_mib"]
     each = amount_mib * MIB * tasks_of(target.spec) if amount_mib else capacity_bytes
-    return min(each, capacity_bytes) * sum(map(len, plan.missing.values()))
+    return min(each, capacity_bytes) * (1 + sum(map(len, plan.missing.values())))
 
 
 def _by_ost(target: Target) -> str:
