@@ -161,11 +161,15 @@ def describe_process(pid: int) -> str:
 
 
 def _device_of(descriptor: int) -> str:
-    """The device of an open file's file system, as in /proc/locks; fstat(2) names another one for btrfs."""
+    """The device of an open file's file system, as in /proc/locks; fstat(2) names another one for btrfs.
+
+    A chroot's root, which is no mount, is not in the table of mounts: there fstat(2) has to do.
+    """
+    device = os.fstat(descriptor).st_dev
+    major, minor = os.major(device), os.minor(device)
     fields = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        number, _, device = line.split(" ")[:3]
+        number, _, numbers = line.split(" ")[:3]
         if number == fields["mnt_id"].strip():
-            major, minor = map(int, device.split(":"))
-            return f"{major:02x}:{minor:02x}"
-    return "unknown"
+            major, minor = map(int, numbers.split(":"))
+    return f"{major:02x}:{minor:02x}"
