@@ -183,6 +183,7 @@ def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(ph
 @pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+@pytest.mark.timeout(600)
 def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target: dict, filesystem: str) -> None:
     """Free space is half a million holes of a block: one call for most of it takes seconds, and no signal."""
     target = claimed({**new_target, "size_gib": 4, "sparse": True, "amount_mib": 64, "filesystem": filesystem})
