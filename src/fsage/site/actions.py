@@ -170,9 +170,9 @@ def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: st
         Act(servers, "page cache of the whole server is dropped before each phase", "the kernel reads again", phases),
         Act(
             servers,
-            "counters of the OSTs are read before and after each cell (brw_stats)",
+            "counters of the OSTs are read twice at the claim, and before and after each cell (brw_stats)",
             undone,
-            2 * cells,
+            2 + 2 * cells,
             ("lctl",),
         ),
         Act(servers, "free space of OSTs is read for evidence, once a state", undone, None, ("dumpe2fs",)),

@@ -1,0 +1,92 @@
+"""The page for a site's owner beside what a whole life really did on a Lustre: clients and servers, as root."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from pathlib import Path
+
+import lustre_vm as real
+import pytest
+from lustre_vm import LustreProject, ssh
+
+pytestmark = real.MARKS
+TRACING, LOG, SHIM = "/sys/kernel/tracing", "/run/fsage-test-lctl", "/usr/local/sbin/lctl"
+WATCH = f"""set -e
+printf '%s\\n' '#!/bin/sh' 'echo "$*" >>{LOG}' 'exec /usr/sbin/lctl "$@"' >{SHIM}; chmod +x {SHIM}; rm -f {LOG}
+mountpoint -q {TRACING} || mount -t tracefs none {TRACING}
+echo 32768 >{TRACING}/buffer_size_kb; echo >{TRACING}/trace
+echo 1 >{TRACING}/events/sched/sched_process_exec/enable
+"""
+UNWATCH = f"""rm -f {SHIM} {LOG}
+echo 0 >{TRACING}/events/sched/sched_process_exec/enable; echo 1408 >{TRACING}/buffer_size_kb"""
+LOGIN = {"sshd-session", "sshd-auth", "unix_chkpwd", "run-parts", "env", "uname", "10-uname", "sh", "bash"}
+AROUND = LOGIN | {"l_getidentity", "prterun", "rm", "cat", "awk", "touch", "sort", "head", "ls", "cut"}
+"""What a login by ssh, a shell, a Lustre server, mpirun itself (prterun) and this test start."""
+STUDY = {
+    "states__capacity": [10],
+    "states__fragmentation": [50],
+    "states__file_size": ["32M"],
+    "cells__transfer_size": ["4M"],
+    "cells__iterations": 2,
+    "headline": [],
+    "tuning": {"max_rpcs_in_flight": 16},
+}
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """The cells of all rows of tables."""
+    rows = (re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in page.split("<tr>")[1:])
+    return [[html.unescape(cell) for cell in row] for row in rows]
+
+
+def most(rows: list[list[str]], words: str) -> int:
+    """How often at most something is done, as the page has it."""
+    (row,) = (row for row in rows if len(row) == 5 and words in row[1])
+    return int(row[2].replace(",", ""))
+
+
+def drops() -> int:
+    """How often the page cache was dropped."""
+    return int(ssh("awk '/^drop_pagecache/ { print $2 }' /proc/vmstat"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> LustreProject:
+    """A target of a part of the file system, not claimed yet."""
+    made = real.project_in(tmp_path / "clone", real.declaration(capacity_gib=1, stripe_count=2, tolerance_mib=4))
+    made.write_study(**STUDY)
+    return made
+
+
+def test_what_a_life_does_is_on_the_page(project: LustreProject, tmp_path: Path) -> None:
+    """Counts of what was done are at most those of the page, and no program was started that it lacks."""
+    project.done("fsage", "--target", project.spec["name"], "site", "small", "--html", str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    rows = rows_of(page)
+    release = project.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent")
+    ssh(WATCH)
+    try:
+        dropped = drops()
+        project.done(*project.playing("local_target.yml", "claim.yml"))
+        project.done("snakemake", *real.ALL)
+        assert not any(project.why().values()), project.why()
+        project.done(*release)
+        dropped = drops() - dropped
+        lctl = ssh(f"cat {LOG}").splitlines()
+        executed = Counter(re.findall(r"filename=\S*?([^/\s]+) pid=", ssh(f"cat {TRACING}/trace")))
+        lost = ssh(f"cat {TRACING}/per_cpu/cpu*/stats | awk '/^overrun/ {{ sum += $2 }} END {{ print sum }}'")
+    finally:
+        ssh(UNWATCH, check=False)
+        project.run(*release)  # nothing is left to do where all went well
+    assert int(lost) == 0
+    programs = {word for row in rows if len(row) == 5 for word in row[3].split(", ")}
+    patterns = [re.escape(word).replace(r"\*", ".*") for word in programs]
+    left = {name for name in executed if not any(re.fullmatch(pattern, name) for pattern in patterns)}
+    assert left - AROUND == set(), executed
+    assert 0 < dropped <= most(rows, "page cache, names and inodes") + most(rows, "page cache of the whole server")
+    cleared = sum("lru_size=clear" in line for line in lctl)
+    assert 0 < cleared <= most(rows, "unused locks"), lctl
+    assert 0 < sum("force_sync=1" in line for line in lctl) <= most(rows, "force_sync")
+    assert 0 < sum("brw_stats" in line for line in lctl) <= most(rows, "brw_stats")
