@@ -43,7 +43,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site
 
 
-def test_the_device_that_lustre_names_is_read_and_nothing_else(site: Site, tmp_path: Path) -> None:
+def test_the_device_that_lustre_names_is_read_and_nothing_else(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     spec = lustre_target(tmp_path, site)
     first, second = osts.inspect(spec, {}, False)["osts"]
     assert (first["ost"], first["store"], first["filesystem"]) == ("lustre-OST0000", 0, "ldiskfs")

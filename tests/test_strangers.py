@@ -84,7 +84,7 @@ def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tm
         fsage("--target", "local", "remeasure", "quickstart", "--state", "99.99"),
         "has no state '99.99'; it has 10.00@264M",
     )
-    refused(fsage("request", "quickstart", "10.01@264M"), "10.00@264M")
+    refused(fsage("--target", "local", "request", "quickstart", "10.01@264M"), "10.00@264M")
     refused(fsage("--target", "local", "remeasure", "quickstart"), "--failed")
     refused(fsage("--target", "lokal", "plan", "quickstart"), "lokal")
     refused(

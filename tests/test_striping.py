@@ -90,12 +90,12 @@ def test_every_pattern_of_the_source_is_there():
     named = patterns.known().named()
     counts = {prefix: sum(name.startswith(prefix) for name in named) for prefix in ("IOR.", "netflow.", "blast.")}
     assert counts == {"IOR.": 6, "netflow.": 6, "blast.": 18}
-    assert [patterns.text_of(one) for one in named["IOR.6"].segments] == ["4 x 1M to 1T", "8 x 1M to 2T", "16 x 1M"]
-    assert [patterns.text_of(one) for one in named["blast.18"].segments] == [
-        "4 x 1M to 8G",
-        "16 x 2M to 28G",
-        "64 x 4M",
-    ]
+
+    def segments(name: str) -> list[tuple[int, int, int | None]]:
+        return [(part.stripes, part.stripe_bytes, part.end_bytes) for part in named[name].segments]
+
+    assert segments("IOR.6") == [(4, MIB, 1024 * GIB), (8, MIB, 2048 * GIB), (16, MIB, None)]
+    assert segments("blast.18") == [(4, MIB, 8 * GIB), (16, 2 * MIB, 28 * GIB), (64, 4 * MIB, None)]
     assert patterns.known().sets[-1].nodes == [16, 32, 64, 128, 256, 512]
 
 

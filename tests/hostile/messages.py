@@ -21,7 +21,7 @@ from fsage.host.lustre import osts
 from fsage.host.verbs import request_check
 from fsage.model import answers
 from fsage.model.hosts import differences, skews
-from fsage.plan import results
+from fsage.plan import results, words
 from fsage.plan.plan import Plan, load_plan
 from fsage.records import messages, record
 from fsage.report import evidence
@@ -140,7 +140,7 @@ def read_saved(key: str) -> Callable[[Any], None]:
         place.write_text(json.dumps(kept))
         if key == "claim":
             of_it = Plan(plan().study, plan().target, results.Results(folder() / "none", "here", "tiny"), kept)
-            for use in (lambda: request.make(of_it, STATE, of_it.cells[STATE]), of_it.line):
+            for use in (lambda: request.make(of_it, STATE, of_it.cells[STATE]), lambda: words.line(of_it)):
                 try:
                     use()
                 except StudyError as why:

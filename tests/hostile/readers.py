@@ -281,7 +281,12 @@ def _parquets() -> list[bytes]:
 
 @cache
 def _table() -> pa.Table:
-    return pq.read_table(io.BytesIO(_parquets()[0]))
+    """Texts as words of a dictionary: a row that is repeated costs no memory."""
+    table = pq.read_table(io.BytesIO(_parquets()[0]))
+    for place, column in enumerate(table.columns):
+        if pa.types.is_large_string(column.type):
+            table = table.set_column(place, table.column_names[place], column.dictionary_encode())
+    return table
 
 
 def parquet_of(rows: int, text_bytes: int = 0, **how: Any) -> bytes:
