@@ -94,8 +94,9 @@ class Progress:
 
     @property
     def _cell_pace(self) -> float:
-        """Of this visit's own cells as soon as two were seen, else of the last ones of the study."""
-        planned_s = sum(self.own_s[1 : self._seen])
+        """Of this visit's own cells as soon as two looks saw some, else of the last ones of the study."""
+        at_first_look = self.seen_at_s.count(self.seen_at_s[1]) if self._seen else 0
+        planned_s = sum(self.own_s[at_first_look : self._seen])
         return (self.seen_at_s[-1] - self.seen_at_s[1]) / planned_s if planned_s else self.pace.cells
 
     def _expected(self) -> int:
