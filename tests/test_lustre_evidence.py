@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,7 @@ def test_the_device_that_lustre_names_is_read_and_nothing_else(
     assert site.commands() == [ASKED, "dumpe2fs /dev/vdc", "dumpe2fs /dev/vdd"]
 
 
+@pytest.mark.skipif(not shutil.which("sudo"), reason="needs sudo: .ci/testbed installs it")
 def test_a_users_helper_becomes_dumpe2fs_of_an_ost(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No device is named to it, and its text may be longer than an answer."""
     mntdev = "osd-ldiskfs.lustre-OST0000.mntdev"
