@@ -79,6 +79,7 @@ def claim(
     target = context.obj.target()
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)
+    claimed_before = place.claim.exists()
     once = ": making and writing its image takes a moment, once" if target.of_kind.own_stores else ""
     say(f"claiming target {target.name}{once}")
     file = place.request("claim")
@@ -87,7 +88,7 @@ def claim(
     try:
         play(["local_target.yml", "claim.yml"], context.obj.inventory, log, None, fsage_request=file)
     except PlayFailed as why:
-        if not why.refused:
+        if not why.refused or claimed_before:
             raise
         for path in (file, log, place.claim):  # of a claim that never was nothing stays
             path.unlink(missing_ok=True)

@@ -121,7 +121,7 @@ class Progress:
             whole_s = (cells_s + sum(self.own_s[done:])) * self._cell_pace + states_s * self.pace.states
             whole_s += 0 if done else self.reach_s * self.pace.states
             left_s = whole_s - (now - self.seen_at_s[-1] if done < self.here else 0.0)
-        if math.isinf(whole_s):
+        if math.isinf(whole_s) or not whole_s:  # it has no end, or all is measured
             return ""
         if left_s > 0:
             return f"; about {duration(left_s)} left"

@@ -54,7 +54,7 @@ class LustreOsts(NoOsts):
         return servers.sync(self)
 
     @property
-    def tolerance_bytes(self) -> int:  # type: ignore[override]
+    def tolerance_bytes(self) -> int:  # type: ignore[override]  # declared here, a constant elsewhere
         return self.target.lustre["tolerance_mib"] << 20
 
     def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
