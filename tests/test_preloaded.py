@@ -28,7 +28,8 @@ def main():
         with open("pid.part", "w") as note:
             note.write(str(os.getpid()))
         os.rename("pid.part", "pid")
-        time.sleep(60)
+        for _ in range(6000):  # not at one go: a signal just before a sleep is handled at its end
+            time.sleep(0.01)
     print("to the error output", file=sys.stderr)
     said = {"argv": sys.argv, "input": sys.stdin.read(), "early": EARLY, "folder": os.getcwd(), "path": sys.path}
     said |= {"umask": os.umask(0), "environment": dict(os.environ), "file": sys.modules["__main__"].__file__}
