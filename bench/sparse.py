@@ -4,8 +4,8 @@ sparse.py rates [N [DELETED ...]]
                         the same cells on a sparse and on a written target of 16 GiB, N of each (40), in turns, on a
                         disk of known rate, 80% full, DELETED % of the files deleted (0 and 50): equivalent where the
                         exact interval of the ratio lies within 1%
-sparse.py size [FS]     populate 22.6 TiB to 20% with files of 264 MiB (a quarter of the 71,524 that 80% has) and delete
-                        40% of them, beside the bare system calls; the check before each cell. Goals: 1.5 times, 3 ms
+sparse.py size [FS]     populate 22.6 TiB to 80% with files of 264 MiB (71,524 of them) and delete 40% of them, beside
+                        the bare system calls; the check before each cell. Goals: 1.5 times, 3 ms
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def size(filesystem: str = "ext4") -> None:
 
     from fsage.host.targets.opening import open_target
 
-    steps = steps_of(20, 40, FILE_BYTES)
+    steps = steps_of(PERCENT, 40, FILE_BYTES)
     with loop_target(LARGE_GIB, 384, sparse=True, filesystem=filesystem) as spec:
         took = build(spec, steps)
         target = open_target(spec)

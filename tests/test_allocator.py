@@ -18,7 +18,7 @@ from fsage.host.cells.phases import Phases
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.inspection import remove_measured
 from fsage.host.targets.opening import open_target
-from fsage.model import filesystems
+from fsage.model import filesystems, signs
 from fsage.model.structure import ALONE
 from fsage.model.token import Token
 from fsage.studies.allocator.host import bounded, plant_free_space
@@ -195,6 +195,7 @@ def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target:
         taken, metrics = measured(phases, request_size=3 << 29, until_full=True, limit_s=1)
         (call,) = json.loads(taken["fill"]["stdout"])["calls"]
         assert call["freed_by"] == "shutdown", call
+        assert signs.judge([taken["fill"]]).warnings == [], "what follows a shutdown on request is no trouble"
         assert call["functions"] and call["cpu_s"] > 0
         assert metrics["fill_unended"] == 1 and metrics["fill_ms"] >= 1000 and metrics["given_bytes"] == 0
         assert target.free(target.mounts[0]).counted == before.counted, "what the call took by then is lost"

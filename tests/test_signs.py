@@ -129,6 +129,18 @@ def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_troub
     assert told == (None, ["read: h: a request to a-OST0000 waited at least 61 s"])
 
 
+def test_errors_of_another_loop_device_or_after_a_shutdown_on_request_are_no_trouble() -> None:
+    disk, io = "I/O error, dev sda, sector 8 op 0x1:(WRITE)", "I/O error, dev loop3, sector 2048 op 0x1:(WRITE)"
+    others = ["EXT4-fs error (device loop5): ext4_find_entry:1678: inode #2", "Aborting journal on device loop5-8."]
+    request = "EXT4-fs (loop3): shut down requested (2)"
+    after = ["Aborting journal on device loop3-8.", "EXT4-fs error (device loop3) in ext4_evict_inode:296: Journal has"]
+    assert list(looks.of_target([*others, io, disk], {"loop3"})) == [io, disk]
+    assert list(looks.of_target([io, request, *after, disk], {"loop3"})) == [io, disk]
+    assert list(looks.of_target(after, {"loop3"})) == after, "nobody asked for it"
+    ended = ["XFS (loop3): User initiated shutdown received.", "XFS (loop3): log I/O error -5"]
+    assert list(looks.of_target(ended, {"loop3"})) == []
+
+
 def test_a_directory_on_lustre_has_the_connections_of_that_file_system_looked_at() -> None:
     client = mounting.Mount("0:1", "/", "/mnt/l", "lustre", "10.0.2.15@tcp:/scratch/project", "rw", "")
     assert looks._fsnames(complete({"name": "a", "kind": "directory"}), [client]) == {"scratch"}

@@ -7,6 +7,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import preloaded
 import pytest
@@ -15,7 +16,8 @@ import yaml
 from fsage.model.declaration import complete
 from fsage.plan.target import Target, load_target
 from fsage.site import page
-from fsage.site.inspect import Host, Site, _groups, findings, inspect
+from fsage.site.inspect import Host, Site, _groups, findings, inspect, with_tuned_servers
+from fsage.studies.prealloc.model import Interleave
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Target(complete({"name": "here", "kind": "directory", "directory": "/data/fsage"}))
@@ -140,6 +142,19 @@ def test_what_is_wrong_is_said(hosts, said):
     assert said in found
 
 
+def test_root_on_servers_is_missed_by_a_study_that_tunes_them():
+    study = SimpleNamespace(name="prealloc", states=SimpleNamespace(seed=1))
+    states = {"1M.clean": SimpleNamespace(steps=lambda scale, seed: [Interleave(1, 4, 1 << 20, "together")])}
+    plans = [SimpleNamespace(study=study, states=states, target=TARGET)]
+    assert with_tuned_servers(plans) == ["prealloc"]
+    states["1M.clean"].steps = lambda scale, seed: [Interleave(1, 4, 1 << 20)]
+    assert with_tuned_servers(plans) == []
+    states["1M.clean"].steps = lambda scale, seed: [Interleave(1, 4, 1 << 20, "together")]
+    server = replace(host("oss1", "servers"), why_no_become="Missing sudo password")
+    [found] = findings(replace(GOOD, hosts=[host("n1"), server]), TARGET, {}, plans)
+    assert found.startswith("oss1 (servers): states of prealloc need tune_prealloc.yml") and "sudo password" in found
+
+
 def test_what_reports_need_here_is_missed():
     with_images = TARGET.having(containers="/no/images")
     assert "this machine lacks /no/images/analysis.sif: build it with" in findings(GOOD, with_images, {})[-1]
@@ -167,10 +182,13 @@ def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_pat
     (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     gone = {"ansible_host": "127.0.0.1", "ansible_port": 1}
-    groups = {"clients": {"hosts": {"me": here}}, "servers": {"hosts": {"gone": gone}}, "launcher": {"hosts": {}}}
+    shut = {**here, "ansible_become_exe": "/no/sudo", "ansible_become_user": "nobody"}
+    servers = {"hosts": {"gone": gone, "shut": shut}}
+    groups = {"clients": {"hosts": {"me": here}}, "servers": servers, "launcher": {"hosts": {}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
-    site = inspect(inventory)
-    me, lost = site.in_group("clients")[0], site.in_group("servers")[0]
+    site = inspect(inventory, tuned=True)
+    me, (lost, closed) = site.in_group("clients")[0], site.in_group("servers")
+    assert closed.answer and "/no/sudo" in str(closed.why_no_become) and me.why_no_become is None
     assert me.answer and me.answer["root"] == (os.geteuid() == 0) and me.answer["claim"] is None and me.why is None
     assert lost.answer is None and "refused" in str(lost.why) and "launcher" in site.groups
     [found] = [one for one in findings(site, Target(complete(spec)), {}) if "does not answer" in one]

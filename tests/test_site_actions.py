@@ -145,3 +145,17 @@ def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: 
     assert not [
         act for act in actions.acts(Site([host("n1")], ("clients",)), lustre(oss=[]), []) if "ssh" in act.programs
     ]
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({"stripe_count": 1, "first_ost": 3}, "all on OST 3"),
+        ({"osts": [0, 2], "stripe_count": 2}, "at most 5.5 GiB: 0, 2"),
+        ({"osts": [0, 2], "stripe_count": 1}, "at most all of it on any OST 0, 2: Lustre chooses"),
+        ({"stripe_count": -1}, "at most all of it on any OST that there is: Lustre chooses"),
+        ({"pool": "fast"}, "at most all of it on any OST of pool fast: Lustre chooses"),
+    ],
+)
+def test_bytes_are_told_by_ost(declared: dict, words: str) -> None:
+    assert actions._by_ost(lustre(**declared), [], 10 << 30, 512) == [("of it on each OST", words)]

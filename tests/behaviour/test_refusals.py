@@ -87,6 +87,18 @@ def test_a_capacity_that_cannot_be_reached(claimed: Project) -> None:
     assert not claimed.record_files()
 
 
+def test_a_refused_claim_keeps_the_copy_of_the_claim_before_it(claimed: Project) -> None:
+    copy = claimed.root / f"results/targets/{claimed.spec['name']}.json"
+    before, declared = copy.read_bytes(), claimed.spec["filesystem"]
+    claimed.write_target(filesystem="xfs")
+    try:
+        ran = claimed.fsage("claim")
+        assert ran.returncode == 1 and declared in ran.stderr and "Traceback" not in ran.stderr
+        assert copy.read_bytes() == before
+    finally:
+        claimed.write_target(filesystem=declared)
+
+
 def test_a_host_that_does_not_answer(project: Project) -> None:
     hosts = project.root / "inventories" / project.spec["name"] / "hosts.yml"
     inventory = yaml.safe_load(hosts.read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator
 
@@ -89,4 +90,22 @@ def test_an_ost_that_is_lost_and_comes_back(project: LustreProject) -> None:
         assert "OST0000" in said or "does not answer" in said, said[-3000:]
     finally:
         ssh(f"mount -t lustre {DEVICE} {POINT} && sleep 10")
+    valid_again(project)
+
+
+def test_an_ost_that_is_lost_for_good_is_named_by_the_next_command(project: LustreProject) -> None:
+    """It is deactivated, as sites do then, so that clients no longer wait: `lfs df` leaves it out and says nothing."""
+    devices = "osc.lustre-OST0000-*.active osp.lustre-OST0000-*.active"
+    started = project.start("snakemake", *real.ALL)
+    real.once_written(f"umount -f {POINT} && sleep 10 && for it in {devices}; do lctl set_param $it=0; done")
+    try:
+        started.wait(timeout=1500)
+        (record,) = project.records().values()
+        assert record["status"] == "failed" and "lustre-OST0000" in json.dumps([record["why"], record["warnings"]])
+        project.forget()
+        said = project.fails("snakemake", *real.ALL)
+        assert "was claimed with lustre-OST0000, which `lfs df` does not name any more" in said, said[-3000:]
+    finally:
+        back = f"for it in {devices}; do lctl set_param $it=1; done"
+        ssh(f"until mount -t lustre -o localrecov {DEVICE} {POINT}; do sleep 1; done; {back}; sleep 20")
     valid_again(project)

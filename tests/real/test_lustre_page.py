@@ -47,6 +47,27 @@ def most(rows: list[list[str]], words: str) -> int:
     return int(row[2].replace(",", ""))
 
 
+def bound(rows: list[list[str]], words: str) -> float:
+    """The number of a row of what is done at most."""
+    (row,) = (row for row in rows if len(row) == 2 and row[0] == words)
+    return float(re.search(r"at most ([\d,.]+\d)", row[1])[1].replace(",", ""))  # type: ignore[index]
+
+
+def counted() -> dict[str, float]:
+    """What the client counted since it was mounted: GiB written to each OST, files and directories made."""
+    lines = ssh("lctl get_param 'osc.*-osc-[!M]*.stats' 'llite.*.stats'").splitlines()
+    seen: dict[str, float] = {"made": 0}
+    for line in lines:
+        words = line.split()
+        if "stats=" in line:
+            device = line.split(".")[1]
+        elif words[0] == "write_bytes" and "-OST" in device:
+            seen[device[:14]] = int(words[6]) / 2**30
+        elif words[0] in ("create", "mkdir", "mknod"):
+            seen["made"] += int(words[1])
+    return seen
+
+
 def drops() -> int:
     """How often the page cache was dropped."""
     return int(ssh("awk '/^drop_pagecache/ { print $2 }' /proc/vmstat"))
@@ -55,7 +76,8 @@ def drops() -> int:
 @pytest.fixture
 def project(tmp_path: Path) -> LustreProject:
     """A target of a part of the file system, not claimed yet."""
-    made = real.project_in(tmp_path / "clone", real.declaration(capacity_gib=1, stripe_count=2, tolerance_mib=4))
+    lustre = {"capacity_gib": 1, "stripe_count": 2, "osts": [1, 4], "tolerance_mib": 4}
+    made = real.project_in(tmp_path / "clone", real.declaration(**lustre))
     made.write_study(**STUDY)
     return made
 
@@ -68,12 +90,12 @@ def test_what_a_life_does_is_on_the_page(project: LustreProject, tmp_path: Path)
     release = project.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent")
     ssh(WATCH)
     try:
-        dropped = drops()
+        dropped, before = drops(), counted()
         project.done(*project.playing("local_target.yml", "claim.yml"))
         project.done("snakemake", *real.ALL)
         assert not any(project.why().values()), project.why()
         project.done(*release)
-        dropped = drops() - dropped
+        dropped, after = drops() - dropped, counted()
         lctl = ssh(f"cat {LOG}").splitlines()
         executed = Counter(re.findall(r"filename=\S*?([^/\s]+) pid=", ssh(f"cat {TRACING}/trace")))
         lost = ssh(f"cat {TRACING}/per_cpu/cpu*/stats | awk '/^overrun/ {{ sum += $2 }} END {{ print sum }}'")
@@ -90,3 +112,10 @@ def test_what_a_life_does_is_on_the_page(project: LustreProject, tmp_path: Path)
     assert 0 < cleared <= most(rows, "unused locks"), lctl
     assert 0 < sum("force_sync=1" in line for line in lctl) <= most(rows, "force_sync")
     assert 0 < sum("brw_stats" in line for line in lctl) <= most(rows, "brw_stats")
+    tunables = {words.rpartition(".")[2].partition("=")[0] for line in lctl for words in line.split() if "=" in words}
+    assert tunables and not [name for name in tunables if not any(name in row[1] for row in rows if len(row) == 5)]
+    assert 0 < after["made"] - before["made"] <= bound(rows, "files and directories made")
+    written = {ost: after[ost] - before.get(ost, 0) for ost in after if ost != "made"}
+    assert {ost for ost, gib in written.items() if gib > 0} == {f"{real.FSNAME}-OST000{number}" for number in (1, 4)}
+    assert max(written.values()) <= bound(rows, "of it on each OST")
+    assert sum(written.values()) <= bound(rows, "bytes written in all")

@@ -41,8 +41,8 @@ def site(
         print(seam.here().sudo_rules(inspect.user_of(where_.inventory), lustre), end="")
         return
     target, plans = where_.target(), where_.plans(studies or [])
-    found_site = inspect.inspect(where_.inventory)
-    findings = inspect.findings(found_site, target, where_.other_targets())
+    found_site = inspect.inspect(where_.inventory, tuned=bool(inspect.with_tuned_servers(plans)))
+    findings = inspect.findings(found_site, target, where_.other_targets(), plans)
     page.show(found_site, target, plans, findings)
     if html:
         page.write(found_site, target, plans, findings, html)

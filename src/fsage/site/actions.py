@@ -228,7 +228,8 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
         files += sum(_files_of(cell, target) for plan in plans for cells in plan.missing.values() for cell in cells)
         rows += [
             ("space in use at a time", f"at most {capacity_bytes / GIB:,.1f} GiB"),
-            ("bytes written in all", f"at most {written / GIB:,.1f} GiB{_by_ost(target)}"),
+            ("bytes written in all", f"at most {written / GIB:,.1f} GiB"),
+            *_by_ost(target, plans, written, files),
             (
                 "files and directories made",
                 f"at most {files:,}; each is deleted before another structure, or by release",
@@ -306,19 +307,22 @@ def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
     return min(each, capacity_bytes) * (1 + sum(map(len, plan.missing.values())))
 
 
-def _by_ost(target: Target) -> str:
-    lustre = target.spec["lustre"]
-    if not lustre:
-        return ""
-    if lustre["osts"]:
-        return f", spread evenly over OSTs {', '.join(map(str, lustre['osts']))}"
-    if lustre["pool"]:
-        return f", on OSTs of pool {lustre['pool']}, on one of them at most all of it"
+def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: int) -> list[tuple[str, str]]:
+    """At most how much of it is written to each OST. Files on all OSTs of a list differ by one stripe each."""
+    if not (lustre := target.spec["lustre"]):
+        return []
+    claimed = [plan.claim["lustre"]["osts"] for plan in plans if plan.claim and "lustre" in plan.claim]
+    stripes_bytes = files * lustre["stripe_size_mib"] * MIB
+    names = [str(number) for number in lustre["osts"] or ()]
+    if lustre["stripe_count"] == -1 and claimed and not lustre["pool"]:
+        names = names or sorted(claimed[0])
+    if names and lustre["stripe_count"] in (-1, len(names)):
+        share_gib = min(written_bytes, written_bytes / len(names) + stripes_bytes) / GIB
+        return [("of it on each OST", f"at most {share_gib:,.1f} GiB: {', '.join(names)}")]
     if lustre["stripe_count"] == 1 and lustre["first_ost"] >= 0:
-        return f", all on OST {lustre['first_ost']}"
-    if lustre["stripe_count"] == -1:
-        return ", spread evenly over all OSTs"
-    return f", on one OST at most all of it: each file is on {lustre['stripe_count']}, and Lustre chooses which"
+        return [("of it on each OST", f"all on OST {lustre['first_ost']}")]
+    where = f"of pool {lustre['pool']}" if lustre["pool"] else f"{', '.join(names)}" if names else "that there is"
+    return [("of it on each OST", f"at most all of it on any OST {where}: Lustre chooses")]
 
 
 def _hours(plan: Plan) -> str:

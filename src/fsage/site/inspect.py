@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from fsage import seam
 from fsage.model.hosts import differences, skews
 from fsage.model.typed import Json
 from fsage.plan import results
+from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.study.study import StudyError
 from fsage.text import yaml_text
@@ -27,7 +28,10 @@ PLAYBOOK = "playbooks/check_site.yml"
 
 @dataclass(frozen=True)
 class Host:
-    """One host: its groups, what its agent (hosts.probe) answered between two moments; or why it did not."""
+    """One host: its groups, what its agent (hosts.probe) answered between two moments; or why it did not.
+
+    `why_no_become`: why a server that answered does not let the user become root, where that was tried.
+    """
 
     name: str
     groups: tuple[str, ...]
@@ -35,6 +39,7 @@ class Host:
     asked_at: float | None = None
     answered_at: float | None = None
     why: str | None = None
+    why_no_become: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,17 @@ class Site:
         return [host for host in self.hosts if group in host.groups]
 
 
-def inspect(inventory: Path) -> Site:
-    """Ask all hosts of an inventory. Raises StudyError when it cannot be read."""
+def inspect(inventory: Path, tuned: bool = False) -> Site:
+    """Ask all hosts of an inventory; `tuned`: try what tune_prealloc.yml needs, too. Raises StudyError when it cannot
+    be read.
+    """
     groups = _groups(inventory)
     names = sorted({name for members in groups.values() for name in members})
     if not names:
         return Site([], tuple(groups))
     with tempfile.TemporaryDirectory(prefix="fsage-site-") as folder:
-        command = ["ansible-playbook", "-i", str(inventory), PLAYBOOK, "-e", f"probe_folder={folder}"]
+        variables = json.dumps({"probe_folder": folder, "probe_become": tuned})
+        command = ["ansible-playbook", "-i", str(inventory), PLAYBOOK, "-e", variables]
         asked_at = time.time()
         ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         whys = _whys(ran.stdout)
@@ -67,7 +75,7 @@ def inspect(inventory: Path) -> Site:
             at = path.stat().st_mtime if answer else None
             why = None if answer else whys.get(name) or ran.stderr.strip() or "it gave no answer"
             own_groups = tuple(group for group, members in groups.items() if name in members)
-            hosts.append(Host(name, own_groups, answer, asked_at, at, why))
+            hosts.append(Host(name, own_groups, answer, asked_at, at, why, whys.get(name) if answer else None))
     return Site(hosts, tuple(groups))
 
 
@@ -127,12 +135,12 @@ def _whys(output: str) -> dict[str, str]:
 MUST_HAVE_HOSTS = ("clients",)
 
 
-def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[str]:
-    """All that must be mended before `target` is used; `others` are the targets of other inventories, by folder."""
+def findings(site: Site, target: Target, others: Mapping[str, Target], plans: Sequence[Plan] = ()) -> list[str]:
+    """All that must be mended before `target` is used for plans; `others`: targets of other inventories, by folder."""
     sentences = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
     sentences += differences({host.name: host.answer for host in site.in_group("clients") if host.answer})
     sentences += [f"this machine lacks {what}" for what in seam.here().images_missing(target.images)]
-    return [*sentences, *_servers(site, target), *_shared(target, others)]
+    return [*sentences, *_servers(site, target), *_untuned(site, plans), *_shared(target, others)]
 
 
 def _empty(site: Site, target: Target) -> list[str]:
@@ -179,6 +187,29 @@ def _servers(site: Site, target: Target) -> list[str]:
         f"fsage_target.lustre.oss names {name}, which is not in the inventory's group oss"
         for name in (lustre["oss"] if lustre else ())
         if name not in servers
+    ]
+
+
+def with_tuned_servers(plans: Sequence[Plan]) -> list[str]:
+    """The studies with states before which tune_prealloc.yml must tune the servers."""
+    return [
+        plan.study.name
+        for plan in plans
+        if any(
+            step.server_preallocation_bytes()
+            for state in plan.states.values()
+            for step in state.steps(plan.target.file_scale, plan.study.states.seed or 0)
+        )
+    ]
+
+
+def _untuned(site: Site, plans: Sequence[Plan]) -> list[str]:
+    """Servers on which tune_prealloc.yml would fail, where a study needs it."""
+    return [
+        f"{host.name} (servers): states of {', '.join(with_tuned_servers(plans))} need tune_prealloc.yml, which becomes "
+        f"root there by `become`, and that fails: {host.why_no_become}"
+        for host in site.hosts
+        if host.why_no_become
     ]
 
 

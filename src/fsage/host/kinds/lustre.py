@@ -163,6 +163,7 @@ class Lustre(Directory, facts.Lustre):
     def verify(self) -> None:
         """`Refusal` unless directory and file system are those that were claimed."""
         lustre.verify(self.spec, self.claim)
+        lustre.refuse_without_osts(space.osts(self.mounts[0]), self.spec, self.claim)
 
     def empty(self) -> None:
         """Delete what fsage made, and wait until the OSTs have freed its objects. Raises Failure."""

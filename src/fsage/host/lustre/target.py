@@ -178,6 +178,18 @@ def verify(spec: Spec, claim: Claim) -> None:
     directories.verify(Path(spec["directory"]), claim, identity)
 
 
+def refuse_without_osts(osts: Sequence[Ost], spec: Spec, claim: Claim) -> None:
+    """Raise Refusal where an OST that files may lie on is not among `osts`; a deactivated one `lfs df` leaves out."""
+    noted, present = claim["lustre"], {ost.name for ost in osts}
+    usable = {space.name_of(lustre_of(spec)["fsname"], number) for number in noted.get("usable", ())} or noted["osts"]
+    if gone := sorted(set(usable) - present):
+        raise Refusal(
+            f"target {spec['name']} was claimed with {', '.join(gone)}, which `lfs df` does not name any more: nothing "
+            "was touched. If they are deactivated (`lctl get_param osc.*.active`) and come back, run this command "
+            "again. If they are lost for good, release the target and claim it again; records that exist stay"
+        )
+
+
 def prepare(place: Path, lustre: LustreSpec) -> None:
     """Make the directories that fsage fills, striped as declared. Raises Failure."""
     with places.opened(place) as above:

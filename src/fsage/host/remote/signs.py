@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fsage.host.lustre import granted, params
@@ -27,7 +27,8 @@ LNET_TROUBLE = re.compile(
     re.MULTILINE,
 )
 WAITS = re.compile(r"^req_waittime +(\d+) samples \[\w+\] \d+ (\d+) (\d+) (\d+)", re.MULTILINE)
-OF_DISK = re.compile(r"\bdev (loop\d+)\b|\((loop\d+)\)|\b(loop\d+):")
+OF_DISK = re.compile(r"\bloop\d+")
+SHUT_DOWN = re.compile(r"shut down requested|User initiated shutdown")  # of ext4 and XFS, by an ioctl of root's
 
 
 def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int | None, serves: bool = False) -> Look:
@@ -40,8 +41,7 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
     absent = seen["absent"]
     try:
         log = kernel_log.since(-1 if last is None else last)
-        ours = {Path(device).name for device in devices}
-        log["lines"] = [line for line in log["lines"] if not _of_another(line, ours)]
+        log["lines"] = list(of_target(log["lines"], {Path(device).name for device in devices}))
         seen["kernel"] = log
     except (OSError, Failure, Refusal) as why:
         absent["kernel"] = f"{kernel_log.KMSG}: {why}"
@@ -62,9 +62,18 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
     return seen
 
 
-def _of_another(line: str, ours: set[str]) -> bool:
-    """Whether a line is of a loop device that the target has not: somebody else's."""
-    return any(name and name not in ours for match in OF_DISK.finditer(line) for name in match.groups())
+def of_target(lines: Iterable[str], ours: Collection[str]) -> Iterator[str]:
+    """Lines of the kernel's log without those of other loop devices.
+
+    A file system that was shut down on request tells many errors afterwards: they are no trouble, nor is the request.
+    """
+    down: set[str] = set()
+    for line in lines:
+        devices = set(OF_DISK.findall(line))
+        if SHUT_DOWN.search(line):
+            down |= devices
+        elif devices <= set(ours) and not devices & down:
+            yield line
 
 
 def _mounts(places: Sequence[Path]) -> list[Mount]:

@@ -19,7 +19,7 @@ MOST_LINES, MOST_CHARACTERS = 200, 300
 WORDS = (
     *("I/O error", "critical (medium|target|space allocation) error", "Buffer I/O", "lost async page write"),
     *("EXT4-fs error", "Aborting journal", "[Rr]emounting filesystem read-only", "BTRFS (error|critical)"),
-    *("XFS .*(error|Corruption|[Ss]hut)", "nvme.*(timeout|reset|Abort)"),
+    *("XFS .*(error|Corruption|[Ss]hut)", "EXT4-fs .*shut down requested", "nvme.*(timeout|reset|Abort)"),
     *(r"ata\d.*(hard resetting|exception|failed command)", "(scsi|sd) .*(timing out|rejecting I/O|resetting|abort)"),
     *(r"blocked for more than \d+ seconds", "soft lockup", "NETDEV WATCHDOG", "Link is Down", "Out of memory"),
     *("nfs: server .*(not responding|timed out|OK)", "LustreError", "LNetError"),
