@@ -1,5 +1,7 @@
 """Series 1 on two targets that differ in size: tables and figures of docs/background/size.md, from two records.parquet.
 
+Beside them stands what docs/data/series1.parquet has of target `local`, whose bitmaps are in memory.
+
     ./run python docs/size.py [SMALL LARGE]
 
 SMALL and LARGE become docs/data/size_small.parquet and size_large.parquet; without them those that are there are taken.
@@ -25,6 +27,7 @@ from fsage.statistics import ratio
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, FIGURES = ROOT / "docs/background/size.md", ROOT / "docs/background/size"
+LOCAL = ROOT / "docs/data/series1.parquet"
 TABLES = [ROOT / f"docs/data/size_{size}.parquet" for size in ("small", "large")]
 BLOCK = re.compile(r"(?<=<!-- made by docs/size.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 TRANSFER_BYTES, WRITE, EXTENTS = 64 << 20, "write_bw_mib_s", "measured_extents"
@@ -43,20 +46,20 @@ def planned(path: Path) -> pd.DataFrame:
     return frame[frame["status"] == "valid"].assign(name=frame["state"].str.partition("@")[0])
 
 
-def block(both: list[pd.DataFrame]) -> str:
-    """The text between the marks: what the two differ in, the findings, and a row for each state."""
+def block(local: pd.DataFrame, both: list[pd.DataFrame]) -> str:
+    """The text between the marks: what the three differ in, the findings, and a row for each state of the two."""
     states = sorted(set(both[0]["name"]) & set(both[1]["name"]))
-    both = [frame[frame["name"].isin(states)] for frame in both]
+    local, *both = (frame[frame["name"].isin(states)] for frame in (local, *both))
     names = [str(frame["target"].iloc[0]) for frame in both]
     first = both[1].iloc[0]
-    studies = [" and ".join(f"`{study}`" for study in frame["study"].unique()) for frame in both]
     about = (
-        f"{len(states)} of the 64 states: {studies[0]} on `{names[0]}`, and {studies[1]} on `{names[1]}` on "
-        f"{pd.to_datetime(both[1]['began']).max():%-d %B %Y}.\nEach cell writes {first['amount_mib']:.0f} MiB, "
-        f"{TRANSFER_BYTES >> 20} MiB at a time. Rates are medians in MiB/s, brackets have exact intervals."
+        f"{len(states)} of the 64 states: `{first['study']}` on `{names[0]}` and `{names[1]}` on "
+        f"{pd.to_datetime(both[1]['began']).max():%-d %B %Y}, beside `series1` on `local`.\nEach cell writes "
+        f"{first['amount_mib']:.0f} MiB, {TRANSFER_BYTES >> 20} MiB at a time. Rates are medians in MiB/s, brackets have "
+        "exact intervals."
     )
-    rows = [("", *(f"`{name}`" for name in names)), ("---",) * 3]
-    rows += [(what, *map(of, both)) for what, of in {**FACTS, **_compared(states)}.items()]
+    rows = [("", "`local`", *(f"`{name}`" for name in names)), ("---",) * 4]
+    rows += [(what, *map(of, (local, *both))) for what, of in {**FACTS, **_compared(states)}.items()]
     heads = ("state", *(f"`{name}` write" for name in names), "ratio", *(f"`{name}` extents" for name in names))
     by_state = [heads, ("---",) * 6]
     for state in states:
@@ -128,7 +131,7 @@ def main(*given: str) -> None:
     """Take the tables, write the page, draw the figures."""
     for source, table in zip(given, TABLES, strict=False):
         shutil.copy(source, table)
-    text = BLOCK.sub(lambda _: block([planned(path) for path in TABLES]), PAGE.read_text(encoding="utf-8"))
+    text = BLOCK.sub(lambda _: block(planned(LOCAL), [planned(path) for path in TABLES]), PAGE.read_text(encoding="utf-8"))
     PAGE.write_text(text, encoding="utf-8")
     made = {figure for path in TABLES for figure in drawn(path)}
     for old in set(FIGURES.iterdir()) - made:

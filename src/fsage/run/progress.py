@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ from fsage.plan.plan import Plan
 from fsage.study.cells import Cell
 from fsage.text.sizes import duration
 
-LAST = 8
-"""Records that tell the pace."""
+LAST, VISITS = 8, 24
+"""Records that tell the pace of cells, and visits that tell that of states."""
 
 
 class Pace(NamedTuple):
@@ -130,24 +130,29 @@ class Progress:
 
 
 def pace_of(plan: Plan) -> Pace:
-    """The pace of a study's last records, in the middle: what cells took, and what passed between states of one run."""
-    place = plan.results.records("")
-    paths = sorted(place.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LAST:]
-    records = sorted(map(results.read, paths), key=lambda record: str(record["began"]))
+    """The pace of a study's last records: what cells took, in the middle, and what passed between visits, in all.
+
+    What is estimated for a state that needs a populate is as far off as for one that does not, in another direction. So
+    states are taken together.
+    """
+    paths = sorted(plan.results.records("").glob("*/*.json"), key=lambda path: path.stat().st_mtime)
+    visits = [list(of_visit) for _, of_visit in groupby(paths, key=lambda path: path.parent)][-VISITS:]
     cells = {name: {cell.name: cell for cell in cells} for name, cells in plan.cells.items()}
     of_cells = [
         record["seconds"]["total"] / plan.cell_seconds(record["state"], cell)
-        for record in records
+        for record in map(results.read, paths[-LAST:])
         if (cell := _cell_of(cells, record)) and record.get("seconds", {}).get("total")
     ]
-    of_states = [
-        (_when(after["began"]) - _when(before["ended"])).total_seconds() / plan.reach_seconds(after["state"])
-        for before, after in pairwise(records)
-        if before["run"] == after["run"] and before["state"] != after["state"] and _cell_of(cells, after)
+    between = [
+        ((_when(first["began"]) - _when(last["ended"])).total_seconds(), plan.reach_seconds(first["state"]))
+        for before, after in pairwise(visits)
+        for last, first in [(results.read(before[-1]), results.read(after[0]))]
+        if last["run"] == first["run"] and _cell_of(cells, first)
     ]
     usual = Pace()
+    took_s, planned_s = sum(took_s for took_s, _ in between), sum(planned_s for _, planned_s in between)
     return Pace(
-        median(of_cells) if of_cells else usual.cells, max(0.0, median(of_states)) if of_states else usual.states
+        median(of_cells) if of_cells else usual.cells, max(0.0, took_s / planned_s) if planned_s else usual.states
     )
 
 
