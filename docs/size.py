@@ -131,7 +131,9 @@ def main(*given: str) -> None:
     """Take the tables, write the page, draw the figures."""
     for source, table in zip(given, TABLES, strict=False):
         shutil.copy(source, table)
-    text = BLOCK.sub(lambda _: block(planned(LOCAL), [planned(path) for path in TABLES]), PAGE.read_text(encoding="utf-8"))
+    text = BLOCK.sub(
+        lambda _: block(planned(LOCAL), [planned(path) for path in TABLES]), PAGE.read_text(encoding="utf-8")
+    )
     PAGE.write_text(text, encoding="utf-8")
     made = {figure for path in TABLES for figure in drawn(path)}
     for old in set(FIGURES.iterdir()) - made:

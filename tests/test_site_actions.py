@@ -152,7 +152,6 @@ def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: 
     [
         ({"stripe_count": 1, "first_ost": 3}, "all on OST 3"),
         ({"osts": [0, 2], "stripe_count": 2}, "at most 5.5 GiB: 0, 2"),
-        ({"osts": [0, 2], "stripe_count": 1}, "at most all of it on any OST 0, 2: Lustre chooses"),
         ({"stripe_count": -1}, "at most all of it on any OST that there is: Lustre chooses"),
         ({"pool": "fast"}, "at most all of it on any OST of pool fast: Lustre chooses"),
     ],

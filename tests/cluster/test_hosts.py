@@ -158,7 +158,9 @@ def test_a_host_whose_clock_is_5_s_ahead_is_refused_before_anything_is_done(
         ):
             printed = " ".join((ran.stdout + ran.stderr).split())
             assert ran.returncode != 0 and "Traceback" not in printed
-            assert re.search(r"the clock of n3 is [45] s ahead of \S+'s \(at most 2 s\): synchronise it", printed), printed
+            assert re.search(r"the clock of n3 is [45] s ahead of \S+'s \(at most 2 s\): synchronise it", printed), (
+                printed
+            )
         assert fillers(shared.spec["directory"]) == before
     finally:
         write_hosts(shared)

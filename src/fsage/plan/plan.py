@@ -184,6 +184,10 @@ class Plan:
         """Seconds to reach a state from an empty target."""
         return STATE_S + self._steps_cost(self.states[state].parts)[0]
 
+    def from_empty(self, state: str) -> bool:
+        """Whether a state is built on an empty target, and not on the state that is planned before it."""
+        return self._due(state) == self.states[state].parts
+
     def _due(self, state: str) -> tuple[Step, ...]:
         """The steps that bring a state about after the one that is planned before it."""
         return self._steps_due.get(state, self.states[state].parts)

@@ -24,10 +24,15 @@ LAST, VISITS = 8, 24
 
 
 class Pace(NamedTuple):
-    """How many times longer than estimated cells take, and bringing a state about."""
+    """How many times longer than estimated cells take, and bringing a state about: from empty, or from another state."""
 
     cells: float = 1.0
-    states: float = 1.0
+    from_empty: float = 1.0
+    from_another: float = 1.0
+
+    def reach_seconds(self, plan: Plan, state: str) -> float:
+        """What bringing a state about takes at this pace."""
+        return plan.reach_seconds(state) * (self.from_empty if plan.from_empty(state) else self.from_another)
 
 
 class Progress:
@@ -60,12 +65,12 @@ class Progress:
             ValueError,
         ):  # a record that cannot be read is the report's to tell of
             self.pace = Pace()
-        self.reach_s = plan.reach_seconds(state) if state in plan.unreached else 0.0
+        self.reach_s = self.pace.reach_seconds(plan, state) if state in plan.unreached else 0.0
         self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.here]]
         others = {name: cells for name, cells in self.missing.items() if name != state}
         self.others = (
             sum(plan.cell_seconds(name, cell) for name, cells in others.items() for cell in cells),
-            sum(map(plan.reach_seconds, others)),
+            sum(self.pace.reach_seconds(plan, name) for name in others),
         )
         self.seen_at_s = [self.began]  # the visit's begin, then when each of its cells was seen
 
@@ -101,7 +106,7 @@ class Progress:
 
     def _expected(self) -> int:
         """How many cells should be measured by now."""
-        gone_s, count = time.monotonic() - self.began - self.reach_s * self.pace.states, 0
+        gone_s, count = time.monotonic() - self.began - self.reach_s, 0
         for cell_s in self.own_s:
             gone_s -= cell_s * self._cell_pace
             count += gone_s >= 0
@@ -118,8 +123,8 @@ class Progress:
             left_s, whole_s = self.ends_in_s - (now - self.began), self.ends_in_s
         else:
             cells_s, states_s = self.others
-            whole_s = (cells_s + sum(self.own_s[done:])) * self._cell_pace + states_s * self.pace.states
-            whole_s += 0 if done else self.reach_s * self.pace.states
+            whole_s = (cells_s + sum(self.own_s[done:])) * self._cell_pace + states_s
+            whole_s += 0 if done else self.reach_s
             left_s = whole_s - (now - self.seen_at_s[-1] if done < self.here else 0.0)
         if math.isinf(whole_s) or not whole_s:  # it has no end, or all is measured
             return ""
@@ -132,8 +137,7 @@ class Progress:
 def pace_of(plan: Plan) -> Pace:
     """The pace of a study's last records: what cells took, in the middle, and what passed between visits, in all.
 
-    What is estimated for a state that needs a populate is as far off as for one that does not, in another direction. So
-    states are taken together.
+    A populate is as far off its estimate as what is deleted afterwards, but in another direction (seen at 22.6 TiB).
     """
     paths = sorted(plan.results.records("").glob("*/*.json"), key=lambda path: path.stat().st_mtime)
     visits = [list(of_visit) for _, of_visit in groupby(paths, key=lambda path: path.parent)][-VISITS:]
@@ -143,17 +147,19 @@ def pace_of(plan: Plan) -> Pace:
         for record in map(results.read, paths[-LAST:])
         if (cell := _cell_of(cells, record)) and record.get("seconds", {}).get("total")
     ]
-    between = [
-        ((_when(first["began"]) - _when(last["ended"])).total_seconds(), plan.reach_seconds(first["state"]))
-        for before, after in pairwise(visits)
-        for last, first in [(results.read(before[-1]), results.read(after[0]))]
-        if last["run"] == first["run"] and _cell_of(cells, first)
-    ]
-    usual = Pace()
-    took_s, planned_s = sum(took_s for took_s, _ in between), sum(planned_s for _, planned_s in between)
-    return Pace(
-        median(of_cells) if of_cells else usual.cells, max(0.0, took_s / planned_s) if planned_s else usual.states
-    )
+    between: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for before, after in pairwise(visits):
+        last, first = results.read(before[-1]), results.read(after[0])
+        if last["run"] == first["run"] and _cell_of(cells, first):
+            took_s = (_when(first["began"]) - _when(last["ended"])).total_seconds()
+            between[plan.from_empty(first["state"])].append((took_s, plan.reach_seconds(first["state"])))
+    return Pace(median(of_cells) if of_cells else 1.0, _ratio(between[True]), _ratio(between[False]))
+
+
+def _ratio(pairs: list[tuple[float, float]]) -> float:
+    """What was taken over what was estimated, in all; 1 where nothing is known."""
+    took_s, estimated_s = sum(took_s for took_s, _ in pairs), sum(estimated_s for _, estimated_s in pairs)
+    return max(0.0, took_s / estimated_s) if estimated_s else 1.0
 
 
 def _cell_of(cells: dict[str, dict[str, Cell]], record: Json) -> Cell | None:
