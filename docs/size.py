@@ -55,8 +55,8 @@ def block(local: pd.DataFrame, both: list[pd.DataFrame]) -> str:
     about = (
         f"{len(states)} of the 64 states: `{first['study']}` on `{names[0]}` and `{names[1]}` on "
         f"{pd.to_datetime(both[1]['began']).max():%-d %B %Y}, beside `series1` on `local`.\nEach cell writes "
-        f"{first['amount_mib']:.0f} MiB, {TRANSFER_BYTES >> 20} MiB at a time. Rates are medians in MiB/s, brackets have "
-        "exact intervals."
+        f"{first['amount_mib']:.0f} MiB, {TRANSFER_BYTES >> 20} MiB at a time. Rates are medians in MiB/s, brackets "
+        "have exact intervals."
     )
     rows = [("", "`local`", *(f"`{name}`" for name in names)), ("---",) * 4]
     rows += [(what, *map(of, (local, *both))) for what, of in {**FACTS, **_compared(states)}.items()]

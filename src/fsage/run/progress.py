@@ -24,7 +24,7 @@ LAST, VISITS = 8, 24
 
 
 class Pace(NamedTuple):
-    """How many times longer than estimated cells take, and bringing a state about: from empty, or from another state."""
+    """How many times longer than estimated cells take, and building a state: from empty, or from another state."""
 
     cells: float = 1.0
     from_empty: float = 1.0

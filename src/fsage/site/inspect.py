@@ -206,8 +206,8 @@ def with_tuned_servers(plans: Sequence[Plan]) -> list[str]:
 def _untuned(site: Site, plans: Sequence[Plan]) -> list[str]:
     """Servers on which tune_prealloc.yml would fail, where a study needs it."""
     return [
-        f"{host.name} (servers): states of {', '.join(with_tuned_servers(plans))} need tune_prealloc.yml, which becomes "
-        f"root there by `become`, and that fails: {host.why_no_become}"
+        f"{host.name} (servers): states of {', '.join(with_tuned_servers(plans))} need tune_prealloc.yml, which "
+        f"becomes root there by `become`, and that fails: {host.why_no_become}"
         for host in site.hosts
         if host.why_no_become
     ]
