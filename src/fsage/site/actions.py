@@ -311,7 +311,7 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
     """At most how much of it is written to each OST. Files on all OSTs of a list differ by one stripe each."""
     if not (lustre := target.spec["lustre"]):
         return []
-    claimed = [plan.claim["lustre"]["osts"] for plan in plans if plan.claim and "lustre" in plan.claim]
+    claimed = [noted["osts"] for plan in plans if plan.claim and (noted := plan.claim.get("lustre"))]
     stripes_bytes = files * lustre["stripe_size_mib"] * MIB
     names = [str(number) for number in lustre["osts"] or ()]
     if lustre["stripe_count"] == -1 and claimed and not lustre["pool"]:
