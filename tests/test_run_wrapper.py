@@ -13,6 +13,7 @@ import os
 import runpy
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -217,6 +218,8 @@ def users_clone(wheels: Wheels) -> Iterator[Clone]:
 
 def test_first_call_installs_what_the_locks_hold_and_the_second_does_nothing(clone: Clone) -> None:
     shows = 'echo "$PWD|$VIRTUAL_ENV|$PATH|$ANSIBLE_CONFIG|${PYTHONPATH-unset}|$1"; exit 7'
+    (results := clone.root / "results").mkdir()
+    results.chmod(0o775)
     done = clone.run("bash", "-c", shows, "-", "two words", PYTHONPATH="/elsewhere")
     assert done.returncode == 7, done.stderr
     root, venv, path, ansible, pythonpath, argument = done.stdout.rstrip("\n").split("|")
@@ -224,6 +227,8 @@ def test_first_call_installs_what_the_locks_hold_and_the_second_does_nothing(clo
     assert path == f"{clone.venv}/programs:{clone.venv}/bin:{clone.stubs}:/usr/sbin:/sbin"
     assert (pythonpath, argument) == ("unset", "two words")
     assert all(line.startswith("fsage: ") for line in done.stderr.splitlines()), "noise of pip and uv is for the log"
+    unpacked = "of an archive that root unpacked: root refuses where a group may write"
+    assert stat.S_IMODE(results.stat().st_mode) == (0o775 if os.geteuid() else 0o755), unpacked
     again = clone.run("python", "-c", "import fsage, tiny; print(fsage.__file__, tiny.word)")
     assert (again.stdout, again.stderr) == (f"{clone.root}/src/fsage/__init__.py tiny\n", "")
     assert "Audited" not in (clone.venv / "setup.log").read_text()
