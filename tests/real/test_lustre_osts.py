@@ -49,7 +49,7 @@ def test_an_ost_without_room_is_named_before_anything_is_written(project: Lustre
     with filled(0) as fill:
         ssh(fill)
         said = project.fails("snakemake", *real.ALL)
-        assert re.search(r"would lie on lustre-OST0000, which has \d+ left for target files", said), said[-3000:]
+        assert re.search(r"would lie on lustre-OST0000, which has \d+ left for the target's files", said), said[-3000:]
     valid_again(project)
 
 

@@ -27,7 +27,7 @@ CELLS = {"cells__iterations": 2, "cells__transfer_size": ["64K"]}
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
     """A target whose cells take about a minute, on all OSTs."""
     folder = tmp_path_factory.mktemp("stop")
-    spec = real.declaration(capacity_gib=4, stripe_count=-1, tolerance_mib=64)
+    spec = real.declaration(capacity_gib=4, free_percent=60, stripe_count=-1, tolerance_mib=64)
     spec |= {"amount_mib": 256, "scale": {"file_size": 1, "tasks": 4}, "stop_if": {"slower": 2, "in_a_row": 2}}
     with second_client.second_client(folder) as config, real.at_work(folder, spec, (HOST,), config) as made:
         yield made
