@@ -83,7 +83,7 @@ def test_a_quota_that_is_reached_amid_a_cell_fails_it_with_that_reason(project: 
         project.write_study(**{**STUDY, "states__fragmentation": [0]}, **CELLS)
         project.done("snakemake", *real.ALL)
         (why,) = (record["why"] for record in project.records().values())
-        assert "a quota was reached" in str(why)
+        assert "Disk quota exceeded" in str(why), why
     finally:
         ssh(f"lfs setquota -p {PROJECT} -b 0 -B {LIMIT_MIB}M {real.MOUNT}")
         project.forget()

@@ -76,7 +76,7 @@ def drops() -> int:
 @pytest.fixture
 def project(tmp_path: Path) -> LustreProject:
     """A target of a part of the file system, not claimed yet."""
-    lustre = {"capacity_gib": 1, "stripe_count": 2, "osts": [1, 4], "tolerance_mib": 4}
+    lustre = {"capacity_gib": 1, "free_percent": 60, "stripe_count": 2, "osts": [1, 4], "tolerance_mib": 4}
     made = real.project_in(tmp_path / "clone", real.declaration(**lustre))
     made.write_study(**STUDY)
     return made
