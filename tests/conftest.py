@@ -45,6 +45,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background so
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
+    os.umask(0o022)  # tests make what other users may read, whatever files of the user's own are like
     if not capabilities.obstacles(capabilities.LOOP_TARGET):
         namespace.unshare(namespace.MS_PRIVATE)
         for mount in reversed(mounting.mounts()):
