@@ -94,7 +94,7 @@ def test_his_cells_are_cold_tuned_and_counted(project: LustreProject) -> None:
     assert refused == "", "his sudo has the verbs alone"
     place = next((project.root / "results/quarantine").rglob("10.50@64M.*.json"))  # where `measured` set it aside
     stores = json.loads(place.read_text())["layout"]["stores"]
-    free = {store["ost"]: store["free_bytes"] for store in stores if "ost" in store}
+    free = {store["ost"]: store["free_bytes"] for store in stores if store.get("ost")}
     assert len(free) == 6 and all(free.values()), stores
 
 
