@@ -157,4 +157,4 @@ def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: 
     ],
 )
 def test_bytes_are_told_by_ost(declared: dict, words: str) -> None:
-    assert actions._by_ost(lustre(**declared), [], 10 << 30, 512) == [("of it on each OST", words)]
+    assert actions._by_ost(lustre(**declared), [], 10 << 30, 512) == [("of it on each OST", words + actions.OWN_NOTES)]

@@ -34,6 +34,7 @@ WAITS_A_STATE, WAITS_A_LIFE = 3, 8
 """Beside one after each step and each cell; a life begins and ends with an empty target."""
 OWN_FILES = 16
 """Token, lease, mark, probe: files of fsage's own on the target, made anew whenever they change."""
+OWN_NOTES = "; fsage's own notes, less than 1 MiB, on any"
 PHASES = ("write", "read")
 
 
@@ -308,7 +309,10 @@ def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
 
 
 def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: int) -> list[tuple[str, str]]:
-    """At most how much of it is written to each OST. Files on all OSTs of a list differ by one stripe each."""
+    """At most how much of it is written to each OST. Files on all OSTs of a list differ by one stripe each.
+
+    fsage's own notes have the stripes of the directory above, wherever these lie.
+    """
     if not (lustre := target.spec["lustre"]):
         return []
     claimed = [noted["osts"] for plan in plans if plan.claim and (noted := plan.claim.get("lustre"))]
@@ -318,11 +322,11 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
         names = names or sorted(claimed[0])
     if names and lustre["stripe_count"] in (-1, len(names)):
         share_gib = min(written_bytes, written_bytes / len(names) + stripes_bytes) / GIB
-        return [("of it on each OST", f"at most {share_gib:,.1f} GiB: {', '.join(names)}")]
+        return [("of it on each OST", f"at most {share_gib:,.1f} GiB: {', '.join(names)}{OWN_NOTES}")]
     if lustre["stripe_count"] == 1 and lustre["first_ost"] >= 0:
-        return [("of it on each OST", f"all on OST {lustre['first_ost']}")]
+        return [("of it on each OST", f"all on OST {lustre['first_ost']}{OWN_NOTES}")]
     where = f"of pool {lustre['pool']}" if lustre["pool"] else f"{', '.join(names)}" if names else "that there is"
-    return [("of it on each OST", f"at most all of it on any OST {where}: Lustre chooses")]
+    return [("of it on each OST", f"at most all of it on any OST {where}: Lustre chooses{OWN_NOTES}")]
 
 
 def _hours(plan: Plan) -> str:
