@@ -16,7 +16,7 @@ THEIRS, TIMES = f"{real.MOUNT}/theirs", "/run/fsage-theirs"
 READS = f"""dd if=/dev/urandom of={THEIRS} bs=1M count=1 conv=fsync 2>/dev/null
 setsid nsenter --net=/run/netns/{second_client.NAME} sh -c 'while :; do
   began=$(date +%s%N); stat {THEIRS}-no 2>/dev/null; dd if={THEIRS} of=/dev/null bs=1M iflag=direct 2>/dev/null
-  echo $((($(date +%s%N) - began) / 1000)); sleep 1; done' </dev/null >{TIMES} 2>/dev/null &
+  echo $((($(date +%s%N) - began) / 1000)); sleep 1; done' </dev/null >>{TIMES} 2>/dev/null &
 echo $! >{TIMES}.pid"""
 END = f"kill -- -$(cat {TIMES}.pid); rm -f {TIMES} {TIMES}.pid {THEIRS}"
 STUDY = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
