@@ -116,7 +116,8 @@ def test_a_read_whose_pages_stay_in_the_cache_fails(spec):
     )
     pid = Path(spec["home"]) / "pid"
     mount = open_target(spec).mounts[0]
-    script = f'python3 -c "{holder}" {mount}/measured/measured.0.0 {pid}; for look in $(seq 200); do [ ! -s {pid} ] && sleep 0.05; done; true'
+    await_it = f"for look in $(seq 200); do [ ! -s {pid} ] && sleep 0.05; done; true"
+    script = f'python3 -c "{holder}" {mount}/measured/measured.0.0 {pid}; {await_it}'
     lock = {"name": "lock", "argv": ["sh", "-c", script], "reads": False}
     one["phases"].insert(1, lock)
     one["phases"].append({"name": "after", "argv": ["true"], "reads": False})
