@@ -182,7 +182,7 @@ def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_pat
     (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     gone = {"ansible_host": "127.0.0.1", "ansible_port": 1}
-    shut = {**here, "ansible_become_exe": "/no/sudo", "ansible_become_user": "nobody"}
+    shut = {**here, "ansible_become_exe": "/no/sudo", "ansible_become_user": "daemon"}
     servers = {"hosts": {"gone": gone, "shut": shut}}
     groups = {"clients": {"hosts": {"me": here}}, "servers": servers, "launcher": {"hosts": {}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
