@@ -325,7 +325,7 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
         return [("of it on each OST", f"at most {share_gib:,.1f} GiB: {', '.join(names)}{OWN_NOTES}")]
     if lustre["stripe_count"] == 1 and lustre["first_ost"] >= 0:
         return [("of it on each OST", f"all on OST {lustre['first_ost']}{OWN_NOTES}")]
-    where = f"of pool {lustre['pool']}" if lustre["pool"] else f"{', '.join(names)}" if names else "that there is"
+    where = f"of pool {lustre['pool']}" if lustre["pool"] else "that there is"
     return [("of it on each OST", f"at most all of it on any OST {where}: Lustre chooses{OWN_NOTES}")]
 
 

@@ -55,8 +55,9 @@ class Site:
 
 
 def inspect(inventory: Path, tuned: bool = False) -> Site:
-    """Ask all hosts of an inventory; `tuned`: try what tune_prealloc.yml needs, too. Raises StudyError when it cannot
-    be read.
+    """Ask all hosts of an inventory. Raises StudyError when it cannot be read.
+
+    `tuned`: also try on servers what tune_prealloc.yml needs.
     """
     groups = _groups(inventory)
     names = sorted({name for members in groups.values() for name in members})
