@@ -8,6 +8,7 @@ import pytest
 from lustre_site import SERVERS, Site, recorded, session
 
 from fsage.host.lustre import mounts, params, servers, space, stripes
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
 MIB = 1 << 20
@@ -160,6 +161,18 @@ def test_values_of_several_lines_stay_with_their_name() -> None:
     mntdev = params.parse(recorded("lctl_mntdev.txt"))
     assert mntdev["osd-ldiskfs.lustre-OST0001.mntdev"] == "/dev/vdd"
     assert mntdev["osd-ldiskfs.lustre-OST0001.fstype"] == "ldiskfs"
+
+
+def test_how_long_the_requests_of_each_ost_took_is_read(site: Site) -> None:
+    """Sizes in bytes, and requests of other kinds, are left out; an OST that had none yet has zeros."""
+    text = recorded("lctl_obdfilter_stats.txt") + "obdfilter.lustre-OST0002.stats=\nsnapshot_time   1.5 secs.nsecs\n"
+    site.answer("lctl get_param obdfilter.lustre-OST*.stats", text)
+    spec = complete({"name": "a", "kind": "lustre", "lustre": {"fsname": "lustre", "mgs": "10.0.2.15@tcp"}})
+    assert servers.requests_here(spec) == {
+        "lustre-OST0000": [361 + 878, 505630 + 8834572],
+        "lustre-OST0001": [341 + 868, 492059 + 7374032],
+        "lustre-OST0002": [0, 0],
+    }
 
 
 def test_brw_stats_are_counted_between_two_looks() -> None:

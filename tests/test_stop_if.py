@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import sys
 import time
@@ -20,7 +21,8 @@ from fsage.host.claiming import calibrate
 from fsage.host.device import seek
 from fsage.host.states import state
 from fsage.host.verbs import claim, create
-from fsage.model import MIB, stop_if
+from fsage.model import MIB, stop_if, typed
+from fsage.model.answers import Busy
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
@@ -104,7 +106,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
     ("given", "why"),
     [
         ({"slower": 1}, "stop_if.slower is 1: more than 1, or null, is wanted"),
-        ({"slower": None}, "stop_if has no limit: give slower, stat_ms, read_ms or server_load"),
+        ({"slower": None}, "stop_if has no limit: give slower, stat_ms, read_ms, server_load or server_ms"),
         ({"faster": 2}, "stop_if has no key 'faster'; did you mean .* Known: slower, stat_ms"),
         ({"then": "stop"}, "stop_if.then is 'stop': end or wait is wanted"),
         ({"stat_ms": -1}, "stop_if.stat_ms is -1: a positive number is wanted"),
@@ -122,20 +124,71 @@ def test_a_limit_is_the_smaller_of_both_and_of_others_alone() -> None:
         complete({"name": "a", "kind": "loop", "stop_if": {}})
 
 
-def test_a_server_that_has_too_much_to_do_ends_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The load is this machine's, which a host agent would send."""
+class Site:
+    """Servers of which each answer is the next of those given."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.answers = iter(answers)
+
+    def ask_servers(self, **what: object) -> dict[str, Any]:
+        assert what["do"] == "busy"
+        return {"oss1": typed.read(Busy, next(self.answers))}
+
+
+def load(of: float) -> dict[str, Any]:
+    return {"load": of, "requests": {}}
+
+
+def done(**requests: list[int]) -> dict[str, Any]:
+    return {"load": 1.0, "requests": requests}
+
+
+@pytest.mark.parametrize(
+    ("limit", "answers", "why", "seen"),
+    [
+        (
+            {"server_load": 4},
+            [load(9), load(9), load(0.5), load(6), load(5), load(4.5)],
+            "the load of a server was 6.0, 5.0, 4.5, and the limit is 4",
+            [0.5, 6, 5, 4.5],
+        ),
+        (
+            {"server_ms": 20, "in_a_row": 2},
+            [
+                done(a=[7, 7], b=[0, 0]),
+                done(a=[10, 1_000_000], b=[0, 0]),
+                done(a=[20, 1_100_000], b=[1, 500]),  # 10 ms each on a
+                done(a=[20, 1_100_000], b=[2, 30_500]),  # 30 ms on b
+                done(a=[40, 1_600_000], b=[2, 30_500]),  # 25 ms on a
+            ],
+            "in ms, a request of an OST took 30.0, 25.0, and the limit is 20",
+            [10, 30, 25],
+        ),
+    ],
+)
+def test_a_server_that_has_too_much_to_do_ends_a_cell(
+    limit: dict, answers: list, why: str, seen: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers as host agents give them: a server's load, or what its OSTs have counted."""
     monkeypatch.setattr(probe, "EVERY_S", 0.01)
     monkeypatch.setattr(probe, "QUIET", 2)
     (tmp_path / ".fsage").mkdir()
     target: Any = SimpleNamespace(mounts=[tmp_path])
-    given: Any = complete({"name": "a", "kind": "directory", "stop_if": {"slower": None, "server_load": 4}})["stop_if"]
-    with pytest.raises(Failure, match=r"stop_if\.server_load: the inventory names no servers"):
-        probe.Probe(target, given, lambda: None)
-    loads = iter([0.5, 6.0, 5.0, 4.5])
-    beside = probe.Probe(target, given, lambda: next(loads))
+    given: Any = complete({"name": "a", "kind": "directory", "stop_if": {"slower": None, **limit}})["stop_if"]
+    name = next(iter(limit))
+    nobody: Any = SimpleNamespace(ask_servers=lambda **_: {})
+    with pytest.raises(Failure, match=rf"stop_if\.{name}: the inventory names no servers"):
+        probe.Probe(target, given, nobody)
+    beside = probe.Probe(target, given, Site(*answers))
     with contextlib.closing(beside):
         beside.begin()
-        with pytest.raises(probe.Stopped, match=r"the load of a server was 6\.0, 5\.0, 4\.5, and the limit is 4"):
+        with pytest.raises(probe.Stopped, match=re.escape(why)):
             while True:
                 beside.check()
-        assert beside.end()["server_load"] == [6.0, 5.0, 4.5]
+        assert [taken[name] for taken in beside.end()["servers"]] == seen
+
+
+def test_a_server_without_counters_of_osts_is_refused(tmp_path: Path) -> None:
+    given: Any = complete({"name": "a", "kind": "directory", "stop_if": {"server_ms": 5}})["stop_if"]
+    with pytest.raises(Failure, match=r"stop_if\.server_ms: no server has counters of OSTs"):
+        probe.Busy(Site(load(1)), given)

@@ -61,6 +61,19 @@ def once_written(then: str, patience_s: int = 900) -> None:
     ssh(f"timeout {patience_s} sh -c 'until {written}; do sleep 0.2; done' && {then}", timeout=patience_s + 300)
 
 
+def everything(user: str, mount: str = MOUNT) -> set[str]:
+    """All that is on the Lustre host, but for what a login makes: files with owners and modes, mounts, tunables."""
+    lines = ssh(f"""find / -xdev '(' \
+  -path /proc -o -path /sys -o -path /var/log -o -path /home/{user}/.ansible -o -path /var/lib/systemd ')' \
+  -prune -o -printf '%p %u %m\\n' 2>/dev/null | grep -v 'lastlog\\|wtmp\\|/tmp/systemd' | sort
+find /run /dev/shm /tmp {mount} -xdev -printf '%p %u %m\\n' 2>/dev/null \
+  | grep -v '^/run/\\(user\\|sudo\\|systemd\\|udev\\|log\\)' | sort
+awk '{{print $5}}' /proc/self/mountinfo | grep -v ^/run/user | sort
+lctl get_param 'osc.*.max_rpcs_in_flight' 'llite.*.max_read_ahead_mb'
+""")
+    return set(lines.splitlines())
+
+
 def used_mib() -> dict[str, float]:
     """What each OST holds, when all that was deleted is gone."""
     ssh("lctl set_param -n 'osd-*.*.force_sync=1'; sleep 3; lctl set_param -n 'osd-*.*.force_sync=1'; sleep 1.2")

@@ -27,14 +27,6 @@ su {USER} -c 'mkdir -p {ABOVE}/{USER} && chmod 2700 {ABOVE}/{USER}'
 """
 UNMAKE = f"""lfs setquota -p {PROJECT} -b 0 -B 0 -i 0 -I 0 {real.MOUNT}; rm -rf {ABOVE}
 userdel --force --remove {USER}; groupdel {GROUP}"""
-LOOK = f"""find / -xdev '(' \
-  -path /proc -o -path /sys -o -path /var/log -o -path /home/{USER}/.ansible -o -path /var/lib/systemd ')' \
-  -prune -o -printf '%p %u %m\\n' 2>/dev/null | grep -v 'lastlog\\|wtmp\\|/tmp/systemd' | sort
-find /run /dev/shm /tmp {real.MOUNT} -xdev -printf '%p %u %m\\n' 2>/dev/null \
-  | grep -v '^/run/\\(user\\|sudo\\|systemd\\|udev\\|log\\)' | sort
-awk '{{print $5}}' /proc/self/mountinfo | grep -v ^/run/user | sort
-lctl get_param 'osc.*.max_rpcs_in_flight' 'llite.*.max_read_ahead_mb'
-"""
 STUDY = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
 CELLS = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
 
@@ -58,7 +50,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
 
 def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: LustreProject) -> None:
     name = project.spec["name"]
-    before = ssh(LOOK)
+    before = real.everything(USER)
     project.write_study(**STUDY, **CELLS)
     assert "Nothing stands in the way" in project.done("fsage", "--target", name, "site", "small")
     (record,) = project.measured(**STUDY, **CELLS).values()
@@ -71,8 +63,7 @@ def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: Lustr
     assert ssh(f"ls -A {real.MOUNT}").split() == ["fsageproj"], "his mark lies in his directory"
     project.done(*project.playing("release.yml"))
     assert not (project.root / f"results/targets/{name}.json").exists()
-    after = ssh(LOOK)
-    assert sorted(set(before.splitlines()) ^ set(after.splitlines())) == []
+    assert sorted(before ^ real.everything(USER)) == []
 
 
 def test_a_quota_that_is_reached_amid_a_cell_fails_it_with_that_reason(project: LustreProject) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterator
 
@@ -12,11 +13,18 @@ from lustre_vm import HOST, LustreProject, ssh
 
 pytestmark = real.MARKS
 THEIRS, TIMES = f"{real.MOUNT}/theirs", "/run/fsage-theirs"
-# Each second it looks up a name and reads 1 MiB past its cache; microseconds, a line each.
-READS = f"""dd if=/dev/urandom of={THEIRS} bs=1M count=1 conv=fsync 2>/dev/null
-setsid nsenter --net=/run/netns/{second_client.NAME} sh -c 'while :; do
-  began=$(date +%s%N); stat {THEIRS}-no 2>/dev/null; dd if={THEIRS} of=/dev/null bs=1M iflag=direct 2>/dev/null
-  echo $((($(date +%s%N) - began) / 1000)); sleep 1; done' </dev/null >>{TIMES} 2>/dev/null &
+OTHER = f"""import mmap, os, time
+with open("{THEIRS}", "wb") as file:
+    file.write(os.urandom(1 << 20))
+buffer, file = mmap.mmap(-1, 1 << 20), os.open("{THEIRS}", os.O_RDONLY | os.O_DIRECT)
+while True:
+    began = time.monotonic()
+    os.preadv(file, [buffer], 0)
+    print(round(1000 * (time.monotonic() - began), 1), flush=True)
+    time.sleep(0.2)
+"""
+"""A process of the second client: in ms, how long it took to read 1 MiB past its cache."""
+READS = f"""setsid nsenter --net=/run/netns/{second_client.NAME} python3 -c '{OTHER}' </dev/null >>{TIMES} 2>&1 &
 echo $! >{TIMES}.pid"""
 END = f"kill -- -$(cat {TIMES}.pid); rm -f {TIMES} {TIMES}.pid {THEIRS}"
 STUDY = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
@@ -38,17 +46,32 @@ def test_a_cell_that_a_second_client_suffers_from_is_stopped(project: LustreProj
     ssh(READS)
     try:
         ssh("sleep 15")
-        quiet = [int(line) for line in ssh(f"cat {TIMES}").split()]
+        quiet = [float(line) for line in ssh(f"cat {TIMES}").split()]
         started = project.start("snakemake", *real.ALL)
-        real.once_written(f"sleep 5; : >{TIMES}")
+        real.once_written(f"sleep 1; : >{TIMES}")
         started.wait(timeout=1500)
         log = (project.root / "started.log").read_text()
-        beside = [int(line) for line in ssh(f"cat {TIMES}").split()]
+        beside = [float(line) for line in ssh(f"cat {TIMES}").split()]
         (record,) = project.records().values()
-        assert record["status"] == "stopped" and "others suffer: the last 1 probes" in record["why"], record["why"]
-        assert "Traceback" not in log and "stop_if" in log, log[-3000:]
+        assert record["status"] == "stopped" and "others suffer: the probe (" in record["why"], record["why"]
+        assert "Traceback" not in log, log[-3000:]
         assert ssh(f"find {real.MOUNT}/fsage/measured -type f").split() == [], "its files are gone"
+        told = project.fails("snakemake", "small")
+        assert "stopped: 10.00@64M transfer_size-64K_i1: stop_if: others suffer" in told, told[-3000:]
         assert statistics.median(beside[:10]) > 2 * statistics.median(quiet), (quiet, beside)
     finally:
         ssh(END, check=False)
         project.forget()
+
+
+def test_a_cell_is_stopped_when_requests_take_long_on_a_server(project: LustreProject) -> None:
+    """By the counters of its OSTs, which anybody may read who can log in there."""
+    project.declare(stop_if={"slower": None, "server_ms": 0.5, "in_a_row": 1})
+    project.write_study(**STUDY, **CELLS)
+    project.done("snakemake", *real.ALL)
+    (record,) = project.records().values()
+    assert record["status"] == "stopped", record["why"]
+    assert "in ms, a request of an OST took" in record["why"], record["why"]
+    raw = json.loads((project.root / "results" / record["raw"]["path"]).read_text())
+    assert all(taken["server_ms"] >= 0 for taken in raw["probe"]["servers"]) and raw["probe"]["servers"]
+    project.forget()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from fsage.model import MIB, typed
 from fsage.model.hosts import Facts
 from fsage.model.message import printable, read
 from fsage.model.signs import Look
-from fsage.model.typed import Count, Json, Seconds, Signed, Word
+from fsage.model.typed import Check, Count, Json, Seconds, Signed, Word
 
 ANSWER_BYTES = 4 * MIB
 MOST_ENDS = 100_000  # of free extents in one answer: 19 digits each
@@ -89,10 +89,11 @@ class Clock(TypedDict):
     time: float
 
 
-class Load(TypedDict):
-    """The load average of the last minute."""
+class Busy(TypedDict):
+    """The load average of the last minute. `requests`: of each OST how many it has done, and how long they took, us."""
 
     load: float
+    requests: dict[str, Annotated[list[Count], Check(lambda pair: len(pair) == 2, "a number and a time")]]
 
 
 class Ran(TypedDict):
@@ -115,7 +116,7 @@ ANSWERS: dict[str, object] = {
     "free_space": FreeSpace,
     "free_extents": FreeExtents,
     "clock": Clock,
-    "load": Load,
+    "busy": Busy,
     "go": Ran,
     "signs": Look,
 }

@@ -17,7 +17,8 @@ MORE_THAN_USUAL = Check(lambda times: times > 1, "more than 1, or null,")
 class StopIf(TypedDict):
     """Limits of a probe. `slower`: times the 99th percentile of quiet probes; `stat_ms`, `read_ms`: absolute ones.
 
-    `server_load`: of the load average of any server that the inventory names, in the last minute.
+    Of the servers that the inventory names: `server_load`, the load average of the last minute of any; `server_ms`, of
+    Lustre, the mean time of the reads and writes of any OST since the probe before, whoever asked for them.
 
     A cell is stopped after `in_a_row` probes above a limit. The run then ends, or waits for as many below, at most
     `wait_minutes`.
@@ -27,12 +28,13 @@ class StopIf(TypedDict):
     stat_ms: Annotated[float | None, POSITIVE, Key(None, LIVE)]
     read_ms: Annotated[float | None, POSITIVE, Key(None, LIVE)]
     server_load: Annotated[float | None, POSITIVE, Key(None, LIVE)]
+    server_ms: Annotated[float | None, POSITIVE, Key(None, LIVE)]
     in_a_row: Annotated[int, COUNT, Key(3, LIVE)]
     then: Annotated[Literal["end", "wait"], Key("end", LIVE)]
     wait_minutes: Annotated[float, POSITIVE, Key(60, LIVE)]
 
 
-LIMITS = ("slower", "stat_ms", "read_ms", "server_load")
+LIMITS = ("slower", "stat_ms", "read_ms", "server_load", "server_ms")
 """Keys of which null means no limit."""
 
 

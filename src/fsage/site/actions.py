@@ -12,10 +12,10 @@ from pathlib import PurePath
 
 from fsage.model import GIB, MIB, limits, tools
 from fsage.model.caches import SERVERS_KEPT
-from fsage.model.declaration import tasks_of, usual_home
+from fsage.model.declaration import lustre_of, tasks_of, usual_home
 from fsage.model.stop_if import EVERY_S
 from fsage.model.structure import Step
-from fsage.model.target import Limits, LustreSpec
+from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
@@ -128,7 +128,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
             f"a probe beside the load looks up a name and reads 1 MiB every {EVERY_S:g} s; stop_if: {_words(stop_if)}"
         )
         listed.append(Act(clients, what, "its file is removed after each visit", places=(f"{tree}/.fsage/probe",)))
-    return [*listed, *(_lustre(site, lustre, plans, clients, phases) if (lustre := spec["lustre"]) else ())]
+    return [*listed, *(_lustre(site, spec, plans, clients, phases) if spec["lustre"] else ())]
 
 
 def user_words(site: Site) -> str:
@@ -137,7 +137,7 @@ def user_words(site: Site) -> str:
     return "root or by the helper" if True in roots else "the user of ssh"
 
 
-def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: str, phases: int) -> list[Act]:
+def _lustre(site: Site, spec: Spec, plans: Sequence[Plan], clients: str, phases: int) -> list[Act]:
     """What is done with Lustre alone."""
     servers = _names(site, "servers")
     cells = sum(len(missing) for plan in plans for missing in plan.missing.values())
@@ -150,9 +150,9 @@ def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: st
             programs=("lctl", "lnetctl", "lfs", "findmnt"),
         ),
     ]
-    if not site.in_group("servers") and not declared["oss"]:
+    if not site.in_group("servers") and not lustre_of(spec)["oss"]:
         return lustre
-    undone = "nothing is changed"
+    undone, counted = "nothing is changed", f"counters of the OSTs are read each {EVERY_S:g} s (obdfilter.*.stats)"
     return [
         *lustre,
         Act(
@@ -176,6 +176,7 @@ def _lustre(site: Site, declared: LustreSpec, plans: Sequence[Plan], clients: st
             2 + 2 * cells,
             ("lctl",),
         ),
+        *([Act(servers, counted, undone, None, ("lctl",))] if (spec["stop_if"] or {}).get("server_ms") else []),
         Act(servers, "free space of OSTs is read for evidence, once a state", undone, None, ("dumpe2fs",)),
         *(
             [Act(servers, "ZFS's primarycache of the OSTs is set", "restored after each cell", cells, ("zfs",))]

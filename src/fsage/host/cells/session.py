@@ -81,7 +81,7 @@ class Session:
                 raise Failure(f"no cell of state {self.now.state} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         if stop_if := self.target.spec["stop_if"]:
-            self.probe = Probe(self.target, cast(StopIf, stop_if), self.hosts.load)
+            self.probe = Probe(self.target, cast(StopIf, stop_if), self.hosts)
         return None
 
     def leave(self) -> str | None:

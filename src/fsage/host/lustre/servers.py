@@ -26,6 +26,7 @@ from fsage.model.typed import Json
 NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
 ROW = re.compile(r"(\d+[KMG]?):\s+(\d{1,19})\s+\d+\s+\d+\s+\|\s+(\d{1,19})\s+\d+\s+\d+")
+REQUESTS = re.compile(r"^(?:read|write) +(\d{1,19}) samples \[usecs\] \d+ \d+ (\d{1,19})\b", re.MULTILINE)
 Stats = dict[str, dict[str, list[int]]]  # histogram -> bucket as printed (from that on) -> [reads, writes]
 Counted = dict[str, Stats]  # by OST
 
@@ -90,6 +91,18 @@ def commit(spec: Spec) -> list[int]:
     if not all(re.fullmatch(r"\d{1,19}", word) for word in text.split()):
         raise Failure(f"destroys_in_flight is {shown(text.strip())}, and numbers are wanted")
     return [int(word) for word in text.split()]
+
+
+def requests_here(spec: Spec) -> dict[str, list[int]]:
+    """Of each OST that this host serves: how many reads and writes it has done, and how long they took, in us.
+
+    Every user may read these counters. Raises Failure.
+    """
+    seen = {}
+    for name, text in params.get(f"obdfilter.{lustre_of(spec)['fsname']}-OST*.stats").items():
+        each = [(int(match[1]), int(match[2])) for match in REQUESTS.finditer(text)]
+        seen[name.split(".")[1]] = [sum(numbers) for numbers in zip((0, 0), *each)]
+    return seen
 
 
 def free_space_here(ost: str) -> tuple[Store | None, list[int]]:

@@ -74,7 +74,7 @@ class HostAgent:
             "free_extents": self.free_extents,
             "prepare": self.prepare,
             "clock": self.clock,
-            "load": self.load,
+            "busy": self.busy,
             "go": self.go,
             "end": self.end,
         }
@@ -143,9 +143,10 @@ class HostAgent:
         """The time of this host, in seconds since 1970."""
         return {"time": time.time()}
 
-    def load(self) -> dict[str, object]:
-        """How many processes ran, or waited for a device, in the last minute."""
-        return {"load": os.getloadavg()[0]}
+    def busy(self, osts: bool) -> dict[str, object]:
+        """How many processes ran, or waited for a device, in the last minute; what `osts` of this server have done."""
+        assert self.spec  # servers only
+        return {"load": os.getloadavg()[0], "requests": servers.requests_here(self.spec) if osts else {}}
 
     def go(self, job: str, timeout_s: float, asks_next: bool) -> dict[str, object]:
         """Give the prepared command its job; its result. Raises Gone as soon as the launcher's connection ends."""

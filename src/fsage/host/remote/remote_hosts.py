@@ -158,12 +158,6 @@ class Hosts:
         eviction.read(target)
         answers_of(self.clients, READ_PATIENCE_S)
 
-    def load(self) -> float | None:
-        """The load of the server that has most to do; None where there is none."""
-        return max(
-            (answer["load"] for answer in ask_all(self.servers, lambda _: {"do": "load"}).values()), default=None
-        )
-
     def ask_servers(self, **what: object) -> dict[str, dict[str, object]]:
         """Tell every server to do something; the answer of each, by name."""
         return ask_all(self.servers, lambda _: what)
