@@ -167,7 +167,14 @@ def test_how_long_the_requests_of_each_ost_took_is_read(site: Site) -> None:
     """Sizes in bytes, and requests of other kinds, are left out; an OST that had none yet has zeros."""
     text = recorded("lctl_obdfilter_stats.txt") + "obdfilter.lustre-OST0002.stats=\nsnapshot_time   1.5 secs.nsecs\n"
     site.answer("lctl get_param obdfilter.lustre-OST*.stats", text)
-    spec = complete({"name": "a", "kind": "lustre", "lustre": {"fsname": "lustre", "mgs": "10.0.2.15@tcp"}})
+    spec = complete(
+        {
+            "name": "a",
+            "kind": "lustre",
+            "directory": "/mnt/lustre/a",
+            "lustre": {"fsname": "lustre", "mgs": "10.0.2.15@tcp"},
+        }
+    )
     assert servers.requests_here(spec) == {
         "lustre-OST0000": [361 + 878, 505630 + 8834572],
         "lustre-OST0001": [341 + 868, 492059 + 7374032],
