@@ -33,7 +33,7 @@ systemctl start nfs-server
 exportfs -o rw,no_subtree_check,fsid=7 127.0.0.1:{EXPORT}
 mount -t nfs -o vers=4.2,hard 127.0.0.1:{EXPORT} {MOUNT}
 """
-UNMAKE = f"""umount {MOUNT}; exportfs -u 127.0.0.1:{EXPORT}; systemctl stop nfs-server
+UNMAKE = f"""umount -f {MOUNT}; exportfs -u 127.0.0.1:{EXPORT}; systemctl stop nfs-server
 umount {EXPORT}; rm -f {IMAGE}; rmdir {EXPORT} {MOUNT}; userdel --force --remove {USER}"""
 STUDY = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["4M"], "headline": []}
 CELLS = {"cells__iterations": 1, "cells__transfer_size": ["64K"]}
@@ -104,7 +104,7 @@ def test_a_server_that_does_not_answer_for_a_while_is_on_record_and_on_top_of_th
     started = claimed.start("snakemake", "small")
     written = f"find {EXPORT}/{USER}/fsage/measured -type f -size +0 2>/dev/null | grep -q ."
     try:
-        ssh(f"timeout 600 sh -c 'until {written}; do sleep 0.1; done'; {DROP.format('A')}", timeout=900)
+        ssh(f"timeout 600 sh -c 'until {written}; do sleep 0.1; done' && {DROP.format('A')}", timeout=900)
         ssh("sleep 90")
     finally:
         ssh(DROP.format("D"))
