@@ -79,7 +79,7 @@ def test_his_whole_life_leaves_the_machine_as_it_was(project: LustreProject) -> 
     read = record["phases"][1]
     assert (read["cache_drop"], read["metadata"], read["cached_pages"]) == ("posix_fadvise(DONTNEED)", KEPT, 0)
     assert ssh(f"ls -A {EXPORT}/{USER}").split() == ["fsage"], "his mark lies in his directory"
-    project.done(*project.playing("evidence.yml"))
+    project.done(*project.playing("evidence.yml"), "-e", f"fsage_request={project.request('10.00@4M')}")
     project.done(*project.playing("release.yml"))
     assert not (project.root / "results/targets/nfs.json").exists()
     assert sorted(before ^ real.everything(USER, MOUNT)) == []
