@@ -57,7 +57,8 @@ def test_a_cell_that_a_second_client_suffers_from_is_stopped(project: LustreProj
         assert ssh(f"find {real.MOUNT}/fsage/measured -type f").split() == [], "its files are gone"
         told = project.fails("snakemake", "small")
         assert "stopped: 10.00@64M transfer_size-64K_i1: stop_if: others suffer" in told, told[-3000:]
-        began, ended = (looks[HOST]["time"] for looks in raw(project, record)["phases"][0]["signs"].values())
+        looks = raw(project, record)["phases"][0]["signs"]
+        began, ended = (looks[when][HOST]["time"] for when in ("before", "after"))
         reads = [tuple(map(float, line.split())) for line in ssh(f"cat {TIMES}").splitlines()]
         quiet = [ms for at, ms in reads if at < reads[0][0] + 70]
         beside = [ms for at, ms in reads if began < at < ended]
