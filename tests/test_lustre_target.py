@@ -341,12 +341,28 @@ def test_servers_commit_and_count_what_is_left(spec: dict, site: Site) -> None:
         servers.sync(lost.osts)
 
 
-def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> None:
-    text = recorded("lfs_getstripe_plain_dir_d.txt").replace("stripe_count:  1", "stripe_count:  2")
-    site.answer(f"lfs getstripe -y -d {spec['directory']}/measured", text)
-    with pytest.raises(Failure, match="requested 1 stripes of 1 MiB from OST -1 on, `lfs getstripe -d` shows 2 of"):
+@pytest.mark.parametrize("killed", ["not", "at its first mark", "later"])
+def test_a_claim_whose_striping_is_refused_leaves_nothing_in_the_next_ones_way(
+    killed: str, spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`killed`: before it could take back what it had made."""
+    place = Path(spec["directory"])
+    text = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
+    site.answer(f"lfs getstripe -y -d {place}/measured", text.replace("stripe_count:  1", "stripe_count:  2"))
+    with monkeypatch.context() as context, pytest.raises(Failure, match="requested 1 stripes of 1 MiB from OST -1 on"):
+        if killed != "not":
+            context.setattr("fsage.host.verbs.claim.give_back", lambda spec, check: None)
         claim.claim(spec, {}, False)
-    shutil.rmtree(Path(spec["directory"]) / "measured")
+    assert (list(place.iterdir()) == []) == (killed == "not")
+    if killed == "at its first mark":
+        (place / "filler").rmdir()
+        (place / "measured").rmdir()
+        (place / ".fsage/claim.json").unlink()
+    site.answer(f"lfs getstripe -y -d {place}/measured", text)
+    create.create(spec, {}, False)
+    assert claim.claim(spec, {}, False)["changed"]
+    claim.release(spec, {}, False)
+    assert list(place.iterdir()) == []
 
 
 def test_a_target_that_is_removed_leaves_no_empty_home(spec: dict) -> None:

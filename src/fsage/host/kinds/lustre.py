@@ -137,8 +137,8 @@ class Lustre(Directory, facts.Lustre):
             with contextlib.suppress(Failure):  # of ZFS, or a user's, it is not known
                 self.claim["lustre"]["device_bytes"] = self.laid_space().found["device_bytes"]
         lustre.mark(lustre.mark_of(self.spec, mount), self.claim)
+        self.stamp(0)  # so that what follows can be taken back
         lustre.prepare(self.mounts[0], self.lustre)
-        self.stamp(0)
 
     def confirm(self, mount: Path) -> None:
         files.write_json(lustre.mark_of(self.spec, mount), self.claim)

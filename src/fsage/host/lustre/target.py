@@ -7,6 +7,7 @@ the file system for itself (`capacity_gib: all`) marks its root, so that a secon
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -150,6 +151,9 @@ def unmark(spec: Spec, claim: Claim) -> list[str]:
         return [f"left {path}: it is of target {mark['target']}"]
     for name in (MARK, f"{MARK}.{claim['id']}"):  # the latter is left when a claim was killed while it wrote
         files.remove(path.with_name(name))
+    if path.parent.name == ".fsage":  # a claim was killed before it wrote anything else there
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
     return [f"{path} is gone"]
 
 

@@ -167,6 +167,5 @@ def anything_ours(place: Path) -> bool:
 
 
 def _claimed(spec: Spec, place: Path) -> bool:
-    mark = files.read_json(place / ".fsage/claim.json")
-    claim = claims.read(declaration.home_of(spec))
-    return bool(mark and claim and mark.get("id") == claim["id"])
+    claim, marks = claims.read(declaration.home_of(spec)), (files.read_json(place / ".fsage" / name) for name in MARKS)
+    return claim is not None and any(mark and mark.get("id") == claim["id"] for mark in marks)

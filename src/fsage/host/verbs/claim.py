@@ -21,7 +21,7 @@ from fsage.host.targets.kinds import Result
 from fsage.host.targets.opening import open_target
 from fsage.model import declaration, frozen
 from fsage.model.claim import utc_now
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Request
 from fsage.model.target import Spec
 
@@ -74,7 +74,13 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
     spec["limits"] = meet(spec, request)
     if not check:
         site_limits.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0)
-    return kinds.named(spec["kind"]).claim_new(spec, request, check)
+    try:
+        return kinds.named(spec["kind"]).claim_new(spec, request, check)
+    except (Refusal, Failure):
+        if not check and claims.read(home):  # nothing stays of a claim that was begun and cannot be
+            with contextlib.suppress(Refusal, Failure):
+                give_back(spec, check)
+        raise
 
 
 def give_back(spec: Spec, check: bool) -> Result:
