@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from fsage.host.system import files, mounting, places
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import directories, lease
 from fsage.host.verbs import claim, create
+from fsage.model import plugins
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 from fsage.plan.target import load_target
@@ -557,3 +560,14 @@ def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
     assert (
         subprocess.run(argv, input=sent(packed()), stdout=subprocess.PIPE, check=True, cwd=tmp_path).stdout == packed()
     )
+
+
+def test_a_folder_that_another_version_left_hides_no_module_from_hosts(tmp_path: Path, monkeypatch) -> None:
+    """git leaves a folder in which Python keeps its bytecode."""
+    (tmp_path / "model" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "model.py").touch()
+    monkeypatch.setattr(plugins, "studies", lambda: ["left"])
+    monkeypatch.setitem(plugins.EXTENSIONS, "left", str(tmp_path))
+    with zipfile.ZipFile(io.BytesIO(packed())) as sent_on:
+        assert "fsage/studies/left/model.py" in sent_on.namelist()
+        assert "fsage/studies/left/model/__init__.py" not in sent_on.namelist()

@@ -16,7 +16,7 @@ from lustre_vm import HOST, LustreProject, ssh
 pytestmark = real.MARKS
 BOTH = (HOST, second_client.NAME)
 STRIPES = {"recipe": "striping", "pattern": ["IOR.4"], "default": "IOR.4"}
-AHEAD = "/run/fsage-ahead"
+AHEAD = "/var/lib/fsage-ahead"  # programs may not be run from /run
 TCP = ["--mca", "btl_tcp_if_include", f"{second_client.HERE}/24"]
 
 

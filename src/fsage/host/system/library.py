@@ -87,7 +87,8 @@ def _files() -> dict[str, Path]:
     for study in plugins.studies():
         folder = Path(plugins.EXTENSIONS.get(study, PACKAGE / "studies" / study))
         parts = [folder / "__init__.py", *folder.glob("model.py")]  # a package is found in a zip by its __init__ alone
-        for package in (folder / part for part in plugins.OF_HOSTS if (folder / part).is_dir()):
-            parts += [package / "__init__.py", *package.rglob("*.py")]
+        for package in (folder / part for part in plugins.OF_HOSTS):
+            if sources := list(package.rglob("*.py")):  # a folder of another version, left without any, is none
+                parts += [package / "__init__.py", *sources]
         files |= {f"fsage/studies/{study}/{path.relative_to(folder)}": path for path in parts}
     return files
