@@ -27,6 +27,7 @@ from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
 LOAD_S = 900
+ON_LUSTRE = {"name": "a", "kind": "lustre", "directory": "/mnt/a", "lustre": {"fsname": "a", "mgs": "10.0.0.1@tcp"}}
 OTHER = """
 import mmap, os, sys, time
 with open(sys.argv[1], "wb") as file:
@@ -109,6 +110,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
         ({"slower": None}, "stop_if has no limit: give slower, stat_ms, read_ms, server_load or server_ms"),
         ({"faster": 2}, "stop_if has no key 'faster'; did you mean .* Known: slower, stat_ms"),
         ({"then": "stop"}, "stop_if.then is 'stop': end or wait is wanted"),
+        ({"server_ms": 5}, "stop_if.server_ms is of Lustre's OSTs: give read_ms, or server_load"),
         ({"stat_ms": -1}, "stop_if.stat_ms is -1: a positive number is wanted"),
     ],
 )
@@ -174,7 +176,7 @@ def test_a_server_that_has_too_much_to_do_ends_a_cell(
     monkeypatch.setattr(probe, "QUIET", 2)
     (tmp_path / ".fsage").mkdir()
     target: Any = SimpleNamespace(mounts=[tmp_path])
-    given: Any = complete({"name": "a", "kind": "directory", "stop_if": {"slower": None, **limit}})["stop_if"]
+    given: Any = complete({**ON_LUSTRE, "stop_if": {"slower": None, **limit}})["stop_if"]
     name = next(iter(limit))
     nobody: Any = SimpleNamespace(ask_servers=lambda **_: {})
     with pytest.raises(Failure, match=rf"stop_if\.{name}: the inventory names no servers"):
@@ -189,6 +191,6 @@ def test_a_server_that_has_too_much_to_do_ends_a_cell(
 
 
 def test_a_server_without_counters_of_osts_is_refused(tmp_path: Path) -> None:
-    given: Any = complete({"name": "a", "kind": "directory", "stop_if": {"server_ms": 5}})["stop_if"]
+    given: Any = complete({**ON_LUSTRE, "stop_if": {"server_ms": 5}})["stop_if"]
     with pytest.raises(Failure, match=r"stop_if\.server_ms: no server has counters of OSTs"):
         probe.Busy(Site(load(1)), given)

@@ -42,6 +42,8 @@ def complete(spec: Mapping[str, object]) -> Spec:
         full["stop_if"] = _stop_if(full["stop_if"])
         if kinds.named(full["kind"]).own_stores:
             raise Refusal(f"fsage_target.stop_if is for others, and nobody else uses a target of kind {full['kind']}")
+        if full["stop_if"]["server_ms"] is not None and not full["lustre"]:
+            raise Refusal("fsage_target.stop_if.server_ms is of Lustre's OSTs: give read_ms, or server_load")
     kinds.named(full["kind"]).complete(full)
     if full["home"] is None:
         full["home"] = str(usual_home())
