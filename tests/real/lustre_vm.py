@@ -61,6 +61,21 @@ def once_written(then: str, patience_s: int = 900) -> None:
     ssh(f"timeout {patience_s} sh -c 'until {written}; do sleep 0.2; done' && {then}", timeout=patience_s + 300)
 
 
+def make_user(user: str) -> str:
+    """A shell line that makes a user who is reached by ssh as root is."""
+    keys = f"/home/{user}/.ssh"
+    return f"""useradd --create-home --shell /bin/bash {user} && install -d -m 700 -o {user} -g {user} {keys} &&
+install -m 600 -o {user} -g {user} -t {keys} /root/.ssh/*"""
+
+
+def reached_as(user: str, folder: Path) -> str:
+    """An ssh configuration by which the Lustre host is reached as a user; it is written into a folder."""
+    config = folder / "user.conf"
+    first = Path(CONFIG).read_text() if CONFIG else f"Host {HOST}\n  User root\n"
+    config.write_text(first.replace("User root", f"User {user}"))
+    return str(config)
+
+
 def everything(user: str, mount: str = MOUNT) -> set[str]:
     """All that is on the Lustre host, but for what a login makes: files with owners and modes, mounts, tunables."""
     lines = ssh(f"""find / -xdev '(' \

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lustre_vm as real
 import pytest
-from lustre_vm import CONFIG, HOST, LustreProject, ssh
+from lustre_vm import HOST, LustreProject, ssh
 
 from fsage.model.caches import KEPT
 
@@ -16,9 +16,7 @@ USER, GROUP, PROJECT, LIMIT_MIB = "fsageguest", "fsageproj", 4711, 1500
 ABOVE = f"{real.MOUNT}/fsageproj"
 PLACE = f"{ABOVE}/{USER}/fsage"
 MAKE = f"""set -e
-groupadd {GROUP}; useradd --create-home --shell /bin/bash {USER}; usermod -aG {GROUP} {USER}
-install -d -m 700 -o {USER} -g {USER} /home/{USER}/.ssh
-install -m 600 -o {USER} -g {USER} -t /home/{USER}/.ssh /root/.ssh/*
+groupadd {GROUP}; {real.make_user(USER)}; usermod -aG {GROUP} {USER}
 lctl conf_param {real.FSNAME}.quota.ost=ugp; lctl conf_param {real.FSNAME}.quota.mdt=ugp; sleep 8
 install -d -m 2770 -o root -g {GROUP} {ABOVE}
 lfs project -p {PROJECT} -s -r {ABOVE}
@@ -43,15 +41,13 @@ CELLS = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
     """His target. It is not claimed yet, and in the end the machine is as it was."""
     folder = tmp_path_factory.mktemp("guest")
-    config = folder / "user.conf"
-    first = Path(CONFIG).read_text() if CONFIG else f"Host {HOST}\n  User root\n"
-    config.write_text(first.replace("User root", f"User {USER}"))
+    config = real.reached_as(USER, folder)
     lustre = {"fsname": real.FSNAME, "mgs": real.mgs(), "osts": [0, 2], "stripe_count": 2}
     spec = {**real.declaration(), "lustre": lustre, "directory": PLACE, "amount_mib": 8}
     spec |= {"home": f"/home/{USER}/fsage", "scale": {"file_size": 0.125, "tasks": 2}}
     try:
         ssh(MAKE)
-        yield real.project_in(folder / "clone", spec, (HOST,), str(config), server="")
+        yield real.project_in(folder / "clone", spec, (HOST,), config, server="")
     finally:
         ssh(UNMAKE, check=False)
 

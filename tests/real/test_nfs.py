@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import lustre_vm as real
 import pytest
-from lustre_vm import CONFIG, HOST, LustreProject, ssh
+from lustre_vm import HOST, LustreProject, ssh
 
 from fsage.model.caches import KEPT
 
@@ -21,9 +20,7 @@ LACKS = "for it in exportfs mount.nfs4 setquota iptables; do command -v $it >/de
 pytestmark = real.MARKS
 # A short lease: a server that was started anew lets clients have their files back after that time.
 MAKE = f"""set -e
-useradd --create-home --shell /bin/bash {USER}
-install -d -m 700 -o {USER} -g {USER} /home/{USER}/.ssh
-install -m 600 -o {USER} -g {USER} -t /home/{USER}/.ssh /root/.ssh/*
+{real.make_user(USER)}
 truncate -s 1G {IMAGE}; mkfs.ext4 -q -O quota {IMAGE}
 mkdir -p {EXPORT} {MOUNT}; mount -o loop,usrquota {IMAGE} {EXPORT}
 install -d -m 700 -o {USER} -g {USER} {EXPORT}/{USER}
@@ -46,14 +43,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     if lacking := ssh(LACKS).split():
         pytest.skip(f"{HOST} lacks {', '.join(lacking)}")
     folder = tmp_path_factory.mktemp("nfs")
-    config = folder / "user.conf"
-    first = Path(CONFIG).read_text() if CONFIG else f"Host {HOST}\n  User root\n"
-    config.write_text(first.replace("User root", f"User {USER}"))
+    config = real.reached_as(USER, folder)
     spec = {"name": "nfs", "kind": "directory", "directory": PLACE, "budget_gib": 0.5, "amount_mib": 16}
     spec |= {"home": f"/home/{USER}/fsage", "scale": {"file_size": 0.0625, "tasks": 2}}
     try:
         ssh(MAKE)
-        yield real.project_in(folder / "clone", spec, (HOST,), str(config), server="")
+        yield real.project_in(folder / "clone", spec, (HOST,), config, server="")
     finally:
         ssh(UNMAKE, check=False)
 
