@@ -30,7 +30,8 @@ class Check(_Check, total=False):
     """What a cell's check saw of its state. `rebuilt`: it is another layout instance than when it was first reached.
 
     `looked_at`: every file; or what the kernel told of since every file was looked at; or a sample of the files, with
-    every directory; and free space. `unseen_share`: of the files, what a sample leaves out.
+    every directory; and free space. `unseen_share`: of the files, what a sample leaves out. `osts_changed_bytes`: on
+    Lustre, by how much the used space of any OST had changed since the state was built; `tolerance_bytes`: and may.
     """
 
     state: str
@@ -38,6 +39,8 @@ class Check(_Check, total=False):
     fingerprint: str
     looked_at: Literal["files", "events", "sample"]
     unseen_share: Annotated[float, between(0, 1, "a share from 0 to 1")]
+    osts_changed_bytes: Count
+    tolerance_bytes: Count
     instance: Word | None
     emptied_because: str
 

@@ -84,7 +84,9 @@ class LustreSpec(Striping):
     mdt_index: Annotated[int | None, NOT_NEGATIVE, Key(None, CLAIMED)]
     mdt_count: Annotated[int | None, COUNT, Key(None, CLAIMED)]  # of each directory
     oss: Annotated[list[str], Key([], LIVE)]
-    tolerance_mib: Annotated[int, NOT_NEGATIVE, Key(None, LIVE)]  # how much others may change the used space of an OST
+    tolerance_mib: Annotated[
+        int | None, NOT_NEGATIVE, Key(None, LIVE)
+    ]  # by which others may change an OST's used space
 
 
 class Limits(TypedDict):

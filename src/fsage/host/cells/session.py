@@ -134,6 +134,8 @@ class Session:
         }
         if looked_at == "sample":
             checked["unseen_share"] = self.structure.unseen_share
+        if (changed_bytes := self.structure.osts_changed_bytes) is not None:
+            checked |= {"osts_changed_bytes": changed_bytes, "tolerance_bytes": self.target.osts.tolerance_bytes}
         return checked
 
     def cell(self, cell: Cell) -> str | None:

@@ -26,12 +26,14 @@ class StructureCheck:
     """The checks of one session.
 
     `hash`: the fingerprint of all files when they were last examined. `why_unwatched`: why the kernel does not report
-    what others do; None where it does.
+    what others do; None where it does. `osts_changed_bytes`: on Lustre, by how much the used space of any OST had
+    changed since the state was built, at the last check; None where it was not looked at.
     """
 
     def __init__(self, target: Target) -> None:
         self.target, self.hash = target, ""
         self.counted: list[str | None] = []
+        self.osts_changed_bytes: int | None = None
         self.sample: Sample | None = None
         self.why_unwatched = target.why_unwatched
         if not self.why_unwatched:
@@ -78,6 +80,7 @@ class StructureCheck:
         if self.sample:
             self.sample.freeze(self.target.mounts)
         self.hash, self.counted = prints["hash"], prints["counted"]
+        self._note(now, prints.get("osts", {}))
         return differs(self.target, now, prints)
 
     def _may_watch(self) -> bool:
@@ -96,8 +99,13 @@ class StructureCheck:
         assert self.sample
         free = [self.target.free(mount) for mount in self.target.mounts]
         osts = {name: used for store in free for name, used in (store.osts or {}).items()}
+        self._note(now, osts)
         moved = osts and space.moved(now.osts or {}, osts, self.target.osts.tolerance_bytes)
         return not moved and [store.counted for store in free] == self.counted and not self.sample.differs()
+
+    def _note(self, now: Token, osts: dict[str, int]) -> None:
+        then = now.osts or {}
+        self.osts_changed_bytes = max((abs(osts[name] - then[name]) for name in osts if name in then), default=None)
 
     def _unwatched(self, error: OSError) -> None:
         self.why_unwatched = f"fanotify: {error.strerror}"

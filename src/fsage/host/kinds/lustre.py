@@ -55,7 +55,7 @@ class LustreOsts(NoOsts):
 
     @property
     def tolerance_bytes(self) -> int:  # type: ignore[override]  # declared here, a constant elsewhere
-        return self.target.lustre["tolerance_mib"] << 20
+        return lustre.tolerance_bytes(self.target.lustre, self.target.claim)
 
     def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
         return osts.every(self.target, list(answers))
@@ -182,7 +182,9 @@ class Lustre(Directory, facts.Lustre):
         return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, usable)
 
     def free(self, mount: Path) -> Free:
-        osts = space.osts(mount)  # `available`: without the servers' reserve, as the capacity of the claim
+        usable = self.claim["lustre"].get("usable")
+        osts = [ost for ost in space.osts(mount) if usable is None or ost.number in usable]
+        # `available`: without the servers' reserve, as the capacity of the claim
         return Free(sum(ost.available_bytes for ost in osts), None, space.used(osts))
 
     def why_no_extents(self, error: OSError) -> str:

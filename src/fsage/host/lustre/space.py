@@ -98,12 +98,13 @@ def as_left(then: Mapping[str, int], tolerance_bytes: int) -> Wrong:
     return lambda now: moved(then, used(now), tolerance_bytes)
 
 
-def in_all(total_bytes: int, tolerance_bytes: int) -> Wrong:
-    """Finds that all OSTs together do not hold `total_bytes`; others may change each by `tolerance_bytes`."""
+def in_all(then: Mapping[str, int], more_bytes: int, tolerance_bytes: int) -> Wrong:
+    """Finds that these OSTs together do not hold as much as `then` and `more_bytes`, within others' tolerance each."""
+    total_bytes = sum(then.values()) + more_bytes
 
     def wrong(now: Sequence[Ost]) -> list[str]:
-        used_bytes = sum(ost.used_bytes for ost in now)
-        if abs(used_bytes - total_bytes) <= len(now) * (OWN_BYTES + tolerance_bytes):
+        used_bytes = sum(ost.used_bytes for ost in now if ost.name in then)
+        if abs(used_bytes - total_bytes) <= len(then) * (OWN_BYTES + tolerance_bytes):
             return []
         return [f"the OSTs hold {used_bytes / MIB:.1f} MiB, and {total_bytes / MIB:.1f} MiB are accounted for"]
 

@@ -33,6 +33,7 @@ TREES = ("filler", "measured")
 THREADS = 16
 # Logs and indices of an OST grow while it serves: so many bytes more than at the claim are no objects left behind.
 SLACK_BYTES, SLACK_SHARE = 64 * MIB, 0.005
+OTHERS_SHARE = 0.1
 
 
 class Found(NamedTuple):
@@ -219,11 +220,23 @@ def _make_tree(above: int, path: Path, lustre: LustreSpec) -> None:
     places.make_in(above, path)
 
 
+def tolerance_bytes(lustre: LustreSpec, claim: Claim) -> int:
+    """By how much others may change the used space of each OST: as declared, else a share of what fsage may take there.
+
+    Nothing where the file system is fsage's alone.
+    """
+    if claim["filesystem_state_known"]:
+        return 0
+    if (declared_mib := lustre["tolerance_mib"]) is not None:
+        return declared_mib * MIB
+    return int(OTHERS_SHARE * claim["capacity_bytes"] / len(claim["lustre"].get("usable") or claim["lustre"]["osts"]))
+
+
 def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, spend: Callable[[], None]) -> None:
     """Delete what fsage made, by many threads, and verify that the OSTs destroyed its objects. Raises Failure.
 
     Where nobody else writes (`alone`), each OST must hold what it held at the claim. Elsewhere the OSTs together must
-    free as much as fsage held, within the declared tolerance.
+    free as much as fsage held, within the tolerance.
     """
     ours = sum(_held_bytes(place / name) for name in TREES)
     used_bytes = sum(space.used(space.osts(place)).values())
@@ -231,9 +244,10 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, 
     left = [name for name in TREES if os.path.lexists(place / name)]
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
-    tolerance = lustre_of(spec)["tolerance_mib"] * MIB
     # What others deleted before may come free now as well, so only more used space is wrong, not less.
-    most = used_bytes - ours + (space.OWN_BYTES + tolerance) * len(claim["lustre"]["osts"])
+    most = (
+        used_bytes - ours + (space.OWN_BYTES + tolerance_bytes(lustre_of(spec), claim)) * len(claim["lustre"]["osts"])
+    )
 
     def wrong(osts: Sequence[Ost]) -> list[str]:
         if alone:

@@ -149,7 +149,7 @@ def _accounted(target: Target, now: Token) -> Wrong:
         return nothing
     caches.flush(target.mounts[0])
     ours = fingerprint(target)["held_bytes"]
-    return space.in_all(sum(now.osts.values()) - now.held_bytes + ours, target.osts.tolerance_bytes)
+    return space.in_all(now.osts, ours - now.held_bytes, target.osts.tolerance_bytes)
 
 
 def _accounts(target: Target) -> Json:

@@ -13,7 +13,6 @@ NEEDED = {
     "fsname": "a name as in MGS:/NAME is wanted",
     "mgs": "NIDs as in the mount are wanted (10.0.0.1@tcp)",
 }
-OTHERS_MIB = 1024  # the usual tolerance_mib where others use the file system too
 
 
 class Lustre(Kind):
@@ -82,9 +81,7 @@ def _complete(full: dict[str, object]) -> dict[str, object]:
         )
     if lustre["capacity_gib"] not in (None, "all") and lustre["capacity_gib"] <= 0:
         raise Refusal(f"fsage_target.lustre.capacity_gib is {lustre['capacity_gib']!r}: a positive number is wanted")
-    if lustre["tolerance_mib"] is None:
-        lustre["tolerance_mib"] = 0 if lustre["capacity_gib"] == "all" else OTHERS_MIB
-    elif lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] != 0:
+    if lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] not in (None, 0):
         raise Refusal(
             f"fsage_target.lustre.tolerance_mib is {lustre['tolerance_mib']!r}, and capacity_gib all: the file system "
             "is fsage's alone, so that nobody's writing is tolerated; leave it out"
