@@ -133,6 +133,29 @@ def test_a_read_whose_pages_stay_in_the_cache_fails(spec):
     assert "rc" not in seen["phases"][2]
 
 
+@pytest.mark.parametrize("mode", [0o000, 0o500])
+def test_a_directory_in_which_its_owner_may_not_write_costs_no_cell(mode: int, directory_target: dict) -> None:
+    """Before the session, and during one by a cell's own command."""
+    measured_files = claimed(directory_target).mounts[0] / "measured"
+    state.scrub(directory_target, asked([]) | {"steps": []}, False)
+    measured_files.chmod(mode)
+    words = ["sh", "-c", f"echo x >{measured_files}/file && chmod {mode:o} {measured_files}"]
+    cells = [
+        {
+            "kind": "planned",
+            "order": 1,
+            "attempt": 1,
+            "params": {},
+            "name": name,
+            "phases": [{"name": "w", "argv": words}],
+        }
+        for name in ("a", "b")
+    ]
+    measure.measure(directory_target, asked(cells) | {"steps": []}, False)
+    assert [observed(directory_target, name)[0]["why"] for name in ("a", "b")] == [None, None]
+    assert list(measured_files.iterdir()) == [] and measured_files.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.root
 def test_what_cannot_run_is_recorded_as_unsupported(spec):
     one = {**cell(spec, "cfq"), "unsupported": "this kernel has no scheduler cfq"}

@@ -22,6 +22,7 @@ from fsage.host.preallocation import setting
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import inspect, layout_record, remove_measured
 from fsage.host.structure.quota import Quota
+from fsage.host.system import places
 from fsage.host.system.files import read_json
 from fsage.host.targets.lease import Orphaned, Watch
 from fsage.host.targets.target import Target
@@ -57,6 +58,9 @@ class Session:
 
         Raises Failure where the servers are not tuned as noted: to build the state again would not change that.
         """
+        for mount in () if self.target.spec["run_as"] else self.target.mounts:
+            with places.opened(mount) as store:
+                places.make_in(store, mount / "measured")  # the owner may have taken a right from himself
         now, why = inspect(self.target, whole=True)
         if why or not now:
             return why

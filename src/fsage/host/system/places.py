@@ -84,7 +84,8 @@ def check(path: Path | str) -> None:
 def inside(above: int, name: str, path: Path | str, make: int | None = None) -> Iterator[int]:
     """A descriptor of directory `name` in an open directory that was judged; messages name `path`.
 
-    No link is followed, not even one of the owner's: fsage makes none.
+    No link is followed, not even one of the owner's: fsage makes none. With `make` a missing one is made with that
+    mode, and the owner has all rights in one that is there.
     """
     descriptor, status = _next(above, name, Path(path), make)
     try:
@@ -92,6 +93,8 @@ def inside(above: int, name: str, path: Path | str, make: int | None = None) -> 
             what = KINDS.get(stat.S_IFMT(status.st_mode), "a file")
             raise Refusal(f"{path} is {what}, where fsage makes a directory; nothing below it was touched. Remove it")
         _judge(status, Path(path), Path(path), sticky=False)
+        if make is not None and status.st_uid == os.geteuid() and ~status.st_mode & stat.S_IRWXU:
+            os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
         reading = _reopen(descriptor)
     finally:
         os.close(descriptor)
