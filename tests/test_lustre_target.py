@@ -133,7 +133,13 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
     left = list(fillers(Path(spec["directory"])))
     assert 0 < len(left) < (4 << 30) // 100 // (4 * MIB)
     site.commands()
-    assert state.scrub(spec, {**request, "reuse": "fresh", "steps": STEPS[:1], "state": "1.00"}, False)["changed"]
+    anew = {**request, "reuse": "fresh", "steps": STEPS[:1], "state": "1.00"}
+    site.answer("ssh*", stderr="No route to host\n", rc=255)
+    away = {"hosts": {"servers": [{"name": "oss9", "python": "python3", "local": False}]}}
+    with pytest.raises(Refusal, match="host oss9 does not answer: No route to host; nothing was touched"):
+        state.scrub(spec, {**anew, **away}, False)
+    assert [entry.path for entry in fillers(Path(spec["directory"]))] == [entry.path for entry in left]
+    assert state.scrub(spec, anew, False)["changed"]
     assert not list(fillers(Path(spec["directory"])))
     commands = site.commands("lfs")
     assert f"lfs setstripe -c 1 -S 1M -i -1 {spec['directory']}/filler" in commands

@@ -61,6 +61,13 @@ def meet(spec: Spec, request: Request) -> Limits:
         return hosts.limits
 
 
+def refuse_unfit(target: Target, request: Request) -> None:
+    """Raise Refusal where a remote host does not answer, or could not measure with the others."""
+    hosts = inventory_of(request)
+    if hosts["clients"][1:] or hosts["servers"]:
+        Hosts(target.spec, target.claim, hosts).close()
+
+
 class Hosts:
     """All hosts beside this one: those of `hosts["clients"]` after the first, and `hosts["servers"]`.
 

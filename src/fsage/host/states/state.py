@@ -12,6 +12,7 @@ from fsage.host import structure as making
 from fsage.host import token
 from fsage.host.lustre import space
 from fsage.host.preallocation import setting
+from fsage.host.remote.remote_hosts import refuse_unfit
 from fsage.host.states.fingerprint import digest, fingerprint, layout
 from fsage.host.states.inspection import inspect, layout_record, remove_measured, settle
 from fsage.host.stores import filesystems
@@ -93,6 +94,7 @@ def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
         reason = why or f"{request['state']!r} cannot be reached from {at!r}"
         if check:
             return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
+        refuse_unfit(target, request)  # before anything is deleted
         empty(target, reason)
         return {"changed": True, "msg": f"emptied target {target.name}: {reason}", "why": reason}
 
