@@ -42,6 +42,8 @@ def another(place: Path, name: str, lie: str) -> dict:
         ("os.environ['PATH'] = '/none'", TRUTH, "n2 lacks fio: nothing can be measured without it"),
         ("sys.exit('no shell for you')", TRUTH, "host n2 does not answer: no shell for you; nothing was touched"),
         (TRUTH, NO_ROOT, "oss1 (servers): neither root nor its helper"),
+        (TRUTH, f"watched: {NO_ROOT}", None),
+        (TRUTH, f"watched: {LATE}", f"s ahead of {os.uname().nodename}'s (at most 2 s)"),
     ],
 )
 @pytest.mark.root
@@ -50,7 +52,9 @@ def test_hosts_are_asked_before_the_first_change(tmp_path, client, server, said)
     request = {
         "hosts": {
             "clients": [{"name": "n1"}, another(tmp_path, "n2", client)],
-            "servers": [another(tmp_path, "oss1", server)],
+            "watched" if server.startswith("watched") else "servers": [
+                another(tmp_path, "oss1", server.removeprefix("watched: "))
+            ],
         }
     }
     if said is None:

@@ -145,6 +145,10 @@ def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: 
     assert not [
         act for act in actions.acts(Site([host("n1")], ("clients",)), lustre(oss=[]), []) if "ssh" in act.programs
     ]
+    watched = Site([host("n1"), host("oss2", "watched")], ("clients", "watched"))
+    assert [act.programs for act in actions.acts(watched, lustre(oss=[]), []) if act.hosts == "oss2"] == [
+        ("ssh", "lctl")
+    ]
 
 
 @pytest.mark.parametrize(

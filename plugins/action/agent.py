@@ -155,6 +155,7 @@ class ActionModule(ActionBase):
         roles = {
             "clients": [*launcher, *(name for name in clients if name not in launcher)],
             "servers": groups.get("servers", []),
+            "watched": groups.get("watched", []),
         }
 
         def host(name):

@@ -195,7 +195,12 @@ def mgs() -> str:
 
 
 def project_in(
-    folder: Path, spec: dict[str, Any], clients: Sequence[str] = (HOST,), config: str = "", server: str = HOST
+    folder: Path,
+    spec: dict[str, Any],
+    clients: Sequence[str] = (HOST,),
+    config: str = "",
+    server: str = HOST,
+    watched: Sequence[str] = (),
 ) -> LustreProject:
     """A clone in `folder`, its hosts reached by an ssh configuration (FSAGE_LUSTRE_SSH_CONFIG); nothing is claimed.
 
@@ -210,6 +215,7 @@ def project_in(
         "launcher": {"hosts": {HOST: None}},
         "clients": {"hosts": dict.fromkeys(clients)},
         "servers": {"children": {"mds": serving, "oss": serving}},
+        "watched": {"hosts": dict.fromkeys(watched)},
     }
     hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
     hosts.write_text(yaml.safe_dump({"all": {"vars": variables, "children": groups}}))

@@ -45,9 +45,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     lustre = {"fsname": real.FSNAME, "mgs": real.mgs(), "osts": [0, 2], "stripe_count": 2}
     spec = {**real.declaration(), "lustre": lustre, "directory": PLACE, "amount_mib": 8}
     spec |= {"home": f"/home/{USER}/fsage", "scale": {"file_size": 0.125, "tasks": 2}}
+    spec["stop_if"] = {"slower": None, "server_load": 1000, "server_ms": 100_000}  # by what any user may read there
     try:
         ssh(MAKE)
-        yield real.project_in(folder / "clone", spec, (HOST,), config, server="")
+        yield real.project_in(folder / "clone", spec, (HOST,), config, server="", watched=[HOST])
     finally:
         ssh(UNMAKE, check=False)
 
@@ -64,6 +65,7 @@ def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: Lustr
     assert set(record["phases"][0]["placement"]["stripes"]) == {"0", "2"}
     assert (record["phases"][1]["cache_drop"], record["phases"][1]["metadata"]) == ("posix_fadvise(DONTNEED)", KEPT)
     assert record["osts"]["brw_stats"] is None and "brw_stats" in record["osts"]["absent"]
+    assert "cold caches of the servers" in record["absent"], "they are only watched"
     assert ssh(f"ls -A {real.MOUNT}").split() == ["fsageproj"], "his mark lies in his directory"
     project.done(*project.playing("release.yml"))
     assert not (project.root / f"results/targets/{name}.json").exists()

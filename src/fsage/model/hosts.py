@@ -34,10 +34,11 @@ class Host(_Host, total=False):
 
 
 class Inventory(TypedDict, total=False):
-    """The inventory's hosts: clients, of whom the first launches, and servers."""
+    """The inventory's hosts: clients, of whom the first launches, and servers. `watched`: those that are only read."""
 
     clients: list[Host]
     servers: list[Host]
+    watched: list[Host]
 
 
 class Asker(TypedDict, total=False):
@@ -113,6 +114,11 @@ def clients_of(request: Asker) -> list[Host]:
 def servers_of(request: Asker) -> list[Host]:
     """The inventory's servers."""
     return (request.get("hosts") or Inventory()).get("servers", [])
+
+
+def watched_of(request: Asker) -> list[Host]:
+    """The inventory's servers that are looked at and never asked to do anything."""
+    return (request.get("hosts") or Inventory()).get("watched", [])
 
 
 SKEW_S = 2.0

@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from fsage.model import GIB, MIB, limits, tools
 from fsage.model.caches import SERVERS_KEPT
-from fsage.model.declaration import lustre_of, tasks_of, usual_home
+from fsage.model.declaration import tasks_of, usual_home
 from fsage.model.stop_if import EVERY_S
 from fsage.model.structure import Step
 from fsage.model.target import Limits, Spec
@@ -150,9 +150,12 @@ def _lustre(site: Site, spec: Spec, plans: Sequence[Plan], clients: str, phases:
             programs=("lctl", "lnetctl", "lfs", "findmnt"),
         ),
     ]
-    if not site.in_group("servers") and not lustre_of(spec)["oss"]:
-        return lustre
     undone, counted = "nothing is changed", f"counters of the OSTs are read each {EVERY_S:g} s (obdfilter.*.stats)"
+    if site.in_group("watched"):
+        looks = "the launcher connects by ssh; load, kernel's log, network and counters of OSTs are read, all else left"
+        lustre.append(Act(_names(site, "watched"), looks, undone, programs=("ssh", "lctl")))
+    if not site.in_group("servers"):
+        return lustre
     return [
         *lustre,
         Act(

@@ -86,7 +86,7 @@ def denied(spec: Spec, front: Sequence[str] = ()) -> list[str]:
 def unreached(spec: Spec, hosts: dict[str, list[Json]]) -> dict[str, str]:
     """Why the launcher does not reach remote hosts by ssh, or may not there what cells need, by host; empty: it may."""
     servers = {host["name"] for host in hosts.get("servers", [])}
-    others = [*hosts.get("clients", [])[1:], *hosts.get("servers", [])]
+    others = [*hosts.get("clients", [])[1:], *hosts.get("servers", []), *hosts.get("watched", [])]
     names = sorted({host["name"] for host in others if not host["local"]})
 
     def ask(name: str) -> str | None:

@@ -25,7 +25,7 @@ from fsage.host.targets.target import Target
 from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
-from fsage.model.hosts import Inventory, clients_of, differences, servers_of, skews
+from fsage.model.hosts import Inventory, clients_of, differences, servers_of, skews, watched_of
 from fsage.model.request import Phase, Request
 from fsage.model.signs import Look
 from fsage.model.target import Limits, Spec
@@ -33,11 +33,14 @@ from fsage.model.typed import Json, JsonView
 
 SAY_EVERY_S = 600.0  # a phase may last for days, and an agent without a line for an hour ends
 READ_PATIENCE_S = 3600.0  # for reading a file as large as a host's memory
+READS = {"busy", "counters"}
+"""What servers that are only watched are asked, too."""
 
 
 def inventory_of(request: Request) -> Inventory:
     """The hosts of a request: clients, the first of which is the launcher, and servers."""
-    return {"clients": clients_of(request) or [{"name": os.uname().nodename}], "servers": servers_of(request)}
+    clients = clients_of(request) or [{"name": os.uname().nodename}]
+    return {"clients": clients, "servers": servers_of(request), "watched": watched_of(request)}
 
 
 def meet(spec: Spec, request: Request) -> Limits:
@@ -64,12 +67,12 @@ def meet(spec: Spec, request: Request) -> Limits:
 def refuse_unfit(target: Target, request: Request) -> None:
     """Raise Refusal where a remote host does not answer, or could not measure with the others."""
     hosts = inventory_of(request)
-    if hosts["clients"][1:] or hosts["servers"]:
+    if hosts["clients"][1:] or hosts["servers"] or hosts.get("watched"):
         Hosts(target.spec, target.claim, hosts).close()
 
 
 class Hosts:
-    """All hosts beside this one: those of `hosts["clients"]` after the first, and `hosts["servers"]`.
+    """All hosts beside this one: those of `hosts["clients"]` after the first, `hosts["servers"]`, `hosts["watched"]`.
 
     Raises Refusal unless each is reached, its clock agrees with ours, and clients are alike. Before there is a claim, a
     client that lacks something is refused too. `seen`: the facts of each client, this one included. `limits`: those
@@ -81,7 +84,8 @@ class Hosts:
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
         self.servers = [Host(host, "server") for host in hosts["servers"]]
-        self.remote_hosts = [*self.clients, *self.servers]
+        self.watched = [Host(host, "server") for host in hosts.get("watched", [])]
+        self.remote_hosts = [*self.clients, *self.servers, *self.watched]
         asked_at = time.time()
         try:
             answers = start(self.remote_hosts, spec, claim["id"] if claim else None)
@@ -167,7 +171,7 @@ class Hosts:
 
     def ask_servers(self, **what: object) -> dict[str, dict[str, object]]:
         """Tell every server to do something; the answer of each, by name."""
-        return ask_all(self.servers, lambda _: what)
+        return ask_all([*self.servers, *self.watched] if what["do"] in READS else self.servers, lambda _: what)
 
     def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> dict[str, object]:
         """Run a phase's command on each client that has one of its `jobs`, this one included; all begin at once.
