@@ -168,7 +168,7 @@ def _unable(site: Site) -> list[str]:
         for host in site.hosts
         for name, why in _answer(host).get("unreached", {}).items()
     ]
-    needed = "neither root nor its helper: set ansible_become for it in the inventory"
+    needed = "neither root nor its helper: set ansible_become for it in the inventory, or move it to the group watched"
     return [*sentences, *(f"{name} (servers): {needed}" for name in rootless)]
 
 

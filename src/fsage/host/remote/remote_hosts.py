@@ -101,7 +101,7 @@ class Hosts:
         self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
         wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
         wrong += [
-            f"{host.name} (servers): neither root nor its helper"
+            f"{host.name} (servers): neither root nor its helper; where you may just log in, the group is `watched`"
             for host in self.servers
             if not answers[host.name]["root"]
         ]
