@@ -53,4 +53,4 @@ def test_an_ost_that_is_away_for_a_minute_is_on_record_and_on_top_of_the_report(
 
 def test_an_evicted_client_is_a_failed_cell(project: LustreProject) -> None:
     record = amid(project, EVICT)
-    assert record["status"] == "failed" and f"evicted by {OST}" in str(record["why"]), record["why"]
+    assert record["status"] == "failed" and f"evicted by {real.FSNAME}-OST" in str(record["why"]), record["why"]
