@@ -245,9 +245,8 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, 
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
     # What others deleted before may come free now as well, so only more used space is wrong, not less.
-    most = (
-        used_bytes - ours + (space.OWN_BYTES + tolerance_bytes(lustre_of(spec), claim)) * len(claim["lustre"]["osts"])
-    )
+    more_bytes = space.OWN_BYTES + tolerance_bytes(lustre_of(spec), claim)
+    most = used_bytes - ours + more_bytes * len(claim["lustre"]["osts"])
 
     def wrong(osts: Sequence[Ost]) -> list[str]:
         if alone:

@@ -38,7 +38,7 @@ READS = {"busy", "counters"}
 
 
 def inventory_of(request: Request) -> Inventory:
-    """The hosts of a request: clients, the first of which is the launcher, and servers."""
+    """The hosts of a request: clients, the first of which is the launcher, servers, and those that are watched."""
     clients = clients_of(request) or [{"name": os.uname().nodename}]
     return {"clients": clients, "servers": servers_of(request), "watched": watched_of(request)}
 
@@ -67,7 +67,7 @@ def meet(spec: Spec, request: Request) -> Limits:
 def refuse_unfit(target: Target, request: Request) -> None:
     """Raise Refusal where a remote host does not answer, or could not measure with the others."""
     hosts = inventory_of(request)
-    if hosts["clients"][1:] or hosts["servers"] or hosts.get("watched"):
+    if hosts["clients"][1:] or hosts["servers"] or hosts["watched"]:
         Hosts(target.spec, target.claim, hosts).close()
 
 
