@@ -90,7 +90,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
     after = sorted(ms for at, ms in reads if at > ended + 0.5)
     assert amid[len(amid) * 99 // 100] > 2 * after[len(after) * 99 // 100], "the other process suffered, until then"
     seen, _ = observed(spec, "heavy")
-    assert seen["status"] == "stopped" and seen["why"].startswith("stop_if: others suffer: the last 3 probes (")
+    assert seen["status"] == "stopped" and seen["why"].startswith("stop_if: others suffer: the probe (")
     taken = [sample["read"] for sample in seen["probe"]["taken"]]
     assert max(taken) > seen["probe"]["limits_ms"]["read"] == pytest.approx(2 * seen["probe"]["usual_ms"]["read"])
     assert not list(Path(guest["directory"], "measured").iterdir()), "the files of the cell are removed"
