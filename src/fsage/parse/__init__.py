@@ -21,6 +21,8 @@ from importlib import resources
 
 import yaml
 
+from fsage.model.evidence.text import tidied
+
 MIB = 2**20
 VERSION = {
     "fio": r'^ *"fio version" : "fio-([^"]+)"',
@@ -29,6 +31,11 @@ VERSION = {
     "blastn": r"^# BLASTN (\S+)",
 }
 """Tool -> where it says its version in what it prints."""
+
+
+def tidy(output: str) -> str:
+    """An output without what mail, editors and terminals add (fsage.model.evidence.text)."""
+    return b"".join(tidied([output.encode(errors="surrogateescape")])).decode(errors="surrogateescape")
 
 
 class BadOutput(Exception):

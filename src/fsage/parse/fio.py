@@ -1,11 +1,16 @@
-"""fio's JSON (`--output-format=json` before the first `--name`), as fio 3.33 writes it.
+"""fio's JSON (`--output-format=json` before the first `--name`), as fio 3 writes it.
 
-Traps that this reader knows (all seen with fio 3.33):
+`io_bytes` and `bw_bytes` count bytes, `runtime` milliseconds, `clat_ns` nanoseconds (json_add_ddir_status, stat.c). fio
+before 3 is refused by its version: under the same key `io_bytes` it counts KiB (until 2.20), and latencies are in
+microseconds under `clat`.
+
+Traps that this reader knows (seen with fio 3.33 but for the last):
 - a worker killed by SIGKILL: rc 0, error 0 and a note on stderr only;
 - a run stopped by a signal: valid JSON, error 0;
 - text before the document (`fio: pid=..., err=28/...`), or several documents (`--status-interval`);
 - an I/O error leaves bytes and a bandwidth of the part that went well beside `error`;
-- the 99.9th percentile of ten operations is printed too: it is the largest of them.
+- the 99.9th percentile of ten operations is printed too: it is the largest of them;
+- with `group_reporting` over different jobs an entry has the first one's name and the last one's options (fio 3.41).
 """
 
 from __future__ import annotations
@@ -16,7 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fsage.model.typed import Json
-from fsage.parse import MIB, BadOutput, Transfer, check_end
+from fsage.parse import MIB, BadOutput, Transfer, check_end, tidy
+
+SAYS_TROUBLE = re.compile(r"(<\S+> )?fio: (?!sprandom sets norandommap)|client: ")
+OLDEST = 3
+ROUNDING = 0.01
+"""By so much bytes over time may differ from the rate that fio gives."""
 
 LATENCIES = {"p50": 50.0, "p99": 99.0, "p99_9": 99.9}
 """Percentiles of completion latency that are kept, as they stand in names of metrics."""
@@ -36,8 +46,9 @@ class FioTransfer(Transfer):
 
 @dataclass(frozen=True)
 class FioRun:
-    """One run of fio: what all its jobs together wrote and read (None: nothing), the options it echoes.
+    """One run of fio: what all its jobs together wrote and read (None: nothing); options of the first that moved any.
 
+    Of a group whose options may be another job's, only the global ones are there.
     `jobs` are their names. `span_seconds`: from the first job's start to the last one's end (a fio that does not say
     when jobs start: all at once). `began`: that start, in seconds since 1970 by the host's clock; a fio that does not
     say it tells when its jobs have just ended, some 10 ms late. `start_spread_s`: of several hosts' runs.
@@ -59,12 +70,18 @@ def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
     Bandwidth is all bytes over the runtime of the slowest job, as in fio's own group line. fio gives the
     runtime in whole milliseconds.
     """
-    before, document, after = _split(stdout)
-    trouble = [line for line in before.splitlines() if re.match(r"(<\S+> )?fio: |client: ", line)]
+    stdout = tidy(stdout)
+    start = re.search(r"^\{$", stdout, re.M)
+    before = stdout[: start.start()] if start else stdout
+    trouble = [line for line in before.splitlines() if SAYS_TROUBLE.match(line)]
     trouble += [line for line in stderr.splitlines() if not line.startswith("note: ")]
     check_end("fio", rc, trouble)
-    if document is None:
-        raise BadOutput("fio's output holds no whole JSON document: it was cut short or is of another format")
+    if not start:
+        raise BadOutput(
+            f"fio's output holds no whole JSON document, but begins with {stdout[:60]!r}: run fio with "
+            "--output-format=json before the first --name"
+        )
+    document, after = _document(stdout[start.start() :])
     if re.search(r"^\{", after, re.M):
         raise BadOutput("fio's output holds several JSON documents: run it without --status-interval")
     try:
@@ -99,33 +116,46 @@ def _together(parts: Sequence[FioTransfer], seconds: float) -> FioTransfer | Non
     return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)
 
 
-def _split(stdout: str) -> tuple[str, dict[str, object] | None, str]:
-    """Text before the first JSON document, that document, and what follows it."""
-    start = re.search(r"^\{$", stdout, re.M)
-    if not start:
-        return stdout, None, ""
-    before = stdout[: start.start()]
+def _document(text: str) -> tuple[Json, str]:
+    """The JSON document with which a text begins, and what follows it."""
     try:
-        document, length = json.JSONDecoder().raw_decode(stdout[start.start() :])
-    except ValueError:
-        return before, None, ""
-    return before, document, stdout[start.start() + length :]
+        document, length = json.JSONDecoder().raw_decode(text)
+    except json.JSONDecodeError as error:
+        line = text.splitlines()[error.lineno - 1 : error.lineno]
+        why = "it was cut short"
+        if text[error.pos :].strip() and text.rstrip().endswith("\n}"):
+            why = f"its line {error.lineno} was written by something else: {line[0].strip()[:60]!r}"
+        raise BadOutput(f"fio's output holds no whole JSON document: {why}") from None
+    return document, text[length:]
 
 
 def _values(document: Json) -> FioRun:
-    jobs = document["jobs"]
+    jobs, version = document["jobs"], document["fio version"]
+    number = re.match(r"fio-(\d{1,4})\.", version)
+    if number and int(number[1]) < OLDEST:
+        raise BadOutput(
+            f"{version} counts io_bytes in KiB, or latencies in microseconds, where fio 3 has bytes and nanoseconds: "
+            "run fio 3"
+        )
     for job in jobs:
         if job["error"] != 0:
             raise BadOutput(f"fio's job {job['jobname']} reports error {job['error']} (an errno)")
+    moving = [job for job in jobs if any(int(job[way]["io_bytes"]) for way in ("read", "write"))]
     return FioRun(
-        version=document["fio version"],
+        version=version,
         jobs=tuple(job["jobname"] for job in jobs),
         write=_transfer([job["write"] for job in jobs]),
         read=_transfer([job["read"] for job in jobs]),
-        options={**document.get("global options", {}), **jobs[0]["job options"]},
+        options=_options(document.get("global options", {}), (moving or jobs)[0]),
         span_seconds=_span(jobs),
         began=_began(jobs, int(document["timestamp_ms"])),
     )
+
+
+def _options(common: Json, job: Json) -> Json:
+    options = {**common, **job["job options"]}
+    is_own = "group_reporting" not in options or options.get("name") == job["jobname"]
+    return options if is_own else common
 
 
 def _began(jobs: list[Json], printed_ms: int) -> float:
@@ -144,12 +174,20 @@ def _span(jobs: list[Json]) -> float:
 
 
 def _transfer(parts: list[Json]) -> FioTransfer | None:
+    parts = [part for part in parts if int(part["io_bytes"])] or parts
     moved_bytes = sum(int(part["io_bytes"]) for part in parts)
     seconds = max(int(part["runtime"]) for part in parts) / 1000
     if moved_bytes == 0:
         return None
     if seconds <= 0:
         raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, the step of its clock")
+    for part in parts:
+        rate = int(part["bw_bytes"]) * int(part["runtime"]) / 1000
+        if abs(rate - int(part["io_bytes"])) > ROUNDING * rate + int(part["bw_bytes"]) / 1000:
+            raise BadOutput(
+                f"fio gives {part['io_bytes']} bytes in {part['runtime']} ms, and {part['bw_bytes']} bytes a second: "
+                "one of them is of something else"
+            )
     operations = sum(int(part["total_ios"]) for part in parts)
     latency_ms = _latency_ms(parts[0], operations) if len(parts) == 1 else {}
     return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)

@@ -5,9 +5,15 @@ that an earlier run left, with fast rates in both cases; without `-n` it measure
 times in a table of the same shape; after `-W` its head still counts all files that were asked for.
 `-- finished at` is the one sign of a run that reached its end.
 
-What the columns mean differs: 3.3.0 has max, min and mean over ranks and iterations, 4.x over iterations of
-the slowest rank. With one iteration `Min` is in both: all files of all tasks over the time of the slowest
-task (3.3.0 takes files x tasks / own time for each rank), so `Min` is what this reader gives.
+What the columns mean differs (summarize_results, mdtest.c):
+- 1.9.3 has the rate of the fastest task in all four, unless -B leaves the barriers out. With -u each task's clock starts
+  when its own directory was looked up, so the fastest rate is that of the slowest look-up, up to 2.9 times too high
+  (hpc/ior#183). The right one is not in the text, so that is refused. Without -u, or with -t, all clocks start together.
+- 3.3.0 has max, min and mean over ranks and iterations, where a rank's rate is files x tasks / its own time.
+- 4.x has them over iterations, each of the slowest rank.
+
+With one iteration `Min` is in both of the latter all files of all tasks over the time of the slowest task. So `Min` is
+what this reader gives.
 """
 
 from __future__ import annotations
@@ -17,13 +23,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fsage.parse import TAG, BadOutput, check_end, check_together, tells_of_trouble, why_it_ended
+from fsage.parse import TAG, BadOutput, check_end, check_together, tells_of_trouble, tidy, why_it_ended
 
 HEAD = r"^(mdtest-\S+) was launched with (\d+) total task\(s\) on (\d+) node"
 # Of reads only, which are then no more than open and close; 4.x says it whether reads are requested or not.
 HARMLESS = re.compile(r"WARNING: Read bytes is 0")
 
 
+FASTEST = re.compile(r"mdtest-1\.")
 DIGITS = 40  # no count has more
 
 
@@ -47,7 +54,7 @@ class MdtestRun:
 
 def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     """Values of one mdtest run; `BadOutput` if it failed, warned, was cut short, or measured nothing."""
-    lines = [TAG.sub("", line) for line in stdout.splitlines()]
+    lines = [TAG.sub("", line) for line in tidy(stdout).splitlines()]
     text = "\n".join(lines)
     check_together("mdtest", re.findall(HEAD, text, re.M))
     check_end("mdtest", rc, [line for line in lines + stderr.splitlines() if _is_trouble(line)], why_it_ended(stderr))
@@ -60,6 +67,12 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
         files = str(
             _count(tasks) * _count(stonewall[1])
         )  # then all tasks continue until they have as many as the fastest had
+    own_clocks = _has(command, "u") and not _has(command, "t") and not _has(command, "B")
+    if FASTEST.match(version) and own_clocks and _count(tasks) > 1:
+        raise BadOutput(
+            f"{version} with -u and {tasks} tasks prints the rate of the fastest task, which can be 3 times that of "
+            "all: measure with the mdtest of IOR 3.3 or later"
+        )
     (iterations,) = _find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)")
     per_s = _rates(text)
     if not per_s:
@@ -67,6 +80,12 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     nodemap = re.search(r"^Nodemap: ([01]+)$", text, re.M)
     on_first = nodemap[1].count("1") if nodemap else None
     return MdtestRun(version, command, _count(tasks), _count(nodes), on_first, _count(files), _count(iterations), per_s)
+
+
+def _has(command: str, letter: str) -> bool:
+    """Whether mdtest was given an option of one letter, alone or among others."""
+    words = [word.strip("\"'") for word in command.split()[1:]]
+    return any(re.match(f"-[A-Za-z]*{letter}", word) for word in words)
 
 
 def _count(text: str) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from fsage.model.evidence.store import NotThisText
@@ -18,6 +20,44 @@ LINE_BYTES = 16 << 20
 BLOCK_BYTES = 1 << 20
 MOST_BYTES = 64 << 30
 """Of a text, unpacked."""
+UTF_8_MARK, UTF_16_MARKS = codecs.BOM_UTF8, (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+ADDED = re.compile(rb"\r\n|\x1b\[|\d, ?\n[> ]*\d")
+COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+QUOTE = re.compile(rb"\A(?:> ?)+")
+RUNS = re.compile(rb" *\d[\d, -]*$")
+FIRST_LINES = 40
+
+
+def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """A text without what Windows, mail, editors and terminals add to it, as the first block shows.
+
+    That is: a byte-order mark and UTF-16, CR at line ends, colours, a mail's `> `, and line ends within a list of runs.
+    """
+    blocks = iter(blocks)
+    first = next(blocks, b"")
+    if first.startswith(UTF_16_MARKS):
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        blocks = (decoder.decode(block).encode() for block in chain([first], blocks))
+        first = next(blocks, b"")
+    first = first[len(UTF_8_MARK) :] if first.startswith(UTF_8_MARK) else first
+    lines = [line for line in first.split(b"\n", FIRST_LINES)[:FIRST_LINES] if line.strip()]
+    is_quoted = 2 * sum(line.startswith(b">") for line in lines) > len(lines)
+    blocks = chain([first], blocks)
+    yield from _lines_tidied(blocks, is_quoted) if is_quoted or ADDED.search(first) else blocks
+
+
+def _lines_tidied(blocks: Iterable[bytes], is_quoted: bool) -> Iterator[bytes]:
+    parts: list[bytes] = []  # of a line
+    for line in Text(blocks):
+        line = COLOUR.sub(b"", line).replace(b"\r\n", b"\n")
+        line = QUOTE.sub(b"", line, 1) if is_quoted and line.startswith(b">") else line
+        if parts and parts[-1].rstrip().endswith(b",") and RUNS.match(line):
+            parts[-1] = parts[-1].rstrip() + b" "
+            parts.append(line.lstrip())
+            continue
+        yield b"".join(parts)
+        parts = [line]
+    yield b"".join(parts)
 
 
 class Text:

@@ -15,9 +15,8 @@ from typing import IO, cast
 from fsage.model.evidence import dumpe2fs, e2fsprogs, extents, xfs
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import NotThisText, Store
-from fsage.model.evidence.text import BLOCK_BYTES, Text, blocks_of
+from fsage.model.evidence.text import BLOCK_BYTES, FIRST_LINES, Text, blocks_of, tidied
 
-FIRST_LINES = 40
 PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """How what is packed so begins."""
 Reader = Callable[[Text, Counting], Store]
@@ -46,7 +45,7 @@ def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
     """The store that a text tells of. Raises NotThisText, with what is wrong in one sentence."""
     blocks = _blocks(stream)
     try:
-        return _read(Text(blocks), counting)
+        return _read(Text(tidied(blocks)), counting)
     except (OSError, EOFError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
             raise
