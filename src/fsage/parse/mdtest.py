@@ -6,9 +6,9 @@ times in a table of the same shape; after `-W` its head still counts all files t
 `-- finished at` is the one sign of a run that reached its end.
 
 What the columns mean differs (summarize_results, mdtest.c):
-- 1.9.3 has the rate of the fastest task in all four, unless -B leaves the barriers out. With -u each task's clock starts
+- 1.9.3 has the rate of the fastest task in all four, unless -B leaves the barriers out. With -u a task's clock starts
   when its own directory was looked up, so the fastest rate is that of the slowest look-up, up to 2.9 times too high
-  (hpc/ior#183). The right one is not in the text, so that is refused. Without -u, or with -t, all clocks start together.
+  (hpc/ior#183). The right one is not in the text, so that is refused. Without -u, or with -t, clocks start together.
 - 3.3.0 has max, min and mean over ranks and iterations, where a rank's rate is files x tasks / its own time.
 - 4.x has them over iterations, each of the slowest rank.
 
