@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,52 @@ def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target
         open_target(directory_target)
     released = claim.release(directory_target, {}, False)
     assert "another directory" in released["proof"][0] and (place / "filler").exists()
+
+
+@pytest.mark.parametrize("how", ["release", "claim", "killed"])
+def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_claims_id(
+    directory_target: Spec, how: str
+) -> None:
+    """The home of users is kept, with the directory in it, and what the host noted is not."""
+    place, home = Path(directory_target["directory"]), Path(directory_target["home"])
+    old = claimed(directory_target).claim["id"]
+    (place / "filler").mkdir()
+    shutil.rmtree(home)
+    if how == "killed":
+        (place / ".fsage/claim.json").rename(place / ".fsage/.claim.json.17")
+        (place / "measured").exists() and shutil.rmtree(place / "measured")
+        (place / "filler").rmdir()
+        assert create.create(directory_target, {}, False)["msg"].endswith("is in place")
+        return
+    for verb in (create.create, claim.claim, claim.release):
+        for request in ({}, {"take_over": "another"}):
+            with pytest.raises(Refusal, match=f"has the mark of target .*-e fsage_take_over={old}`.*release.yml"):
+                verb(directory_target, request, False)
+    with pytest.raises(Refusal, match="has the mark of target"):
+        open_target(directory_target)
+    assert (place / "filler").exists() and not home.exists()
+    request = {"take_over": old}
+    assert "would take over" in claim.claim(directory_target, request, True)["msg"] and not home.exists()
+    if how == "release":
+        claim.release(directory_target, request, False)
+        assert not place.exists(), "fsage had made it"
+        assert "nothing was touched" not in claim.release(directory_target, request, False)["msg"]
+        return
+    create.create(directory_target, request, False)
+    assert claim.claim(directory_target, request, False)["claim"]["id"] != old
+    assert not (place / "filler").exists()
+    assert not claim.claim(directory_target, request, False)["changed"], "the same command again changes nothing"
+
+
+def test_a_directory_is_told_by_inode_and_mark_where_the_kernel_numbers_devices_anew(directory_target: Spec) -> None:
+    target = claimed(directory_target)
+    target.claim["stores"][0]["directory_id"]["dev"] += 1
+    target.save()
+    open_target(directory_target)
+    target.claim["stores"][0]["directory_id"]["ino"] += 1
+    target.save()
+    with pytest.raises(Refusal, match="another directory"):
+        open_target(directory_target)
 
 
 def usable_by_nobody(python: str) -> bool:

@@ -13,11 +13,15 @@ import preloaded
 import pytest
 import yaml
 
+from fsage.commands.common import Where
+from fsage.host.verbs import create, site_check
 from fsage.model.declaration import complete
+from fsage.model.errors import Refusal
 from fsage.plan.target import Target, load_target
 from fsage.site import page
 from fsage.site.inspect import Host, Site, _groups, findings, inspect, with_tuned_servers
 from fsage.studies.prealloc.model import Interleave
+from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Target(complete({"name": "here", "kind": "directory", "directory": "/data/fsage"}))
@@ -197,6 +201,68 @@ def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_pat
     page.write(site, Target(complete(spec)), [], [found], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "<li>gone (servers) does not answer: " in text and "<td>gone</td>" in text
+
+
+def test_what_is_broken_beside_a_target_is_said_and_blocks_nothing(tmp_path, capfd):
+    def declare(folder: str, text: str) -> None:
+        place = tmp_path / "inventories" / folder / "group_vars/all/target.yml"
+        place.parent.mkdir(parents=True)
+        place.write_text(text)
+
+    declare("mine", "fsage_target: {name: mine, kind: directory}")
+    declare("good", "fsage_target: {name: good, kind: directory}")
+    declare("tabs", "fsage_target:\n\tname: tabs")
+    declare("odd", "fsage_target: {name: other, kind: directory}")
+    where = Where("mine", tmp_path / "inventories", tmp_path / "results", tmp_path / "config")
+    assert list(where.other_targets()) == ["good"]
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 2 and said[0].startswith("fsage: ") and "odd is left out" in said[0] and "tabs" in said[1]
+    with pytest.raises(StudyError, match="name is 'other', and a target has the name of its inventory's folder"):
+        replace(where, target_name="odd").target()
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/broken.yaml").write_text("states: [")
+    (tmp_path / "config/quickstart.yaml").write_text((ROOT / "config/quickstart.yaml").read_text())
+    assert [plan.study.name for plan in where.plans([])] == ["quickstart"]
+    with pytest.raises(StudyError):
+        where.plans(["broken"])
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({}, None),
+        ({"amount_mib": 9000}, "amount_mib is 9000 for each of 1 tasks"),
+        ({"budget_gib": 0.1, "scale": {"tasks": 2}}, "does not hold 64 MiB for each of 2 tasks"),
+        ({"directory": "full"}, "full: not empty, and not claimed by target mine"),
+        ({"directory": "foreign"}, "uid 65534"),
+        ({"directory": "marked"}, "-e fsage_take_over=abc"),
+        ({"directory": "file"}, "file: not a directory"),
+    ],
+)
+def test_a_site_is_refused_what_its_claim_is_refused_and_by_the_same_words(tmp_path, declared, said):
+    for name in ("full", "foreign", "marked/.fsage"):
+        (tmp_path / name).mkdir(parents=True, mode=0o700)
+    (tmp_path / "full/precious").touch()
+    (tmp_path / "file").touch()
+    (tmp_path / "marked/.fsage/claim.json").write_text('{"target": "mine", "id": "abc", "store": 0}')
+    (tmp_path / "marked/.fsage/claim.json").chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "foreign", 65534, 65534)
+    elif declared == {"directory": "foreign"}:
+        pytest.skip("root gives folders to others")
+    place = str(tmp_path / declared.get("directory", "new"))
+    spec = {"name": "mine", "kind": "directory", "home": str(tmp_path / "home"), **declared, "directory": place}
+    before = sorted(tmp_path.rglob("*"))
+    probed = site_check.check_site(spec, {"launches": True}, False)["probe"]
+    assert sorted(tmp_path.rglob("*")) == before
+    found = findings(Site([host("me", **probed)], ("clients",)), Target(complete(spec)), {})
+    if said is None:
+        assert found == []
+        return
+    assert len(found) == 1 and said in found[0]
+    with pytest.raises(Refusal) as claimed:
+        create.create(spec, {}, False)
+    assert str(claimed.value) in found[0]
 
 
 def test_the_command_fails_where_something_stands_in_the_way(tmp_path):

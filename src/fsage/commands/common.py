@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+from fsage.model.message import say
 
 if TYPE_CHECKING:
     from fsage.plan.plan import Plan
@@ -81,8 +84,11 @@ class Where:
         return self.studies / f"{study}.yaml"
 
     def plans(self, studies: list[str]) -> list[Plan]:
-        """The plans of some studies, or of all there are. Raises StudyError."""
-        return [self.plan(name) for name in studies or sorted(path.stem for path in self.studies.glob("*.yaml"))]
+        """The plans of some studies, or of all that can be planned. Raises StudyError for one that is named."""
+        if studies:
+            return [self.plan(name) for name in studies]
+        every = {path.stem: path for path in sorted(self.studies.glob("*.yaml"))}
+        return list(_readable(every, lambda path: self.plan(path.stem)).values())
 
     def target(self) -> Target:
         """The target's declaration. Raises StudyError."""
@@ -91,11 +97,28 @@ class Where:
         return load_target(self.inventory)
 
     def other_targets(self) -> dict[str, Target]:
-        """The declarations of the other inventories, by folder. Raises StudyError."""
+        """The declarations of the other inventories, by folder; one that cannot be read is said and left out."""
         from fsage.plan.target import load_target
 
         folders = {path.parents[2] for path in self.inventory.parent.glob("*/group_vars/all/target.yml")}
-        return {folder.name: load_target(folder) for folder in sorted(folders) if folder.name != self.inventory.name}
+        others = {folder.name: folder for folder in sorted(folders) if folder.name != self.inventory.name}
+        return _readable(others, load_target)
+
+
+T = TypeVar("T")
+
+
+def _readable(paths: dict[str, Path], read: Callable[[Path], T]) -> dict[str, T]:
+    """What is read of each path, by name. A command about something else goes on without what cannot be read."""
+    from fsage.study.study import StudyError
+
+    found = {}
+    for name, path in paths.items():
+        try:
+            found[name] = read(path)
+        except (StudyError, OSError) as why:
+            say(f"{why}. {name} is left out")
+    return found
 
 
 def study_names(context: typer.Context, incomplete: str) -> list[str]:

@@ -88,10 +88,12 @@ def hold(
 
 def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> None:
     from fsage.plan import results
+    from fsage.plan.target import load_claim
     from fsage.run import runs
     from fsage.run.play import play
 
-    file = results.Results(where_.results, target, "").request("hold")
-    results.write(file, {"holder": runs.current().holder, "gone": sorted(killed)})
+    where = results.Results(where_.results, target, "")
+    claim, file = load_claim(where.claim), where.request("hold")
+    results.write(file, {"holder": runs.current().holder, "gone": sorted(killed), "claim": claim and claim["id"]})
     log = where_.results / "logs" / target / "hold.log"
     play(["hold_target.yml"], where_.inventories / target, log, None, fsage_request=file, hold_state=wanted)

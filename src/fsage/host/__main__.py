@@ -19,13 +19,13 @@ from fsage.host.device import capabilities
 from fsage.host.lustre import osts, servercache
 from fsage.host.lustre.format import format_osts
 from fsage.host.preallocation import tune as preallocation
-from fsage.host.remote import probe
 from fsage.host.settings import cleanup
 from fsage.host.states import state
 from fsage.host.system import libc, namespace, space
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import lease
-from fsage.host.verbs import claim, create, recover, request_check, tune
+from fsage.host.targets.opening import claim_of, refuse_other_claim
+from fsage.host.verbs import claim, create, recover, request_check, site_check, tune
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
@@ -51,6 +51,8 @@ def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
         if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):
             claim.forget(complete(spec))  # it was never claimed, because that was refused for one
         return {"changed": changed, "msg": f"target {home.name} is free"}
+    if request.get("claim"):  # of the launcher's copy: once a run, what each state would refuse
+        refuse_other_claim(request, claim_of(complete(spec)))
     with lease.held(home, request):
         return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
@@ -88,7 +90,7 @@ def question(text: bytes) -> Json:
 
 
 VERBS: dict[str, Verb] = {
-    "probe": probe.probe,
+    "probe": site_check.check_site,
     "create": create.create,
     "remove": create.remove,
     "claim": claim.claim,

@@ -152,6 +152,7 @@ class Claim(_Begun, total=False):
     calibration: Calibration
     lustre: LustreClaim
     edits: list[Json]
+    made: Json  # of a directory's mark that was found without its claim: what a release removes with it
     limits: Limits  # of root, on the host that claimed it (fsage.model.limits)
 
 

@@ -99,11 +99,15 @@ class _Probe(Facts):
 
 
 class Probe(_Probe, total=False):
-    """What a host is and can do (fsage.host.remote.probe). `tunables`: as they are now, of Lustre clients."""
+    """What a host is and can do (fsage.host.remote.probe). `tunables`: as they are now, of Lustre clients.
+
+    `refused`: why a claim would be refused, on the host that launches.
+    """
 
     io_controller: Json
     tunables: dict[Name, Word]
     unreached: dict[Printable, str]
+    refused: str | None
 
 
 def clients_of(request: Asker) -> list[Host]:

@@ -124,6 +124,7 @@ class Request(Asker, total=False):
     `until`: begin no cell that would end later, seconds since 1970. `bundle`, `evidence`, `claim_copy`: files on the
     machine that runs the playbook. `osts`: what the servers saw of them. `amount_mib`, `amount_source`: what each task
     moves and why, where that is not the claim's. `reach_s`: an estimate of building the state.
+    `take_over`: the id of a claim whose note is lost, and whose target may be emptied for it.
     """
 
     schema: Literal[1]
@@ -149,3 +150,4 @@ class Request(Asker, total=False):
     prealloc: Json
     launches: bool
     destroy: str
+    take_over: str

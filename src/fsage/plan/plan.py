@@ -292,12 +292,3 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
         target = target.having(limits=allowed)
         claim = cast(Claim, {**as_declared(claim, target.spec), "limits": allowed})
     return Plan(study, target, where, claim, study_file.parent, inventory.parent)
-
-
-def check_name(inventory: Path) -> None:
-    """Raise StudyError for an inventory whose folder is not called as its target."""
-    if (name := load_target(inventory).name) != inventory.name:
-        raise StudyError(
-            f"{inventory}/group_vars/all/target.yml: fsage_target.name is {name!r}, and a target has the name of its "
-            f"inventory's folder, which is {inventory.name!r}: name one after the other"
-        )

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from fsage.plan import words
 from fsage.plan.partition import Parts, partition_states
-from fsage.plan.plan import WHOLE, Plan, check_name, load_plan
+from fsage.plan.plan import WHOLE, Plan, load_plan
 from fsage.plan.results import Results
 from fsage.plan.settings import Commands
-from fsage.plan.target import Target
+from fsage.plan.target import Target, load_target
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
 from fsage.study.targets import REPEAT, SHARE, Bind
@@ -171,7 +171,7 @@ def load_pools(
 ) -> dict[str, Pool]:
     """Studies' files on these targets, by name of the study. Raises StudyError."""
     for inventory in inventories:
-        check_name(inventory)
+        load_target(inventory)  # also where no study is on it
     if strange := [name for name in lost if name not in {path.name for path in inventories}]:
         raise StudyError(
             f"lost: {strange[0]!r} is none of the targets that this run has: "

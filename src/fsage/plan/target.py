@@ -107,9 +107,15 @@ def load_target(inventory: Path) -> Target:
     try:
         if isinstance(block, dict) and (missing := [key for key in NEEDED if key not in block]):
             raise Refusal(f"fsage_target.{missing[0]} is missing")
-        return Target(complete(block))
+        target = Target(complete(block))
     except Refusal as why:
         raise StudyError(f"{path}: {why}") from why
+    if target.name != inventory.name:
+        raise StudyError(
+            f"{path}: fsage_target.name is {target.name!r}, and a target has the name of its inventory's folder, which "
+            f"is {inventory.name!r}: name one after the other"
+        )
+    return target
 
 
 def load_claim(path: Path) -> Claim | None:

@@ -141,7 +141,14 @@ def findings(site: Site, target: Target, others: Mapping[str, Target], plans: Se
     sentences = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
     sentences += differences({host.name: host.answer for host in site.in_group("clients") if host.answer})
     sentences += [f"this machine lacks {what}" for what in seam.here().images_missing(target.images)]
-    return [*sentences, *_servers(site, target), *_untuned(site, plans), *_shared(target, others)]
+    sentences += [*_servers(site, target), *_untuned(site, plans), *_shared(target, others)]
+    return sentences or _refused(site)
+
+
+def _refused(site: Site) -> list[str]:
+    """What the claim would refuse, found by its own checks; asked only where nothing else is to be mended."""
+    answers = [(host.name, _answer(host).get("refused")) for host in site.hosts]
+    return [f"{name} would refuse the claim: {why}" for name, why in answers if why]
 
 
 def _empty(site: Site, target: Target) -> list[str]:

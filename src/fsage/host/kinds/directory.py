@@ -23,6 +23,7 @@ from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.hosts import Asker, clients_of, servers_of
 from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 
 class Offer(NamedTuple):
@@ -57,7 +58,7 @@ class Directory(Target, facts.Directory):
         claim = files.read_json(declaration.home_of(spec) / "claim.json")
         frozen.refuse(claim or {}, spec)
         if claim is None:
-            calibrate.room(spec, cls.offer(spec).capacity_bytes)  # refuse a target that is too small at once
+            calibrate.room(spec, cls.offer(spec).capacity_bytes, len(clients_of(request)))  # refused at once
         return directories.create(spec, check)
 
     @classmethod
@@ -116,6 +117,13 @@ class Directory(Target, facts.Directory):
 
     def confirm(self, mount: Path) -> None:
         """Note on the target that it is claimed."""
+
+    def more_of_mark(self) -> Json:
+        return directories.more_of_mark(self.spec, self.claim)
+
+    @classmethod
+    def left_behind(cls, spec: Spec) -> Claim | None:
+        return directories.left_behind(spec)
 
     @classmethod
     def begun(cls, spec: Spec) -> bool:

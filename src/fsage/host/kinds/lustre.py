@@ -149,6 +149,10 @@ class Lustre(Directory, facts.Lustre):
         return lustre.claim_of(spec)
 
     @classmethod
+    def left_behind(cls, spec: Spec) -> Claim | None:
+        return lustre.claim_of(spec)
+
+    @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         proof = cls._emptied(spec, claim)
         if claim and spec["lustre"]:

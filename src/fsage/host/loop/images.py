@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from fsage.host.claiming import calibrate
 from fsage.host.device import below, capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
 from fsage.host.loop.sparse_images import below_is_away, located, why_no_room
@@ -69,6 +70,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
             "images": noted["images"],
         }
     place, each_bytes, why = _plan(spec, noted)
+    calibrate.room(spec, spec["stores"] * each_bytes)  # the claim would refuse it after minutes of writing
     total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
     if check:
         return {"changed": True, "msg": f"would make {total} ({why})", "image_dir": str(place)}

@@ -16,10 +16,15 @@ from typing import Any
 
 from fsage.host.system import files
 from fsage.host.targets import kinds
+from fsage.model import declaration
 from fsage.model.claim import Claim, Here, Images
 from fsage.model.errors import Refusal
+from fsage.model.hosts import Asker, Host, clients_of, servers_of
+from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 MACHINE_ID = Path("/etc/machine-id")
+INVENTORY = "inventory.json"  # in a target's home: Ansible reads it as YAML
 KEPT = "database"
 """The folder of a target's home in which a step keeps what it made until the target is released."""
 
@@ -31,6 +36,28 @@ def here() -> Here:
         # machine-id(5) wants it confidential: an application publishes a digest of its own only.
         named["machine"] = hashlib.sha256(b"fsage " + MACHINE_ID.read_bytes().strip()).hexdigest()[:16]
     return named
+
+
+def note_inventory(spec: Spec, request: Asker) -> None:
+    """Write an inventory of the target beside its claim: with it a release needs no clone of the project."""
+
+    def hosts(of_group: list[Host]) -> Json:
+        return {host["name"]: _variables(host) for host in of_group}
+
+    clients = clients_of(request) or [{"name": "localhost", "local": True}]
+    groups = {
+        "launcher": {"hosts": {clients[0]["name"]: {}}},
+        "clients": {"hosts": hosts(clients)},
+        "servers": {"hosts": hosts(servers_of(request))},
+    }
+    inventory = {"all": {"vars": {"fsage_target": spec}, "children": groups}}
+    files.write_json(declaration.home_of(spec) / INVENTORY, inventory)
+
+
+def _variables(host: Host) -> Json:
+    if host.get("local"):  # whatever clone releases it has a Python of its own
+        return {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    return {"ansible_python_interpreter": host["python"]} if "python" in host else {}
 
 
 def read(home: Path) -> Claim | None:

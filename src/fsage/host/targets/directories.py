@@ -9,11 +9,12 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from fsage.host.system import files, mounting, places, space
 from fsage.host.targets import claims, quotas
 from fsage.model import declaration
-from fsage.model.claim import Claim
+from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
@@ -33,9 +34,11 @@ def create(spec: Spec, check: bool) -> Json:
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         raise Refusal(f"{place}: not a directory; declare another fsage_target.directory")
     places.check(place)
-    if place.is_dir() and any(place.iterdir()) and not _claimed(spec, place):
+    if _holds_anything(place) and not _claimed(spec, place):
+        mark = files.read_json(place / ".fsage/claim.json")
+        owner = f"it is of target {mark['target']}" if mark else "not empty"
         raise Refusal(
-            f"{place}: not empty, and not claimed by target {spec['name']}; declare another fsage_target.directory"
+            f"{place}: {owner}, and not claimed by target {spec['name']}; declare another fsage_target.directory"
         )
     parent = space.existing(place)
     if not os.access(parent, os.W_OK):
@@ -63,7 +66,7 @@ def made(spec: Spec) -> bool:
     """Whether fsage made the directory, which is still the same."""
     noted = files.read_json(declaration.home_of(spec) / MADE)
     try:
-        return bool(noted) and identity(Path(spec["directory"])).items() <= noted.items()
+        return bool(noted) and _lasting(identity(Path(spec["directory"]))).items() <= noted.items()
     except FileNotFoundError:
         return False
 
@@ -85,6 +88,33 @@ def unmake(spec: Spec) -> list[str]:
     if note.exists():
         files.remove(note)
     return proof
+
+
+def more_of_mark(spec: Spec, claim: Claim) -> Json:
+    """What the mark in a directory says of its claim: it outlives the host's note of it."""
+    mark: Json = {"host": claim["host"], "created": claim["created"]}
+    if made(spec):
+        mark["made"] = files.read_json(declaration.home_of(spec) / MADE)
+    return mark
+
+
+def left_behind(spec: Spec) -> Claim | None:
+    """The claim that the mark in the directory names, as far as a release needs it; None where no mark of ours is."""
+    place = Path(spec["directory"])
+    mark = None
+    with contextlib.suppress(Refusal):  # others could have written it
+        mark = files.read_json(place / ".fsage/claim.json")
+    if not mark or mark["target"] != spec["name"]:
+        return None
+    store: ClaimedStore = {
+        "directory": str(place),
+        "directory_id": identity(place),
+        "mount": str(place),
+        "filesystem": None,
+        "uuids": [],
+    }
+    known = {key: mark[key] for key in ("target", "id", "host", "created", "made") if key in mark}
+    return cast(Claim, {**known, "kind": spec["kind"], "stores": [store]})
 
 
 def take(place: Path) -> None:
@@ -120,10 +150,11 @@ def verify(place: Path, claim: Claim, identify: Callable[[Path], Json] = identit
             f"{place} is missing; nothing was touched. Release target {claim['target']} and claim it again"
         ) from None
     places.check(place)
-    if identity_now != store["directory_id"]:
+    if _lasting(identity_now) != _lasting(store["directory_id"]):
         raise Refusal(
             f"{place} is another directory than the one that was claimed ({identity_now}, not "
-            f"{store['directory_id']}); nothing was touched"
+            f"{store['directory_id']}); nothing was touched. Bring that one back, or release target "
+            f"{claim['target']}, which leaves this one as it is, and claim it again"
         )
     mark = files.read_json(place / ".fsage/claim.json")
     if not mark or mark.get("id") != claim["id"]:
@@ -131,6 +162,11 @@ def verify(place: Path, claim: Claim, identify: Callable[[Path], Json] = identit
             f"{place}/.fsage/claim.json does not name claim {claim['id']}: it belongs to another claim, or was "
             "changed; nothing was touched"
         )
+
+
+def _lasting(identity: Json) -> Json:
+    """What tells a directory for good: the kernel numbers devices anew at each boot, and in each container."""
+    return {key: value for key, value in identity.items() if key != "dev"}
 
 
 def clear(place: Path, keep_mark: bool, threads: int = 1, spend: Callable[[], None] = lambda: None) -> list[str]:
@@ -164,6 +200,14 @@ def anything_ours(place: Path) -> bool:
     with contextlib.suppress(OSError):
         (place / ".fsage").rmdir()
     return any(os.path.lexists(place / name) for name in OURS)
+
+
+def _holds_anything(place: Path) -> bool:
+    """Whether something is in a directory; a `.fsage` without a mark is what a killed claim or release may leave."""
+    entries = os.listdir(place) if place.is_dir() else []
+    if entries == [".fsage"] and (place / ".fsage").is_dir():
+        return any(not name.startswith(".claim.json.") for name in os.listdir(place / ".fsage"))
+    return bool(entries)
 
 
 def _claimed(spec: Spec, place: Path) -> bool:

@@ -75,6 +75,11 @@ class Kind(model.Kind):
         return None
 
     @classmethod
+    def left_behind(cls, spec: Spec) -> Claim | None:
+        """The claim whose mark is in the target, for a host that keeps no note of it; as much of it as is known."""
+        return cls.claimed_elsewhere(spec)
+
+    @classmethod
     def begun(cls, spec: Spec) -> bool:
         """Whether `take_back` has something to do although there is no claim."""
         return False

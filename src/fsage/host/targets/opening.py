@@ -10,9 +10,11 @@ from fsage.host.system import files
 from fsage.host.targets import claims, kinds, lease, site_limits
 from fsage.host.targets.target import Target
 from fsage.model import declaration, frozen, limits
+from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, clients_of, servers_of
 from fsage.model.request import Request
+from fsage.model.target import Spec
 
 
 def open_target(declared: Mapping[str, object]) -> Target:
@@ -24,13 +26,8 @@ def open_target(declared: Mapping[str, object]) -> Target:
     spec = declaration.complete(declared)
     spec["limits"] = site_limits.effective(spec["limits"])
     home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
-    claim = claims.read(home) or kind.claimed_elsewhere(spec)
+    claim = claim_of(spec)
     where = f"on {os.uname().nodename}"
-    if claim is None:
-        raise Refusal(
-            f"target {spec['name']} has not been claimed {where} (no {home}/claim.json); claim it first: "
-            f"ansible-playbook -i inventories/{spec['name']} playbooks/claim.yml{kind.how_shared}"
-        )
     if claim["status"] != "claimed":
         raise Refusal(
             f"target {spec['name']} is half {'claimed' if claim['status'] == 'claiming' else 'released'} "
@@ -45,6 +42,43 @@ def open_target(declared: Mapping[str, object]) -> Target:
     with files.locked(home / "open.lock"):
         target.open()
     return target
+
+
+def claim_of(spec: Spec) -> Claim:
+    """The claim as this host or the target has it, of whatever status. Raises Refusal where there is none."""
+    home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
+    if claim := claims.read(home) or kind.claimed_elsewhere(spec):
+        return claim
+    if left := kind.left_behind(spec):
+        raise Refusal(why_left_behind(spec, left))
+    raise Refusal(
+        f"target {spec['name']} has not been claimed on {os.uname().nodename} (no {home}/claim.json); claim it first: "
+        f"ansible-playbook -i inventories/{spec['name']} playbooks/claim.yml{kind.how_shared}"
+    )
+
+
+def refuse_other_claim(request: Asker, claim: Claim) -> None:
+    """Raise Refusal where a request was made for another claim of the target."""
+    if request.get("claim") not in (None, claim["id"]):
+        raise Refusal(
+            f"target {claim['target']} was claimed anew at {claim['created']}: this request was made from an older "
+            "claim, and nothing was touched. `fsage claim` fetches the new claim. Records of the old claim may be of "
+            "another image or another amount: quarantine them before you continue"
+        )
+
+
+def why_left_behind(spec: Spec, left: Claim) -> str:
+    """What stands in the way where the target has a claim's mark and this host no note of it, and the way out."""
+    name, host = spec["name"], os.uname().nodename
+    where, since = left.get("host", "a host that is not named"), left.get("created", "a time that is not noted")
+    play = f"./run ansible-playbook -i inventories/{name} playbooks/"
+    return (
+        f"{left['stores'][0]['mount']} has the mark of target {name}, claimed on {where} at {since}, but {host} has no "
+        f"note of that claim ({declaration.home_of(spec)}/claim.json), as in a container that was made again. Nothing "
+        "was touched. If the target is still used elsewhere, release it there. If not, empty it and claim it anew: "
+        f"`{play}local_target.yml playbooks/claim.yml -e fsage_take_over={left['id']}`, or give it back: "
+        f"`{play}release.yml -e fsage_take_over={left['id']}`"
+    )
 
 
 def opened(spec: Mapping[str, object], request: Asker, anywhere: bool = False) -> Target:
@@ -71,12 +105,7 @@ def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False)
     target.osts.servers = servers_of(request)
     target.pace = site_limits.Pace(target.spec["limits"], max(1, len(clients_of(request))))
     target.inputs = request.get("inputs", {})
-    if request.get("claim") not in (None, target.claim["id"]):
-        raise Refusal(
-            f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "
-            "claim, and nothing was touched. `fsage claim` fetches the new claim. Records of the old claim may be of "
-            "another image or another amount: quarantine them before you continue"
-        )
+    refuse_other_claim(request, target.claim)
     for cell in cast(Request, request).get("cells", ()):
         for phase in cell.get("phases", ()):
             if why := limits.why_not_kept(target.spec["limits"], phase):

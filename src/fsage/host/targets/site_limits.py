@@ -46,24 +46,28 @@ def effective(declared: Limits) -> Limits:
     return limits.stricter(declared, of_host())
 
 
-def refuse_now(allowed: Limits, what: str, needs_s: float, wanted_bytes: int) -> None:
-    """Raise Refusal where `what` is not begun now, by the hours and the bytes a day; its bytes count from now on."""
-    if why := why_not_now(allowed, what, needs_s, wanted_bytes):
+def refuse_now(allowed: Limits, what: str, needs_s: float, wanted_bytes: int, note: bool = True) -> None:
+    """Raise Refusal where `what` is not begun now, by the hours and the bytes a day.
+
+    With `note` its bytes count from now on.
+    """
+    if why := why_not_now(allowed, what, needs_s, wanted_bytes, note):
         raise Refusal(f"{why}. Nothing was touched")
 
 
-def why_not_now(allowed: Limits, what: str, needs_s: float, wanted_bytes: int) -> str | None:
-    """Why `what` is not begun now, by the hours and the bytes a day; None: it is. Its bytes count from now on."""
+def why_not_now(allowed: Limits, what: str, needs_s: float, wanted_bytes: int, note: bool = True) -> str | None:
+    """Why `what` is not begun now, by the hours and the bytes a day; None: it is. With `note` its bytes count."""
     if why := limits.why_not_begun(allowed, what, needs_s, time.time()):
         return why
     if allowed["gib_a_day"] is None:
         return None
     path, today = declaration.usual_home() / WRITTEN, time.strftime("%Y-%m-%d")
-    with files.locked(path.with_suffix(".lock")):
+    with files.locked(path.with_suffix(".lock")) if note else contextlib.nullcontext():
         written = (files.read_json(path) or {}).get(today, 0) + wanted_bytes
         if why := limits.why_too_much(allowed, what, written):
             return why
-        files.write_json(path, {today: written})
+        if note:
+            files.write_json(path, {today: written})
     return None
 
 

@@ -246,6 +246,10 @@ class Target(Kind):
         mark = {"target": self.name, "id": self.claim["id"], "store": index}
         mark_now = files.read_json(path)
         if mark_now is None:
-            files.write_json(path, mark)
-        elif mark_now != mark:
+            files.write_json(path, {**mark, **self.more_of_mark()})
+        elif {key: mark_now.get(key) for key in mark} != mark:
             raise Refusal(f"{path} names {mark_now}, not {mark}: another claim's file system; nothing was touched")
+
+    def more_of_mark(self) -> Json:
+        """What a mark says beside the claim's id, for a host that has lost its note of the claim."""
+        return {}

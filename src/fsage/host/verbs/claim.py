@@ -16,9 +16,9 @@ from fsage.host import containers
 from fsage.host.remote.remote_hosts import meet
 from fsage.host.settings import groups
 from fsage.host.system import files, places
-from fsage.host.targets import claims, kinds, lease, site_limits
+from fsage.host.targets import claims, directories, kinds, lease, site_limits
 from fsage.host.targets.kinds import Result
-from fsage.host.targets.opening import open_target
+from fsage.host.targets.opening import open_target, why_left_behind
 from fsage.model import declaration, frozen
 from fsage.model.claim import utc_now
 from fsage.model.errors import Failure, Refusal
@@ -31,6 +31,8 @@ CLAIM_S = 60.0  # of calibrating, about
 def claim(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Claim the created target: make file systems, mounts and device model, and calibrate. Idempotent."""
     spec = declaration.complete(declared)
+    if would := take_over(spec, request, check):
+        return would
     with _holding(spec, request, check):
         return _claim(spec, request, check)
 
@@ -38,11 +40,32 @@ def claim(declared: Mapping[str, object], request: Request, check: bool) -> Resu
 def release(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Release the target: remove what is fsage's, restore the host settings, remove the claim, and verify all that."""
     spec = declaration.complete(declared)
+    if would := take_over(spec, request, check):
+        return would
     with _holding(spec, request, check):
         released = give_back(spec, check)
         if not check and declaration.home_of(spec).is_dir():
             forget(spec)
         return released
+
+
+def take_over(spec: Spec, request: Request, check: bool) -> Result | None:
+    """Take over a target that has a claim's mark while this host has no note of that claim; the answer of a check.
+
+    The claim is noted as half released, and whoever comes next clears the target. Raises Refusal where the request does
+    not name that claim, because another host may use it.
+    """
+    home = declaration.home_of(spec)
+    if claims.read(home) or not (left := kinds.named(spec["kind"]).left_behind(spec)):
+        return None
+    if request.get("take_over") != left["id"]:
+        raise Refusal(why_left_behind(spec, left))
+    if check:
+        return {"changed": True, "msg": f"would take over and empty {left['stores'][0]['mount']}", "proof": []}
+    if left.get("made"):
+        files.write_json(home / directories.MADE, left["made"])
+    files.write_json(home / "claim.json", {**left, **claims.here(), "status": "releasing"})
+    return None
 
 
 def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[object]:
@@ -72,8 +95,7 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
     spec["limits"] = meet(spec, request)
-    if not check:
-        site_limits.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0)
+    site_limits.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0, note=not check)
     try:
         return kinds.named(spec["kind"]).claim_new(spec, request, check)
     except (Refusal, Failure):
@@ -133,6 +155,8 @@ def forget(spec: Spec) -> None:
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: observations wait to be fetched
             folder.rmdir()
+    if not (home / "images.json").exists():
+        files.remove(home / claims.INVENTORY)
     for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock"):
         files.remove(home / name)
     usual = [Path.home() / ".local/state/fsage", Path.home() / ".local/state", Path.home() / ".local"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fsage.host import containers
 from fsage.host.remote.remote_hosts import meet
-from fsage.host.targets import kinds, lease
+from fsage.host.targets import claims, kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.verbs import claim
 from fsage.model import declaration
@@ -17,12 +17,21 @@ from fsage.model.target import Spec
 def create(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Make the images or the directory of a target; idempotent."""
     spec = declaration.complete(declared)
+    home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
     containers.check(spec["containers"])
-    kind, claimed = kinds.named(spec["kind"]), (declaration.home_of(spec) / "claim.json").exists()
+    if would := claim.take_over(spec, request, check):
+        return would
+    noted = claims.read(home)
+    if noted and noted["status"] != "claimed" and not kind.own_stores and not check:
+        claim.release(declared, request, check)  # what a killed command left, or what was just taken over
+    claimed = (home / "claim.json").exists()
     kind.refuse_to_create(spec, claimed)
     if not claimed:
         meet(spec, request)
-    return kind.create(spec, request, check)
+    created = kind.create(spec, request, check)
+    if not check:
+        claims.note_inventory(declaration.complete(declared), request)
+    return created
 
 
 def remove(declared: Mapping[str, object], request: Request, check: bool) -> Result:
