@@ -16,14 +16,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fsage.adaptive.design import Choice, explore, unknown
-from fsage.adaptive.surface import LEVEL, Belief, Z, prior
+from fsage.adaptive.surface import LEVEL, Belief, Z, believe, prior
 from fsage.model import typed
 from fsage.model.message import say
 from fsage.model.typed import JsonView
 from fsage.plan.plan import Plan
 from fsage.records import record
-from fsage.run import job, runs
-from fsage.run.adaptive_run import AdaptiveRun
+from fsage.run import job, runs, stopping
+from fsage.run.adaptive_run import AdaptiveRun, TimeOver
 from fsage.run.play import PlayFailed
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
@@ -50,9 +50,13 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
     for state in plan.states:
         job.collect(plan, state)
     run = AdaptiveRun(plan, precision, inventory, others)
-    for state, cells in run.primary().items():
-        run.measure(state, cells)
-    beliefs = explore(run, precision)
+    try:
+        for state, cells in run.primary().items():
+            run.measure(state, cells)
+        beliefs = explore(run, precision)
+    except TimeOver as why:
+        say(f"{plan.title}: the time of this run is over: {why}")
+        beliefs = [believe(run.points, samples) for samples in run.samples()]
     runs.check()
     sentence = _end(run, beliefs)
     keep(run, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
@@ -124,19 +128,22 @@ def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:
 def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
     """Note an observation of each cell that is left: not measured, `why`, and what it is predicted to be."""
     plan = run.plan
+    primary = {(state, cell.name) for state, cells in run.primary().items() for cell in cells}
     observations = (record.observation_of(plan, group.state, cell) for group in run.groups for cell in group.cells)
     like = next(observation for observation in observations if observation and observation["status"] == "done")
     for number, (group, left) in enumerate(zip(run.groups, run.cells_left(), strict=True)):
         predicted = _predicted(run, beliefs, number)
         for cell in left:
+            of_cell = f"{stopping.LEFT_OUT}; {why}" if (group.state, cell.name) in primary else why
             record.keep(
-                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": why, "predicted": predicted},
+                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": of_cell, "predicted": predicted},
                 plan.results.root,
                 plan.target.name,
             )
     for state in plan.states:
-        for cell in plan.to_measure(state):  # beside planned ones, of states that were not visited
-            alone = "not measured: nothing else was measured in this state"
+        measured = any(run.measured_in(state))
+        for cell in plan.to_measure(state):  # beside planned ones
+            alone = "not measured: " + ("the time was over" if measured else "nothing else was measured in this state")
             record.keep(
                 {**_of_state(plan, state, like), **_of_cell(cell), "why": alone}, plan.results.root, plan.target.name
             )

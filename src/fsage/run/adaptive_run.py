@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fsage import workloads
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.surface import Belief, Points, Samples
+from fsage.model.errors import Failure
 from fsage.model.message import say
 from fsage.plan.plan import Plan
 from fsage.records import record
@@ -28,6 +29,10 @@ from fsage.study.study import StudyError, means
 STATE_AXES = ("capacity", "fragmentation", "file_size")
 OF_SIZE = ("file_size", "transfer_size")
 """Axes along which a factor counts, not a difference."""
+
+
+class TimeOver(Failure):
+    """The run's time is over before all that was begun is measured."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +181,12 @@ class AdaptiveRun:
         cells = (*group.cells, *group.sentinels)
         return [metrics for cell in cells if (metrics := self._metrics(plan, group.state, cell))]
 
+    def measured_in(self, state: str) -> Iterator[dict[str, float]]:
+        """What the valid cells of a state gave."""
+        for group in self.groups:
+            if group.state == state:
+                yield from self._measured(self.plan, group)
+
     def take(self, visit: Visit) -> None:
         """Measure a visit's samples. Raises PlayFailed."""
         left = self.cells_left()
@@ -185,13 +196,23 @@ class AdaptiveRun:
         )
 
     def measure(self, state: str, cells: Iterable[Cell]) -> None:
-        """Build a state and measure these cells in it, with what is measured there beside planned ones."""
+        """Build a state and measure these cells in it, with what is measured there beside planned ones.
+
+        Raises TimeOver where the run's time did not suffice, PlayFailed where something else failed.
+        """
         plan, names = self.plan, {cell.name for cell in cells}
         assert self.inventory
         todo = [cell for cell in plan.to_measure(state) if cell.kind != "planned" or cell.name in names]
         progress = Progress(plan, state, len(todo), self.seconds())
-        failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
+        try:
+            failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
+        except stopping.WindowClosed as why:
+            raise TimeOver(str(why)) from why
         runs.check()
+        asked = {cell.name for cell in todo}
+        left = [cell for cell in plan.to_measure(state) if cell.name in asked]
+        if left and self.seconds() < plan.cell_seconds(state, left[0]):  # so its host did not begin it
+            raise TimeOver(f"{len(left)} of {len(todo)} cells of state {state} were not begun")
         if failed or refused:
             raise PlayFailed(f"state {state}: {failed or refused[0]}")
 

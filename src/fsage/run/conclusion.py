@@ -15,7 +15,7 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.plan.target import load_claim
-from fsage.run import request
+from fsage.run import request, stopping
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
 
@@ -37,6 +37,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         and not request.is_planned(plan, state, evidence.get("steps"))
     ]
     failed: list[str] = []
+    left_out: list[str] = []
     for plan, state, cell in pool.cells():
         path = plan.results.record(state, cell.name)
         where = f"{state} {cell.name}" + (f" on {plan.target.name}" if pool.several else "")
@@ -53,18 +54,22 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
             wrong.append(f"taken for another plan: {path}; {request.quarantine_remedy(plan, state)}")
         elif record["status"] in ("failed", "stopped"):
             failed.append(f"{record['status']}: {where}: {record['why']}")
+        elif record["status"] == "skipped" and str(record["why"]).startswith(stopping.LEFT_OUT):
+            left_out.append(f"not measured: {where}: {stopping.LEFT_OUT}")
     study = pool.study
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
     measured = dataset.load(pool.records())
     differ = agreement.disagreements(measured) + truth.failures(measured)
-    for problems in (wrong, failed, differ):
+    for problems in (wrong, failed, left_out, differ):
         lines += problems[:SHOWN] + ([f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])
     if failed:
         lines.append(f"to measure just the failed ones again: {pool.commands.remeasure('--failed')}")
+    if left_out:
+        lines.append(f"to measure what was left out: {pool.commands.remeasure('--skipped')}")
     pooled = targets.pooled(measured, study, _on_several(pool))
     lines += report.answer_lines(pooled, study, _states(pool), _beside(pool))
     lines.append(f"report: {pool.results.report / 'index.html'}")
-    return lines, 1 if wrong or failed or differ else 0
+    return lines, 1 if wrong or failed or left_out or differ else 0
 
 
 def write_report(pool: Pool, study_file: Path) -> Path:

@@ -90,6 +90,10 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
     )
 
 
+LEFT_OUT = "the time was over before it was measured, and a primary comparison needs it"
+"""What the reason of a skipped cell begins with, where the question of the study is not answered without it."""
+
+
 class WindowClosed(Refusal):
     """What comes next would not end in time; the message says what, and when it would have to."""
 
@@ -123,6 +127,6 @@ def check_window(plan: Plan, what: str, needed_s: float) -> None:
     end, now = runs.current().until, datetime.now().astimezone()
     if end and now + timedelta(seconds=needed_s) > end:
         raise WindowClosed(
-            f"{what} takes about {needed_s:.0f} s and would not end before {end:%Y-%m-%d %H:%M}, when the window "
-            "closes: not begun. What was measured is kept; the same command continues in the next window"
+            f"{what} takes about {needed_s:.0f} s and would not end before {end:%Y-%m-%d %H:%M}, when this run is to "
+            "end (until, budget): not begun. What was measured is kept; the same command resumes later"
         )

@@ -113,11 +113,11 @@ def hosts_of(target: Target, request: Request) -> Inventory:
 
 
 def too_late(until: float | None, cell: Cell) -> str | None:
-    """Why a cell is not begun: it would end after `until` (seconds since 1970), the site's window; None: it is."""
+    """Why a cell is not begun: it would end after `until` (seconds since 1970), when the run ends; None: it is."""
     if until is None or time.time() + cell["estimate_s"] <= until:
         return None
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
     return (
-        f"cell {cell['name']} takes about {cell['estimate_s']:.0f} s and would not end before {end}, when the window "
-        "closes; the same command resumes in the next window"
+        f"cell {cell['name']} takes about {cell['estimate_s']:.0f} s and would not end before {end}, when this run is "
+        "to end (until, budget); the same command resumes later"
     )
