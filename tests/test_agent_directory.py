@@ -18,7 +18,7 @@ from fsage.host.system import space
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model.declaration import GIB, MIB, complete
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
 from fsage.workloads import sequential
 
 Spec = dict[str, Any]
@@ -142,6 +142,38 @@ def test_a_directory_is_told_by_inode_and_mark_where_the_kernel_numbers_devices_
     target.save()
     with pytest.raises(Refusal, match="another directory"):
         open_target(directory_target)
+
+
+VERSION = 'case "$*" in *--version*) echo fio-3.33; exit;; esac; '
+
+
+@pytest.mark.parametrize(
+    ("fio", "said"),
+    [
+        ("sleep 60", r"`.*/fio --version` did not end within 0.5 s. .*FSAGE_FIO=/path/to/fio. Nothing can be"),
+        ("kill -SEGV $$", r"`.*/fio --version` was ended by signal 11 \(Segmentation fault\)"),
+        ("echo no; exit 3", r"`.*/fio --version` ended with status 3: no"),
+        ("echo hello", r"names no version of fio, but prints 'hello'"),
+        (f"{VERSION} sleep 60", r"/fio did not end within \d s and was stopped: `fio .* was to write \d+ MiB"),
+        (f"{VERSION} kill -SEGV $$", r"/fio was ended by signal 11: `fio "),
+        (f"{VERSION} echo broken >&2; exit 4", r"/fio ended with status 4: `fio .*: broken"),
+    ],
+)
+def test_a_fio_that_hangs_or_crashes_at_the_claim_is_named(
+    directory_target: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fio: str, said: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/fio").write_text(f"#!/bin/sh\n{fio}\n")
+    (tmp_path / "bin/fio").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr("fsage.host.containers.VERSION_S", 0.5)
+    monkeypatch.setattr(calibrate, "LEAST_S", 0.5)
+    monkeypatch.setattr(calibrate, "SLOWEST_MIB_S", 1e6)
+    create.create(directory_target, {}, False)
+    with pytest.raises((Refusal, Failure), match=said):
+        claim.claim(directory_target, {}, False)
+    claim.release(directory_target, {}, False)
+    assert not Path(directory_target["directory"]).exists() and not Path(directory_target["home"]).exists()
 
 
 def usable_by_nobody(python: str) -> bool:

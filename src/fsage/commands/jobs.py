@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fsage.commands.common import StateName, StudyName, Where
+from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "Called by the DAG"
@@ -69,6 +71,7 @@ def hold(
         for name in targets:
             _lease(where_, name, "absent", killed)
         return
+    _say_fio([where_.inventories / name for name in targets])
     taken: list[str] = []
     try:
         for name in targets:
@@ -84,6 +87,19 @@ def hold(
             "a study that is shared take its part over"
         ) from None
     runs.supersede(killed, where_.results)
+
+
+def _say_fio(inventories: Iterable[Path]) -> None:
+    """Say which fio this machine measures with, where it does. Raises Refusal where that one does not work."""
+    from fsage import seam
+    from fsage.plan.target import load_target
+
+    def is_here(inventory: Path) -> bool:
+        hosts = inventory / "hosts.yml"
+        return hosts.exists() and "ansible_connection: local" in hosts.read_text(encoding="utf-8")
+
+    if any(is_here(inventory) and load_target(inventory).images is None for inventory in inventories):
+        say(f"fio of this machine: {seam.here().fio()}")
 
 
 def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -82,11 +83,18 @@ def claim(
     claimed_before = place.claim.exists()
     once = ": making and writing its image takes a moment, once" if target.of_kind.own_stores else ""
     say(f"claiming target {target.name}{once}")
+    began = time.monotonic()
     file = place.request("claim")
     results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
     log = context.obj.results / "logs" / target.name / "claim.log"
     try:
-        play(["local_target.yml", "claim.yml"], context.obj.inventory, log, None, fsage_request=file)
+        play(
+            ["local_target.yml", "claim.yml"],
+            context.obj.inventory,
+            log,
+            lambda: f"claiming target {target.name}: {time.monotonic() - began:.0f} s so far",
+            fsage_request=file,
+        )
     except PlayFailed as why:
         if not why.refused or claimed_before:
             raise

@@ -12,16 +12,20 @@ import functools
 import hashlib
 import os
 import shutil
-import subprocess
+import signal
 import tempfile
 from pathlib import Path
 
+from fsage.host.system import commands
 from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
+from fsage.model.typed import Json
 
 OF_MPI = ("OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory", "TMPDIR")
 """Variables that have Open MPI 4 and 5 make its files in a folder of ours: a process alone leaves them behind."""
+VERSION_S = 20  # within which a program names its version
+SHOWN = 200  # characters of its output
 NEEDED = "fio"  # calibrates every target; the others are used where they are
 
 
@@ -80,23 +84,47 @@ def versions(images: str | None) -> dict[str, str | None]:
     return {name: _version(name, [*tools.command(name, images), *tools.named(name).options]) for name in tools.names()}
 
 
+def why_unusable(images: str | None, tool: str = NEEDED) -> str | None:
+    """Why a tool cannot be used on this host, found by having it name its version; None where it can."""
+    argv = [*tools.command(tool, images), *tools.named(tool).options]
+    place = shutil.which(argv[0])
+    if not place:
+        return f"{argv[0]} is not installed on {os.uname().nodename}: install the package {argv[0]}"
+    asked = " ".join([place, *argv[1:]])
+    answer = _answer(tool, argv)
+    output = (answer["stdout"] + answer["stderr"]).strip()
+    if answer["timed_out"]:
+        why = f"did not end within {VERSION_S} s"
+    elif answer["rc"] < 0:
+        why = f"was ended by signal {-answer['rc']} ({signal.strsignal(-answer['rc'])})"
+    elif answer["rc"]:
+        why = f"ended with status {answer['rc']}: {output[-SHOWN:] or 'it printed nothing'}"
+    elif tools.version_in(tool, output) is None:
+        why = f"names no version of {tool}, but prints {output[:SHOWN]!r}"
+    else:
+        return None
+    return f"`{asked}` {why}. Repair it, or name another one for ./run: FSAGE_FIO=/path/to/fio"
+
+
+def found(tool: str = NEEDED) -> str:
+    """The program that this host takes for a tool, links followed, with its version; for one that is usable."""
+    place = shutil.which(tool)
+    behind = os.path.realpath(str(place))
+    via = "" if behind == place else f", which is {behind}"
+    return f"{place}{via} ({tool} {_version(tool, [tool, *tools.named(tool).options])})"
+
+
 def _version(tool: str, argv: list[str]) -> str | None:
     if not shutil.which(argv[0]):
         return None
+    answer = _answer(tool, argv)
+    return None if answer["timed_out"] else tools.version_in(tool, answer["stdout"] + answer["stderr"])
+
+
+def _answer(tool: str, argv: list[str]) -> Json:
+    """What a tool says that is to name its version, within a time limit."""
     writes = tools.named(tool).writes
     with tempfile.TemporaryDirectory(prefix="fsage-probe-") if writes else contextlib.nullcontext("/") as directory:
-        try:
-            done = subprocess.run(
-                argv,
-                cwd=directory,
-                env={**os.environ, **{name: directory for name in OF_MPI}} if writes else None,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=20,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-    return tools.version_in(tool, done.stdout + done.stderr)
+        env = {**os.environ, **{name: directory for name in OF_MPI}} if writes else None
+        (answer,) = commands.run([argv], lambda: None, VERSION_S, cwd=directory, env=env)
+    return answer

@@ -53,6 +53,15 @@ def capabilities() -> list[Able]:
     return [Able(name, capability.purpose, obstacle(name)) for name, capability in CAPABILITIES.items()]
 
 
+def fio() -> str:
+    from fsage.host import containers
+    from fsage.model.errors import Refusal
+
+    if why := containers.why_unusable(None):
+        raise Refusal(why)
+    return containers.found()
+
+
 def why_no_loops() -> list[Obstacle]:
     from fsage.host.device.capabilities import LOOP_TARGET, obstacles
 

@@ -63,6 +63,9 @@ class Local(Protocol):
     def capabilities(self) -> list[Able]:
         """All that fsage may need of a machine, each tried once a process."""
 
+    def fio(self) -> str:
+        """The fio of this machine, with its place and version. Raises Refusal where it does not work."""
+
     def why_no_loops(self) -> list[Obstacle]:
         """Why this process cannot have file systems of its own; empty when it can."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shutil
 import statistics
 import time
 from collections.abc import Sequence
 
 from fsage.host.structure.quota import Quota
-from fsage.host.system import caches
+from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
-from fsage.host.system.shell import run
 from fsage.host.targets import site_limits
 from fsage.host.targets.target import Target
 from fsage.model import limits, tools
@@ -20,13 +20,14 @@ from fsage.model.claim import utc_now
 from fsage.model.declaration import MIB, tasks_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.sparse import takes
-from fsage.model.target import Spec
+from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
 SAMPLE_S = 1.02  # a sample lasts at least a second, with a margin for noise
 GUESSED_WELL = 1.2  # on a device of known speed the first pair is enough, if no longer than so many times SAMPLE_S
 BACKING_MIB, BACKING_RUNS = 2048, 3
+LEAST_S, SLOWEST_MIB_S = 300.0, 1.0  # what fio is given, whatever the store
 PARTS = 2  # at most half of a small device is written
 BACKING_FIRST_MIB = 512  # tells whether the device is fast enough by far
 SHARE_FOR_MEASURED = 0.15  # of the capacity, for measured files: they must fit beside a target filled to 80%
@@ -56,7 +57,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
             *DIRECT,
         ]
         commands[direction] = " ".join(argv)
-        return amount_mib / _fio(argv, direction, amount_mib * MIB)
+        return amount_mib / _fio(argv, direction, amount_mib * MIB, (), limits.of_site({}))
 
     for direction in ("write", "read"):
         rates[direction] = run_mib_s(direction, min(BACKING_FIRST_MIB, whole_mib))
@@ -163,7 +164,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> Json:
         wanted_bytes = each_mib * passes * tasks * MIB
         site_limits.refuse_now(allowed, "calibrating", 0, wanted_bytes if direction == "write" else 0)
         with target.charged():
-            seconds[direction] = _fio(argv, direction, wanted_bytes, target.front())
+            seconds[direction] = _fio(argv, direction, wanted_bytes, target.front(), allowed)
     pair_s = time.monotonic() - began
     for place in places:
         for file in place.glob("calibrate.*"):
@@ -184,22 +185,40 @@ def _pair(target: Target, each_mib: int, passes: int) -> Json:
     }
 
 
-def _fio(argv: list[str], direction: str, wanted_bytes: int, front: Sequence[str] = ()) -> float:
-    """Run fio; the seconds of its slowest job by its own clock. Raises Failure unless it moved all bytes."""
-    done = run([*front, *argv])
-    start = done.stdout.find("{\n")
+def _fio(argv: list[str], direction: str, wanted_bytes: int, front: Sequence[str], allowed: Limits) -> float:
+    """Run fio; the seconds of its slowest job by its own clock. Raises Failure unless it moved all bytes in time."""
+    command = " ".join(argv)
+    (done,) = commands.run([argv], lambda: None, limit_s(wanted_bytes, allowed), front)
+    if done["timed_out"]:
+        raise Failure(
+            f"{shutil.which(argv[0])} did not end within {done['wall_s']:.0f} s and was stopped: `{command}` was to "
+            f"{direction} {wanted_bytes // MIB} MiB. Try it by hand; if it ends there, the store is slower than fsage "
+            "waits for, so declare a smaller fsage_target.amount_mib"
+        )
+    if done["rc"]:
+        how = f"was ended by signal {-done['rc']}" if done["rc"] < 0 else f"ended with status {done['rc']}"
+        said = (done["stderr"] or done["stdout"]).strip() or "it printed nothing"
+        raise Failure(f"{shutil.which(argv[0]) or argv[0]} {how}: `{command}`: {said}")
+    start = done["stdout"].find("{\n")
     try:
-        jobs = json.JSONDecoder().raw_decode(done.stdout[max(start, 0) :])[0]["jobs"]
+        jobs = json.JSONDecoder().raw_decode(done["stdout"][max(start, 0) :])[0]["jobs"]
         moved = sum(job[direction]["io_bytes"] for job in jobs)
         errors = [job["error"] for job in jobs if job["error"]]
         seconds = max(job[direction]["runtime"] for job in jobs) / 1000
     except (ValueError, KeyError, TypeError) as error:
-        raise Failure(f"`{' '.join(argv)}` ended well, but its answer cannot be read: {error}") from error
+        raise Failure(f"`{command}` ended well, but its answer cannot be read: {error}") from error
     if errors or moved != wanted_bytes or not seconds:
         raise Failure(
-            f"`{' '.join(argv)}` moved {moved} bytes of {wanted_bytes} in {seconds} s, errors {errors}; {done.stderr}"
+            f"`{command}` moved {moved} bytes of {wanted_bytes} in {seconds} s, errors {errors}; {done['stderr']}"
         )
-    return seconds
+    return float(seconds)
+
+
+def limit_s(wanted_bytes: int, allowed: Limits) -> float:
+    """Seconds after which a fio that moves so many bytes is taken for one that hangs."""
+    kept_mib_s = [rate for rate in (allowed["bandwidth_mib_s"], allowed["operations_s"]) if rate]  # 1 MiB an operation
+    slowest_mib_s = min(SLOWEST_MIB_S, *(rate / 2 for rate in kept_mib_s)) if kept_mib_s else SLOWEST_MIB_S
+    return LEAST_S + wanted_bytes / MIB / slowest_mib_s
 
 
 def _whole(mib: float) -> int:

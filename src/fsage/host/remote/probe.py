@@ -34,8 +34,8 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
     spec = declaration.complete(declared)
     missing = containers.missing(spec["containers"])
     tools = versions(spec["containers"])
-    if not tools["fio"] and not missing:
-        missing.append("fio: nothing can be measured without it; install the package fio")
+    if not tools["fio"] and not missing and (why := containers.why_unusable(spec["containers"])):
+        missing.append(f"a fio that works: {why}")
     if run_as.unavailable_because(spec):
         missing.append(f"user {spec['run_as']} (fsage_target.run_as): the agent must be root or this user")
     if spec["launcher"] == "srun" and not tools["srun"]:

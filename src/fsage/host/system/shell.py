@@ -29,12 +29,22 @@ def find_administrators() -> None:
     os.environ["PATH"] = os.pathsep.join([*places, *lacking])
 
 
+QUICK = {
+    *("blkid", "findmnt", "losetup", "stat", "modprobe", "wipefs", "sudo", "lfs", "lctl", "lnetctl", "zfs"),
+    "tunefs.lustre",
+}
+"""Programs that only ask the kernel, or change one thing."""
+QUICK_S, LIMIT_S = 900, 6 * 3600  # Lustre may wait for a server that starts again; a large mkfs takes long
+
+
 def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subprocess.CompletedProcess[str]:
     """Run `argv` without a shell, standard input closed, messages in English; return the completed process.
 
     `ok` lists the exit statuses that are answers; any other, or a missing program, raises `Failure` with
-    argv, status and standard error. Further keywords go to `subprocess.run`.
+    argv, status and standard error. A command that does not end in time raises `Silent`. Further keywords go to
+    `subprocess.run`; a `timeout` of None is no limit.
     """
+    kw.setdefault("timeout", QUICK_S if argv[0] in QUICK else LIMIT_S)
     kw.setdefault("stdin", subprocess.DEVNULL)
     kw.setdefault("env", {**os.environ, "LC_ALL": "C"})
     command = " ".join(argv)

@@ -7,8 +7,6 @@ UUIDs to come. After a kill at any moment the next `claim` completes it, or `rem
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -90,10 +88,8 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
     if noted and not check:  # a claim or a release was interrupted: remove its remains first
         give_back(spec, check)
     containers.check(spec["containers"])
-    if spec["amount_mib"] is None and not spec["containers"] and not shutil.which("fio"):
-        raise Refusal(
-            f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
-        )
+    if why := containers.why_unusable(spec["containers"]):
+        raise Refusal(f"{why}. Nothing can be calibrated or measured without it, and nothing was touched")
     spec["limits"] = meet(spec, request)
     site_limits.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0, note=not check)
     try:

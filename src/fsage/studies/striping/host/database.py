@@ -132,7 +132,7 @@ def _make(target: Target, seed: int | None, number: int, count: int) -> None:
         out.writelines(model.fasta(seed, number, count))
     start = tools.start(target.claim, "makeblastdb", str(place))
     options = [*OPTIONS, "-title", base.name, "-out", str(base), "-logfile", os.devnull]
-    run([*start, "-in", str(text), *options])
+    run([*start, "-in", str(text), *options], timeout=None)  # as long as the database is large
     text.unlink()
     packed = base.with_suffix(".nsq")
     if not packed.exists() or packed.stat().st_size < count * model.PACKED_BYTES:
