@@ -35,7 +35,7 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
     missing = containers.missing(spec["containers"])
     tools = versions(spec["containers"])
     if not tools["fio"] and not missing and (why := containers.why_unusable(spec["containers"])):
-        missing.append(f"a fio that works: {why}")
+        missing.append(f"fio: nothing can be measured without it; {why}")
     if run_as.unavailable_because(spec):
         missing.append(f"user {spec['run_as']} (fsage_target.run_as): the agent must be root or this user")
     if spec["launcher"] == "srun" and not tools["srun"]:

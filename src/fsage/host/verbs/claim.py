@@ -88,9 +88,9 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
     if noted and not check:  # a claim or a release was interrupted: remove its remains first
         give_back(spec, check)
     containers.check(spec["containers"])
+    spec["limits"] = meet(spec, request)
     if why := containers.why_unusable(spec["containers"]):
         raise Refusal(f"{why}. Nothing can be calibrated or measured without it, and nothing was touched")
-    spec["limits"] = meet(spec, request)
     site_limits.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0, note=not check)
     try:
         return kinds.named(spec["kind"]).claim_new(spec, request, check)
