@@ -5,10 +5,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 import pytest
+import yaml
+from sent import STUDY, observation
 from test_plan import plan as plan
 
 from fsage.host.cells.measure import too_late
-from fsage.run import runs, stopping
+from fsage.plan.plan import load_plan
+from fsage.plan.pool import Pool
+from fsage.records import record
+from fsage.run import adaptive, conclusion, job, runs, stopping
+from fsage.run.play import PlayFailed
 from fsage.study.study import StudyError
 
 ZONE = timezone(timedelta(hours=1))
@@ -51,3 +57,46 @@ def test_the_agent_begins_no_cell_that_would_not_end(monkeypatch):
     assert too_late(None, {"name": "one"}) is None
     assert too_late(now + 60, {"name": "one", "estimate_s": 3}) is None
     assert "cell one takes about 90 s and would not end" in str(too_late(now + 60, {"name": "one", "estimate_s": 90}))
+
+
+@pytest.mark.parametrize(("states", "code"), [(0, None), (1, 1), (2, 0)])
+def test_a_budget_that_ends_in_a_state_leaves_a_report_with_what_was_measured(
+    monkeypatch, tmp_path, plan, states, code
+):
+    """`states`: how many are measured whole before the time is over; one more is left with a cell missing."""
+    headline = {"headline": [{"label": "fullness", "state": "60.00", "against": "30.00"}]}
+    study = plan.studies / "tiny.yaml"
+    study.write_text(yaml.safe_dump({**STUDY, **headline}))
+    plan = load_plan(study, plan.inventories / "here", plan.results.root)
+    visited, until = [], [datetime.now().astimezone() + timedelta(hours=1)]
+
+    def judged(observed):
+        status = "valid" if observed["status"] == "done" else observed["status"]
+        rates = {"write_bw_mib_s": 60.0 + observed["order"] % 2, "read_bw_mib_s": 50.0}
+        metrics = rates if status == "valid" else observed.get("predicted", {})
+        return {"status": status, "why": observed["why"], "metrics": metrics, "phases": [], "structure": {}}
+
+    def visit_cells(plan, state, cells, inventory, progress):
+        whole = len(visited) < states
+        visited.append(state)
+        for cell in cells if whole else cells[: -1 if states else 0]:
+            of_cell = observation(plan, state, plan.cells[state].index(cell), status="done", why=None)
+            record.keep(of_cell, plan.results.root, plan.target.name)
+        if whole:
+            return None, []
+        until[0] = datetime.now().astimezone()
+        return PlayFailed("a cell would not end before this run is to end"), []
+
+    monkeypatch.setattr(record, "make_judgement", judged)
+    monkeypatch.setattr(job, "visit_cells", visit_cells)
+    monkeypatch.setattr(runs, "current", lambda: runs.Run(until=until[0]))
+    if code is None:
+        with pytest.raises(PlayFailed, match="no valid cell was measured"):
+            adaptive.measure(plan, 0.001, tmp_path)
+        return
+    adaptive.measure(plan, 0.001, tmp_path)
+    lines, ended = conclusion.conclude(Pool((load_plan(study, plan.inventories / "here", plan.results.root),)))
+    said = "\n".join(lines)
+    assert ended == code, said
+    assert ("not measured: 1 cells of 60.00@8M" in said and "tiny --skipped" in said) == bool(code), said
+    assert "missing" not in lines[0] and f"{8 - 2 * states - 1} skipped" in lines[0]

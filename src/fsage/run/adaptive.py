@@ -56,10 +56,15 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
         beliefs = explore(run, precision)
     except TimeOver as why:
         say(f"{plan.title}: the time of this run is over: {why}")
-        beliefs = [believe(run.points, samples) for samples in run.samples()]
+        beliefs = [] if run.primary() else [believe(run.points, samples) for samples in run.samples()]
     runs.check()
-    sentence = _end(run, beliefs)
-    keep(run, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
+    if beliefs:
+        sentence = _end(run, beliefs)
+        keep(run, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
+    else:  # its question is open: what a surface through few states says would look like an answer
+        sentence = f"{run.count()}; the others are not predicted, because primary comparisons lack cells"
+        run.samples()  # raises where nothing was measured
+        keep(run, beliefs, "not measured, nor predicted: too little was measured")
     for state in plan.states:
         if lacking := record.publish(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
@@ -132,11 +137,11 @@ def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
     observations = (record.observation_of(plan, group.state, cell) for group in run.groups for cell in group.cells)
     like = next(observation for observation in observations if observation and observation["status"] == "done")
     for number, (group, left) in enumerate(zip(run.groups, run.cells_left(), strict=True)):
-        predicted = _predicted(run, beliefs, number)
+        predicted = {"predicted": _predicted(run, beliefs, number)} if beliefs else {}
         for cell in left:
             of_cell = f"{stopping.LEFT_OUT}; {why}" if (group.state, cell.name) in primary else why
             record.keep(
-                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": of_cell, "predicted": predicted},
+                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": of_cell, **predicted},
                 plan.results.root,
                 plan.target.name,
             )

@@ -207,7 +207,7 @@ class AdaptiveRun:
         try:
             failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
         except stopping.WindowClosed as why:
-            raise TimeOver(str(why)) from why
+            raise TimeOver(str(why).partition(". What was measured")[0]) from why
         runs.check()
         asked = {cell.name for cell in todo}
         left = [cell for cell in plan.to_measure(state) if cell.name in asked]
@@ -224,13 +224,14 @@ class AdaptiveRun:
         """How much was measured, and how much of the rest is known."""
         wanted = self.wanted
         wide = unknown(beliefs, self.precision, wanted)[wanted]
-        left = self.left()[wanted]
-        whole = np.array([len(group.cells) for group in self.groups])[wanted]
-        states = len(set(self.state[wanted][self.samples()[0].count[wanted] > 0].tolist()))
-        return (
-            f"{int((whole - left).sum())} cells measured in {states} of {len(self.plan.states)} states; "
-            f"{np.mean(~wide):.0%} of the rates are known within ±{self.precision:.1%}"
-        )
+        return f"{self.count()}; {np.mean(~wide):.0%} of the rates are known within ±{self.precision:.1%}"
+
+    def count(self) -> str:
+        """How many cells and states were measured."""
+        left = self.left()[self.wanted]
+        whole = np.array([len(group.cells) for group in self.groups])[self.wanted]
+        states = len(set(self.state[self.wanted][self.samples()[0].count[self.wanted] > 0].tolist()))
+        return f"{int((whole - left).sum())} cells measured in {states} of {len(self.plan.states)} states"
 
     def _metrics(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
         """A valid cell's rates; {} of one that is not, or was not measured."""

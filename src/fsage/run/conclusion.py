@@ -37,7 +37,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         and not request.is_planned(plan, state, evidence.get("steps"))
     ]
     failed: list[str] = []
-    left_out: list[str] = []
+    left_out: Counter[str] = Counter()
     for plan, state, cell in pool.cells():
         path = plan.results.record(state, cell.name)
         where = f"{state} {cell.name}" + (f" on {plan.target.name}" if pool.several else "")
@@ -55,12 +55,13 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         elif record["status"] in ("failed", "stopped"):
             failed.append(f"{record['status']}: {where}: {record['why']}")
         elif record["status"] == "skipped" and str(record["why"]).startswith(stopping.LEFT_OUT):
-            left_out.append(f"not measured: {where}: {stopping.LEFT_OUT}")
+            left_out[state] += 1
     study = pool.study
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
     measured = dataset.load(pool.records())
     differ = agreement.disagreements(measured) + truth.failures(measured)
-    for problems in (wrong, failed, left_out, differ):
+    not_measured = [f"not measured: {count} cells of {state}: {stopping.LEFT_OUT}" for state, count in left_out.items()]
+    for problems in (wrong, failed, not_measured, differ):
         lines += problems[:SHOWN] + ([f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])
     if failed:
         lines.append(f"to measure just the failed ones again: {pool.commands.remeasure('--failed')}")

@@ -90,7 +90,7 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
     )
 
 
-LEFT_OUT = "the time was over before it was measured, and a primary comparison needs it"
+LEFT_OUT = "the time was over before, and a primary comparison needs them"
 """What the reason of a skipped cell begins with, where the question of the study is not answered without it."""
 
 
