@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from fsage.evidence import free
+from fsage.evidence.verdict import verdict
+from fsage.model.evidence import texts
+from fsage.model.evidence.store import NotThisText
 from fsage.parse import BadOutput, fio, ior, mdtest
 
 HERE = Path(__file__).parent / "data" / "trials"
@@ -109,3 +116,269 @@ def test_why_a_document_is_not_whole(change, reason):
 def test_what_mail_and_editors_add_changes_no_number(parser, name, change):
     text = (HERE.parent / "corpus" / f"{name}.stdout").read_text()
     assert parser.parse(change(text), "", 0) == parser.parse(text, "", 0)
+
+
+def look(content: bytes | str) -> tuple[dict, str]:
+    """The store that a text tells of, and the sentences of its verdict."""
+    content = content.encode() if isinstance(content, str) else content
+    store = texts.read(io.BytesIO(content)).summary(0)
+    return store, " ".join(verdict(store, "FILE", None).sentences)
+
+
+KIB, MIB = 1 << 10, 1 << 20
+APPENDERS = "Files that grow together, a bit each in turn, can lie in a piece for each bit"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "says", "never"),
+    [
+        (
+            "12-ext4-zeroed-descriptors/dumpe2fs",
+            {
+                "free_bytes": 42_549 * 4096,
+                "unknown_bytes": 512 * MIB,
+                "fullness_percent": pytest.approx(68.77, abs=0.01),
+            },
+            "Damaged: 4 of 8 block groups (2-5) have their block bitmap at block 0, where none can be. What is free of "
+            "their 512 MiB is not known: the other groups have 42549 free blocks, and the superblock counts 81870",
+            "worthwhile",
+        ),
+        (
+            "14-e2freefrag-2009/chunks-2009",
+            {"extents": 173_553, "mean": pytest.approx(248 * KIB, rel=0.01), "free_bytes": 10_774_142 * 4096},
+            "its head has an average of 184 KB, its rows of 248 KB (taken)",
+            "cut short",
+        ),
+        (
+            "14-e2freefrag-2009/no-num-line-1.41",
+            {"extents": 4_618, "free_bytes": 292_995 * 4096, "mean": pytest.approx(253.8 * KIB, rel=0.001)},
+            "80.5% full",
+            "Note",
+        ),
+        ("15-e2freefrag-appenders/e2freefrag", {"extents": 71}, APPENDERS, "A new file of"),
+        ("15-e2freefrag-appenders/log-of-a-script", {"extents": 71}, APPENDERS, "A new file of"),
+        ("15-e2freefrag-appenders/filefrag", {"files": 64, "of_files": 16_764_192}, "64 files listed", "Note"),
+        ("17-filefrag-sparse-image/filefrag-v", {"of_files": 13, "bytes": 164_890 * 4096}, "13 extents", "Note"),
+        ("17-filefrag-sparse-image/one-hole", {"of_files": 1}, "0.0% of 1 files", "Note"),
+        ("18-filefrag-lustre-devices/mirrored", {"of_files": 2, "bytes": 2 * MIB}, "on 2 devices", "fragments"),
+        ("18-filefrag-lustre-devices/one-stripe-13", {"of_files": 13, "bytes": 1_468_006_400}, "13 extents", "Note"),
+        ("18-filefrag-lustre-devices/two-stripes-logical", {"of_files": 4, "score": None}, "on 2 devices", "1 extents"),
+        ("21-xfs-bmap-punched/bmap-v", {"of_files": 9, "bytes": 8_876_032}, "9 extents", "Note"),
+        ("21-xfs-bmap-punched/bmap-v-with-error", {"files": 2}, "cannot open 2: Permission denied", "3 files"),
+        ("21-xfs-bmap-punched/bmap-trailing-spaces", {"of_files": 1}, "2 extents shared; 1 extents unwritten", "lists"),
+        (
+            "22-xfs-freesp-histogram/freesp-s-ag15",
+            {"extents": 75_606, "free_bytes": 8_459_434 * 4096, "device_bytes": None},
+            "How full it is, the text does not say. Note: blocks are taken for 4 KiB, which it does not say.",
+            "cut short",
+        ),
+        (
+            "22-xfs-freesp-histogram/freesp-s-per-ag",
+            {"extents": 106_780, "mean": pytest.approx(127.0 * 4096, rel=0.001)},
+            "of 2 groups (15, 30) only",
+            "% full",
+        ),
+        ("22-xfs-freesp-histogram/xfs_spaceman-freesp", {"extents": 75_606}, "75,606 extents", "% full"),
+        (
+            "23-xfs-16mib-enospc/freesp-d",
+            {"extents": 6, "largest": 268 * 4096, "fullness_percent": pytest.approx(93.2, abs=0.05)},
+            "So little is free that a new file, or an inode of its own, may not be had",
+            "contiguous as on",
+        ),
+        (
+            "23-xfs-16mib-enospc/freesp-d-45-blocks",
+            {"largest": 32 * 4096, "fullness_percent": pytest.approx(98.9, abs=0.05)},
+            "No new file of 1 MiB fits. Next, now: no free extent holds 1 MiB. So little is free",
+            "contiguous as on",
+        ),
+        ("23-xfs-16mib-enospc/freesp-s", {"extents": 6, "mean": pytest.approx(46.3 * 4096, rel=0.01)}, "", "% full"),
+        ("26-dumpe2fs-stripped/blanks-lost", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
+        ("26-dumpe2fs-stripped/crlf", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
+        ("26-dumpe2fs-stripped/quoted-in-a-mail", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
+    ],
+)
+def test_what_a_text_tells(name, values, says, never):
+    store, said = look((HERE / f"{name}.txt").read_bytes())
+    extents, files = store["free_extents"] or {}, (store["files"] or {}).get("listed", {})
+    told = {
+        **{key: store[key] for key in ("device_bytes", "free_bytes", "fullness_percent", "unknown_bytes")},
+        **{"extents": extents.get("count"), "mean": extents.get("mean_bytes"), "largest": extents.get("largest_bytes")},
+        **{"files": files.get("files"), "of_files": files.get("extents"), "bytes": files.get("bytes")},
+        "score": files.get("layout_score"),
+    }
+    assert {key: told[key] for key in values} == values
+    assert says in said and never not in said, said
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "15-e2freefrag-appenders/before-and-after",
+            "two texts of e2freefrag, one behind the other: give one at a time",
+        ),
+        ("15-e2freefrag-appenders/e4defrag-c", "text of `e4defrag -c`.*: run `filefrag -v FILE"),
+    ],
+)
+def test_why_a_text_is_not_read(name, reason):
+    with pytest.raises(NotThisText, match=reason):
+        look((HERE / f"{name}.txt").read_bytes())
+
+
+def test_what_damage_hides_is_not_copied(tmp_path):
+    for name in ("12-ext4-zeroed-descriptors/dumpe2fs",):
+        with pytest.raises(ValueError, match=r"Damaged: 4 of 8 .* Nothing of it is copied before it is repaired"):
+            free.save(str(HERE / f"{name}.txt"), tmp_path / "saved.gz")
+    assert not list(tmp_path.iterdir())
+
+
+WHOLE = (HERE.parent / "evidence" / "dumpe2fs.txt").read_text()
+ZEROED = (HERE / "12-ext4-zeroed-descriptors" / "dumpe2fs.txt").read_text()
+FREE_BYTES = 7_813_095_424
+ONE_GROUP = "(5) have "
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown_bytes", "says"),
+    [
+        (WHOLE.replace("state:         clean", "state:         not clean with errors"), 0, "'not clean with errors'"),
+        (WHOLE.replace("\nFirst block", "\nFS Error count:           3\nFirst block"), 0, "and 3 errors noted"),
+        (re.sub(r"(Group 5: .*csum 0x\w+)", r"\1 (EXPECTED 0x1234)", WHOLE), 128 * MIB, f"{ONE_GROUP}a checksum"),
+        (
+            re.sub(r"(Group 5: (?:.*\n)*?) +\d+ free blocks", r"\1  40000 free blocks", WHOLE, count=1),
+            128 * MIB,
+            ONE_GROUP,
+        ),
+        (re.sub(r"bitmap at (\d+)", "bitmap at 99999999", WHOLE, count=1), 128 * MIB, "bitmap at block 99999999"),
+        (
+            re.sub(r"Block bitmap at \d+", "Block bitmap at 5000", WHOLE, count=2),
+            256 * MIB,
+            "2 of 64 block groups (0-1)",
+        ),
+        ("dumpe2fs: Block bitmap checksum does not match bitmap\n" + WHOLE, 8 << 30, "dumpe2fs says"),
+        (
+            WHOLE.replace("Group 7:", "dumpe2fs: Inode bitmap checksum does not match\nGroup 7:"),
+            8 << 30,
+            "dumpe2fs says",
+        ),
+        (WHOLE + "\n*** Checksum errors detected in filesystem!  Run e2fsck now!\n\n", 8 << 30, "Run e2fsck now"),
+    ],
+)
+def test_damage_is_said_first(text, unknown_bytes, says):
+    assert text != WHOLE
+    store, said = look(text)
+    assert store["unknown_bytes"] == unknown_bytes
+    assert said.startswith("Damaged: ") and says in said.split("% full")[0], said
+    assert ("worthwhile" in said) == (not unknown_bytes)
+
+
+XFS = "blocksize = 4096\ndblocks = 16384\nagblocks = 4096\nfdblocks = 9000\n   agno agbno len\n"
+LISTED = XFS + "      0      8   100\n      1     10  4000\n   from      to extents  blocks    pct\n"
+TABLE = LISTED + "     64     127       1     100   2.44\n   2048    4095       1    4000  97.56\n"
+
+
+@pytest.mark.parametrize(
+    ("complaint", "unknown_bytes", "free_blocks"),
+    [
+        ("Metadata CRC error detected at 0x5591, xfs_agf block 0x8001/0x200\n", 16 * MIB, 100),
+        ("xfs_db: cannot init perag data (74). Continuing anyway.\n", 64 * MIB, 4100),
+    ],
+)
+def test_xfs_db_complains(complaint, unknown_bytes, free_blocks):
+    store, said = look(complaint + TABLE)
+    assert (store["unknown_bytes"], store["free_bytes"]) == (unknown_bytes, free_blocks * 4096)
+    assert said.startswith("Damaged: xfs_db says") and "45.1% full" in said, "by the superblock"
+    assert look(TABLE)[0]["warnings"] == []
+
+
+def wrapped(text: str) -> str:
+    return "\n".join("\n".join(textwrap.wrap(line, 76)) if len(line) > 76 else line for line in text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "bent",
+    [
+        WHOLE.encode("utf-16"),
+        b"\xef\xbb\xbf" + WHOLE.encode(),
+        "".join(f"{line.strip()}\n" for line in WHOLE.splitlines()).encode(),
+        "".join(f"> > {line}\r\n" for line in WHOLE.splitlines()).encode(),
+        ("On Monday, root wrote:\n" + "".join(f">{line}\n" for line in WHOLE.splitlines())).encode(),
+        b"\x1b[1mroot@oss#\x1b[0m dumpe2fs\n" + WHOLE.encode(),
+    ],
+    ids=["utf16", "mark", "stripped", "mail of windows", "mail", "colours"],
+)
+def test_what_editors_and_mail_do_to_a_text_changes_nothing(bent):
+    assert look(bent)[0] == look(WHOLE)[0]
+    assert look(wrapped(ZEROED))[0]["free_bytes"] == look(ZEROED)[0]["free_bytes"]
+
+
+FILEFRAG_2009 = """Filesystem type is: ef53
+Filesystem cylinder groups is approximately 157
+File size of /a is 6291456 (1536 blocks, blocksize 4096)
+ ext logical physical expected length flags
+   0       0    34816             512
+   1     512    40960    35327   1024 eof
+/a: 2 extents found
+File size of /b is 8192 (2 blocks, blocksize 4096)
+Discontinuity: Block 1 is at 77 (was 33)
+/b: 2 extents found, perfection would be 1 extent
+"""
+FILEFRAG = """Filesystem type is: 9123683e
+File size of /c is 262144 (64 blocks of 4096 bytes)
+ ext:     logical_offset:        physical_offset: length:   expected: flags:
+   0:        0..      31:       1000..      1031:     32:             encoded
+   1:       32..      63:       1004..      1035:     32:       1032: last,encoded,shared,eof
+/c: 2 extents found
+"""
+OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
+E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (FILEFRAG_2009, "all files have 4 extents"),
+        (FILEFRAG, "2 extents encoded; 1 extents shared; of the encoded ones"),
+        (
+            FILEFRAG.replace("/c: 2", "/c: 1"),
+            "two numbers of extents are told: /c has 2 by its rows and 1 by its last line",
+        ),
+        (
+            E2FREEFRAG.replace("Free blocks: 34501259", "Free blocks: 34400000"),
+            "34400000 free blocks (the superblock's)",
+        ),
+        ("actual 120, ideal 30, fragmentation factor 75.00%\n", "Files have 120 extents, where 30 would do."),
+        (OLD_FREESP.replace("   pct\n", "   pct  blkcdf  extcdf\n").replace("0.00\n", "0.00 0.0 0.0\n"), "75,606"),
+    ],
+)
+def test_what_a_text_says_of_itself_is_said(text, says):
+    assert says in look(text)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (WHOLE + WHOLE, "two texts of dumpe2fs"),
+        (
+            WHOLE.replace("Group 0: (Blocks 0-", "Group 0: (Blocks 0x0000-"),
+            "hexadecimal .dumpe2fs -x.: run dumpe2fs without",
+        ),
+        (
+            WHOLE.replace("volume name", "x").replace("UUID", "y").replace("Filesystem", "Dateisystem"),
+            "LC_ALL=C dumpe2fs",
+        ),
+        (E2FREEFRAG.replace("   64M...", "#"), "counts 71 free extents and its rows list 69: rows are missing"),
+        (re.sub("Num. .*\n", "", E2FREEFRAG)[:-56], "its last row is of another size: rows are missing"),
+        (FILEFRAG.replace("32:  ", "20:  "), "does not add up: were its numbers hexadecimal"),
+        (OLD_FREESP + OLD_FREESP, "2 texts of freesp, and does not say that each is of another group"),
+        (re.sub(" +512 .*\n", "", OLD_FREESP), "counts 75606 free extents in its last lines, and its rows 75449"),
+        (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "percents of freesp's rows add up to 98.8"),
+        (
+            "actual 120, ideal 30, fragmentation factor 57.00%\n",
+            "frag's factor is 57.00%, and of 120 and 30 extents 75.00%",
+        ),
+    ],
+)
+def test_the_reason_of_a_refusal_is_true(text, reason):
+    with pytest.raises(NotThisText, match=reason):
+        look(text)

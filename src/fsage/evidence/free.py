@@ -59,6 +59,8 @@ def read(what: str) -> Free:
     spool = _Spool()
     layout = seam.here().inspect(what, 0, Counting(keep=spool.keep))
     (store,) = layout["stores"]
+    if store["unknown_bytes"]:
+        raise ValueError(f"{what}: {' '.join(store['warnings'])} Nothing of it is copied before it is repaired")
     if not store["free_extents"] or not store["bitmap"]:
         why = store["absent"].get("free_extents") or store["absent"].get("bitmap")
         raise ValueError(f"{what}: where free extents lie is not known: {why}")

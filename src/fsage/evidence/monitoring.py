@@ -78,6 +78,8 @@ def _read(source: str, limit_s: float, files: int) -> dict[str, object]:
             (store,) = seam.here().inspect(source, files, Counting(bins=1))["stores"]  # no metric is of places
     except TimeUp:
         raise ValueError(f"{source}: not read within {limit_s:g} s (--time-limit)") from None
+    if store["unknown_bytes"]:
+        raise ValueError(f"{source}: {' '.join(store['warnings'])}")
     if not store["free_extents"]:
         raise ValueError(f"{source}: how free space lies is not known: {store['absent']['free_extents']}")
     result: dict[str, object] = store

@@ -24,6 +24,14 @@ WHOLE_BYTES = 64 * MIB
 """Files whose pieces are so long on average are as good as whole: a disk moves that in a third of a second."""
 APART_POINTS = 1.0
 """Where df's number differs by so much, it is explained."""
+TOGETHER = "Files that grow together, a bit each in turn, can lie in a piece for each bit however free space lies."
+LITTLE_BYTES = 8 * MIB
+"""With less free, making a file can fail by itself, for file systems keep some blocks back for their own trees."""
+LITTLE = (
+    "So little is free that a new file, or an inode of its own, may not be had: how contiguous new files would be, "
+    "nobody can say. `df` and `df -i` say what is left for users"
+)
+UNKNOWN = "These numbers are of the sound part. Nothing is copied (--save, age) before the damage is repaired."
 FULL, INODES = "full", "inodes"
 NAMES = (FULL, INODES, *(f"pieces_{format_size(size)}" for size in NEW_FILES))
 """What --fail-on can name: percent of blocks and of inodes, and pieces of new files."""
@@ -81,12 +89,13 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     values: dict[str, float | None] = dict.fromkeys(NAMES)
     values |= {FULL: store["fullness_percent"], INODES: _inodes_percent(mounted)}
     values |= {new_file.name: math.inf if new_file.high is None else new_file.high for new_file in files}
-    sentences = []
-    if has_sizes:
+    sentences = list(store.get("warnings", ()))
+    unknown_bytes = store.get("unknown_bytes", 0)
+    if has_sizes or free:
         sentences.append(_full(store, free, mounted))
     if files:
         sentences.append(f"{_new(store, files)} {_next(store, free, mounted)}".strip())
-        sentences.append(_worth(store, what, files))
+        sentences.append(UNKNOWN if unknown_bytes else _worth(store, what, files))
     sentences += _of_files(store, what)
     if has_sizes and not files:
         sentences.append(f"How free space lies is not known: {store['absent']['free_extents']}.")
@@ -94,11 +103,14 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
 
 
 def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
-    sentence = (
-        f"{store['fullness_percent']:.1f}% full: {round_size(store['used_bytes'])} of "
-        f"{round_size(store['device_bytes'])} are in use, the file system's own blocks among them"
-        f"{_df(store, mounted)}."
-    )
+    sentence = "How full it is, the text does not say."
+    if store["device_bytes"]:
+        sentence = (
+            f"{store['fullness_percent']:.1f}% full: {round_size(store['used_bytes'])} of "
+            f"{round_size(store['device_bytes'])} are in use, the file system's own blocks among them"
+            f"{_df(store, mounted)}."
+        )
+    sentence += _notes(store, "free")
     if not store["free_extents"]:
         return sentence
     if not free:
@@ -113,6 +125,12 @@ def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
         f"{sentence} The {round_size(store['free_bytes'])} that are free lie in {extents['count']:,} extents: half of "
         f"them in extents of {round_size(size_class.low)} and more, the largest {round_size(extents['largest_bytes'])}."
     )
+
+
+def _notes(store: Json, of: str) -> str:
+    """What the source says beside its name: two numbers that disagree, or what was taken for what is not told."""
+    _, *notes = store.get("source", {}).get(of, "").split("; ")
+    return f" Note: {'; '.join(notes)}." if notes else ""
 
 
 def _df(store: Json, mounted: dict[str, int] | None) -> str:
@@ -169,11 +187,11 @@ def _new(store: Json, files: Sequence[NewFile]) -> str:
     ]
     if whole:
         parts.insert(0, f"of {'up to ' * (len(whole) > 1)}{round_size(whole[-1].size_bytes)} in 1 piece")
-    sentence = f"A new file {', '.join(parts)}".replace(" in ", " would lie in ", 1)
+    sentence = f"A new file that is written alone and at once, {', '.join(parts)}".replace(" in ", ", would lie in ", 1)
     too_large = next(
         (f"; one of {round_size(new_file.size_bytes)} does not fit" for new_file in files if new_file.high is None), ""
     )
-    return f"{sentence} ({how}){too_large}."
+    return f"{sentence} ({how}){too_large}. {TOGETHER}"
 
 
 def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
@@ -181,6 +199,8 @@ def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
     device_bytes, now = store["device_bytes"], store["fullness_percent"]
     ends: list[tuple[float, str]] = []
     largest = store["free_extents"]["largest_bytes"]
+    if device_bytes is None:
+        return "" if largest >= RUNS[-1] else f"Now no free extent holds {round_size(RUNS[-1])}."
     if held := next((size for size in RUNS if size <= largest), None):
         smaller = sum(size_class.bytes for size_class in free if size_class.low < held)
         percent = 100 * (device_bytes - smaller) / device_bytes
@@ -210,13 +230,18 @@ def _inodes_percent(mounted: dict[str, int] | None) -> float | None:
 
 def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:
     """Whether to measure, and why."""
+    if store["free_bytes"] < LITTLE_BYTES or files[0].high is None:
+        return f"{LITTLE}."
     broken = [
         new_file
         for new_file in files
         if new_file.high is not None and new_file.high > 1 and new_file.size_bytes / new_file.high < WHOLE_BYTES
     ]
     if not broken:
-        return "A measurement is not worthwhile: new files would be about as contiguous as on an empty file system."
+        return (
+            "A measurement is not worthwhile: new files, each written alone and at once, would be about as contiguous "
+            "as on an empty file system."
+        )
     worst = broken[0]
     why = f"a new file of {round_size(worst.size_bytes)} would lie in {worst.words()}, and on an empty file system in 1"
     if not store["bitmap"]:
@@ -233,10 +258,13 @@ def _of_files(store: Json, what: str) -> Iterator[str]:
         count = files["files"]
         if not count:
             continue
+        if not files["extents_per_file"]:
+            yield f"Files have {files['extents']:,} extents, where {count:,} would do."
+            continue
         several = sum(number for extents, number in files["extents_per_file"].items() if int(extents) > 1)
         yield (
             f"{100 * several / count:.1f}% of {count:,} files {name} have 2 extents or more; all files have "
-            f"{files['extents']:,} extents, {files['extents'] / count:.3g} each."
+            f"{files['extents']:,} extents, {files['extents'] / count:.3g} each.{_notes(store, 'files')}"
             + f" `./run fsage fragments {shlex.quote(what)}` lists the worst."
             * (several > 0 and name == FOUND)
         )

@@ -21,6 +21,7 @@ from fsage.model.evidence import texts
 from fsage.model.evidence.files import FileLayouts
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
+from fsage.model.evidence.text import UTF_16_MARKS
 from fsage.model.message import printable
 from fsage.model.untrusted import NotTaken, open_file
 
@@ -45,7 +46,7 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[st
     except OSError as error:
         raise ValueError(f"{error.filename or what}: {error.strerror}") from error
     looked_at = any(files["files"] for files in store.found.get("files", {}).values())
-    if "device_bytes" not in store.found and not looked_at:
+    if not {"device_bytes", "free_extents"}.intersection(store.found) and not looked_at:
         reasons = "; ".join(dict.fromkeys(store.absent.values()))
         raise ValueError(f"{what}: nothing is known of how it lies: {reasons}")
     seconds = time.monotonic() - began
@@ -69,7 +70,8 @@ def _store(what: str, files_at_most: int, counting: Counting) -> tuple[Store, Pa
             raise Failure(
                 "this is an image of metadata: recipe `aged` restores it (`images:`, docs/background/replica.md)"
             )
-        if texts.is_packed(start) or b"\0" not in start:  # no text has one, a file system's image begins with many
+        # No text has a NUL but one of Windows, and a file system's image begins with many.
+        if texts.is_packed(start) or start.startswith(UTF_16_MARKS) or b"\0" not in start:
             return texts.read(stream, counting), None
     place = os.path.realpath(what)
     backing = loops.identity(place)

@@ -63,10 +63,11 @@ def _library() -> ctypes.CDLL:
         "ext2fs_find_first_set_generic_bmap": [c_void_p, c_uint64, c_uint64, POINTER(c_uint64)],
         "ext2fs_get_generic_bmap_start": [c_void_p],
         "ext2fs_get_generic_bmap_end": [c_void_p],
+        "ext2fs_block_bitmap_loc": [c_void_p, c_uint32],
     }.items():
         function = getattr(library, name)
         function.argtypes, function.restype = words, c_long
-    for name in ("ext2fs_get_generic_bmap_start", "ext2fs_get_generic_bmap_end"):
+    for name in ("ext2fs_get_generic_bmap_start", "ext2fs_get_generic_bmap_end", "ext2fs_block_bitmap_loc"):
         getattr(library, name).restype = c_uint64
     library.ext2fs_block_alloc_stats_range.argtypes = [c_void_p, c_uint64, c_uint64, c_int]
     library.ext2fs_block_alloc_stats_range.restype = None
@@ -93,6 +94,13 @@ class BlockBitmap:
         system.default_bitmap_type = BMAP64_RBTREE
         self.block_bytes, self.groups = int(system.blocksize), int(system.group_desc_count)
         try:
+            place_of = self._library.ext2fs_block_bitmap_loc
+            if lost := sum(not place_of(self._open, group) for group in range(self.groups)):
+                # The library takes all of such a group for free.
+                raise Failure(
+                    f"{place}: damaged: {lost} of {self.groups} block groups have their block bitmap at block 0, so "
+                    "what is free there is not known; `e2fsck -f -n` on the unmounted file system says what is wrong"
+                )
             self._try("ext2fs_read_block_bitmap", self._open)
         except Failure:
             self.leave()

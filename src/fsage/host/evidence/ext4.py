@@ -67,7 +67,7 @@ def _of_extents(device: str, source: str, extents: Iterable[tuple[int, int]], co
     size = header.block_bytes
     geometry = Geometry(header.blocks * size, size, header.group_blocks * size, header.first_block * size)
     store = of_extents("ext4", source, "block group", geometry, extents, counting)
-    store.geometry = header.geometry
+    store.geometry, store.warnings = header.geometry, header.state
     return store
 
 

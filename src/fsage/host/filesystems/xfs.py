@@ -268,8 +268,9 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
 
 def of_device(device: str, counting: Counting = ONCE) -> Store:
     """The store of an XFS that is mounted nowhere, on a device or in an image. Raises Failure."""
-    command = ["xfs_db", "-r", "-c", "sb 0", "-c", "print blocksize dblocks agblocks inodesize logblocks logstart"]
-    output = run([*command, "-c", "freesp -d", device]).stdout
+    fields = "print blocksize dblocks agblocks inodesize logblocks logstart fdblocks"
+    done = run(["xfs_db", "-r", "-c", "sb 0", "-c", fields, "-c", "freesp -d", device])
+    output = done.stdout + done.stderr  # it complains of damage, and ends with status 0
     try:
         return xfs.of_text(output.encode().splitlines(keepends=True), counting)
     except NotThisText as error:

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from typing import NamedTuple
 
 from fsage.model import geometry
 from fsage.model.evidence import freespace
 from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, without
+from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, runs_of, without
 from fsage.model.evidence.text import LINE_BYTES, Text
 from fsage.model.typed import Json
 
 FIELD = re.compile(rb"([A-Z][^:]*):[ \t]+(\S.*)")
 BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+-\d+\)")
 # Of a group its number, first and last block, free blocks and inodes counted, and the blocks listed.
-GROUP = re.compile(
+GROUP = re.compile(  # with or without the blanks at the ends of lines, which editors and wikis take away
     rb"Group (\d{1,19}): \(Blocks (\d{1,19})-(\d{1,19})\).*\n"
-    rb"(?:  .*\n)*?"
-    rb"  (\d{1,19}) free (?:blocks|clusters), (\d{1,19}) free inodes.*\n"
-    rb"  Free blocks: (.*)\n"
+    rb"(?:(?: |[^G\s\d]|Group d).*\n)*?"
+    rb" *(\d{1,19}) free (?:blocks|clusters), (\d{1,19}) free inodes.*\n"
+    rb" *Free blocks: ?(.*)\n"
     rb"(?:[^G\n].*\n|\n)*"
 )
 PARTS = GROUP.groups + 1  # of each match, with what is before it
 NEXT = b"\nGroup "
+OF_ONE = b"Group descriptor"  # of a group, where the blanks before it were taken away
+AGAIN = b"\nFilesystem UUID: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 CLUSTER = b"Cluster size"
+BITMAP = re.compile(rb"Block bitmap at (\d{1,19})")
+EXPECTED = re.compile(rb"Group (\d{1,19}): .*\(EXPECTED ")  # the checksum that would fit
+COMPLAINT = re.compile(rb"(?:dumpe2fs: |.*[Cc]hecksum (?:does not|errors? )|.*error reading).*", re.M)
+MAYBE = (b"dumpe2fs: ", b"hecksum ", b"error reading")
+HEXADECIMAL = "its numbers are hexadecimal (dumpe2fs -x): run dumpe2fs without -x"
+REPAIR = "`e2fsck -f -n DEVICE` on the unmounted file system says what is wrong"
 MOST_BLOCK_BYTES = 1 << 16  # EXT2_MAX_BLOCK_SIZE, e2fsprogs' ext2_fs.h
 MOST_CLUSTER_BYTES = 1 << 29  # EXT2_MAX_CLUSTER_SIZE
 
@@ -43,12 +53,20 @@ class Header(NamedTuple):
     free_blocks: int
     cluster_blocks: int
     geometry: Json | None
+    complaints: list[str]
+    """Of dumpe2fs, which do not say what is damaged."""
+    state: list[str]
+    """What the superblock says of damage."""
+    is_settled: bool
+    """Whether the superblock's count is of now: unmounted cleanly, and no journal to replay."""
 
 
 def of_text(text: Text, counting: Counting = ONCE) -> Store:
     """The store that the text tells of. Raises NotThisText.
 
-    `dumpe2fs -h` gives the header alone; then what needs groups is absent.
+    Damage can look like free space: of a zeroed descriptor all blocks are listed as free, and none is counted. What
+    such a group has is unknown, and the superblock says how full the device is. `dumpe2fs -h` gives the header alone;
+    then what needs groups is absent.
     """
     header, first_group = read_header(text)
     block_bytes, device_bytes = header.block_bytes, header.blocks * header.block_bytes
@@ -60,7 +78,8 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
         values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
         absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h lists no groups"))
         source = "dumpe2fs -h (the superblock's count, of the last umount)"
-        return Store("ext4", {"free": source}, values, absent, header.geometry)
+        warnings = header.complaints + header.state
+        return Store("ext4", {"free": source}, values, absent, header.geometry, warnings)
     reader = _Groups(header, counting)
     reader.read(first_group, text.blocks())
     try:
@@ -69,19 +88,38 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
         raise NotThisText(f"dumpe2fs' lists of free blocks: {error}") from error
     values["groups"] = reader.groups.summary()
     source = "dumpe2fs (block bitmaps)"
+    free_blocks = values["free_bytes"] // block_bytes
     if reader.disagreeing:
-        source += f"; {reader.disagreeing} groups list more or less free than they count: in use while it was read"
-    return Store("ext4", {"free": source}, values, absent, header.geometry)
+        source += (
+            f"; {reader.disagreeing} groups list more or less free than they count, in all {free_blocks} blocks where "
+            f"they count {reader.counted}: in use while it was read, or damaged"
+        )
+    complaints, unknown_bytes = [*header.complaints, *reader.complaints], reader.unknown_bytes
+    if complaints and not unknown_bytes:
+        unknown_bytes = device_bytes
+    if header.is_settled and not unknown_bytes and free_blocks != header.free_blocks:
+        source += f"; the superblock counts {header.free_blocks} free blocks, and the bitmaps have {free_blocks}"
+    if unknown_bytes:
+        values["used_bytes"] = device_bytes - header.free_blocks * block_bytes
+        values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
+        source += "; how full by the superblock"
+    warnings = [*reader.warnings(free_blocks), *complaints, *header.state]
+    return Store("ext4", {"free": source}, values, absent, header.geometry, warnings, unknown_bytes)
 
 
 def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     """The header, and the line with which the first group begins, None where there is none. Raises NotThisText."""
     fields: dict[bytes, bytes] = {}
+    complaints: list[str] = []
     first_group, line = None, b""
     for line in lines:
         if BEGINS.match(line):
             first_group = line
             break
+        if line.startswith(b"Group 0: (Blocks 0x"):
+            raise NotThisText(HEXADECIMAL)
+        if COMPLAINT.match(line):
+            complaints.append(_complaint(line))
         if match := FIELD.match(line):
             fields[match[1]] = match[2].strip()  # the last: a label above may hold line ends
     if lacking := [name.decode() for name in NEEDED if name not in fields]:
@@ -101,7 +139,19 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
             raise ValueError(f"blocks of {block_bytes} bytes")
     except ValueError as error:
         raise NotThisText(f"the header of dumpe2fs has numbers that cannot be: {error}") from error
-    return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks, made), first_group
+    told: list[str] = []
+    state = fields.get(b"Filesystem state", b"clean").decode(errors="replace")
+    errors = fields.get(b"FS Error count", b"0").decode(errors="replace")
+    if "error" in state or errors != "0":
+        noted = f" and {errors} errors noted" if errors != "0" else ""
+        told.append(f"Damaged: the superblock has the state '{state}'{noted}; {REPAIR}.")
+    is_settled = state == "clean" and b"needs_recovery" not in fields.get(b"Filesystem features", b"needs_recovery")
+    says = complaints, told, is_settled
+    return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks, made, *says), first_group
+
+
+def _complaint(line: bytes) -> str:
+    return f"Damaged: dumpe2fs says {line.strip().decode(errors='replace')[:120]!r}; {REPAIR}."
 
 
 class _Groups:
@@ -112,26 +162,46 @@ class _Groups:
         self.free = counting.free_space(header.blocks * header.block_bytes, header.block_bytes, header.block_bytes)
         self.groups = counting.groups("block group")
         self.expected = -(-(header.blocks - header.first_block) // header.group_blocks)
-        self.disagreeing = 0
+        self.disagreeing = self.counted = self.seen = self.unknown_bytes = 0
+        self.damaged: dict[int, str] = {}
+        self.complaints: list[str] = []
+
+    def warnings(self, known_blocks: int) -> list[str]:
+        """On damage: which groups are unknown and why, and by how much the superblock has more."""
+        if not self.damaged:
+            return []
+        reasons = " or ".join(reason for reason, _ in Counter(self.damaged.values()).most_common(2))
+        return [
+            f"Damaged: {len(self.damaged)} of {self.expected} block groups ({runs_of(sorted(self.damaged))}) have "
+            f"{reasons}. What is free of their {self.unknown_bytes >> 20} MiB is not known: the other groups have "
+            f"{known_blocks} free blocks, and the superblock counts {self.header.free_blocks}; {REPAIR}."
+        ]
 
     def read(self, rest: bytes, blocks: Iterator[bytes]) -> None:
         """Read all groups, the first of which begins with `rest`. Raises NotThisText."""
         for block in blocks:
             rest += block
             end = rest.rfind(NEXT) + 1
+            while rest.startswith(OF_ONE, end):
+                end = rest.rfind(NEXT, 0, end - 1) + 1
             self._add(rest[:end])
             rest = rest[end:]
             if len(rest) > 2 * LINE_BYTES:
-                raise NotThisText(f"dumpe2fs' text has a group {self.groups.count} of more than {len(rest)} bytes")
-        last = self.groups.count
+                raise NotThisText(f"dumpe2fs' text has a group {self.seen} of more than {len(rest)} bytes")
+        last = self.seen
         if rest.endswith(b"\n"):
             self._add(rest)
-        if self.groups.count < self.expected:
+        if self.seen < self.expected:
             raise NotThisText(f"dumpe2fs' text ends with group {last} of {self.expected}: it was cut short")
 
     def _add(self, text: bytes) -> None:
         """Count groups of which the text is whole."""
-        parts, first = GROUP.split(text), self.groups.count
+        if AGAIN in text:
+            raise NotThisText("it has two texts of dumpe2fs, one behind the other: give one at a time")
+        if any(word in text for word in MAYBE):
+            self.complaints += [_complaint(line) for line in COMPLAINT.findall(text)]
+            text = COMPLAINT.sub(b"", text)
+        parts, first = GROUP.split(text), self.seen
         wrong = next(((place, part) for place, part in enumerate(parts[::PARTS]) if part), None)
         if wrong:
             self._refuse(first + wrong[0], wrong[1])
@@ -158,20 +228,58 @@ class _Groups:
                 f"({head.blocks} blocks, {in_group} a group) it is of blocks {wanted[which]} to {last[which]}"
             )
         blocks = [end - start + 1 for start, end in zip(starts, ends)]
+        self.seen += len(numbers)
+        lists = parts[PARTS - 1 :: PARTS]
+        damaged = self._damaged(text, first, counted, inodes, lists)
+        for which in damaged:
+            lists[which], counted[which] = b"", 0
+            self.unknown_bytes += blocks[which] * head.block_bytes
+        self.damaged |= {first + which: reason for which, reason in damaged.items()}
         try:
-            free = self.free.add_listed(parts[PARTS - 1 :: PARTS], self.header.cluster_blocks)
+            free = self.free.add_listed(lists, head.cluster_blocks)
         except ValueError as error:
             raise NotThisText(
                 f"dumpe2fs' lists of free blocks, up to group {first + len(numbers) - 1}: {error}"
             ) from error
-        size, clusters = self.header.block_bytes, self.header.cluster_blocks
+        size, clusters = head.block_bytes, head.cluster_blocks
+        self.counted += clusters * sum(counted)
         self.disagreeing += sum(map(operator.ne, free, [clusters * number for number in counted]))
+        if damaged:
+            sound = [which not in damaged for which in range(len(numbers))]
+            blocks, free, inodes = (list(compress(column, sound)) for column in (blocks, free, inodes))
         self.groups.add_all([size * number for number in blocks], [size * number for number in free])
-        self.groups.add_inodes(self.header.group_inodes, inodes)
+        self.groups.add_inodes(head.group_inodes, inodes)
+
+    def _damaged(
+        self, text: bytes, first: int, counted: list[int], inodes: list[int], lists: list[bytes]
+    ) -> dict[int, str]:
+        """Of groups from `first` on those that cannot be as they are told, and why."""
+        head = self.header
+        places = list(map(number_of, BITMAP.findall(text)))
+        bent = {number_of(number) - first for number in EXPECTED.findall(text)}
+        twice = {place for place, count in Counter(places).items() if count > 1}
+        places = places if len(places) == len(counted) else [head.first_block + 1] * len(counted)
+        most = head.group_blocks // head.cluster_blocks
+        damaged = {}
+        for which, (place, free, free_inodes, listed) in enumerate(zip(places, counted, inodes, lists)):
+            if not head.first_block < place < head.blocks or place in twice:
+                damaged[which] = f"their block bitmap at block {place}, where none can be"
+            elif free > most or free_inodes > head.group_inodes:
+                damaged[which] = "more counted as free than they have"
+            elif which in bent:
+                damaged[which] = "a checksum that does not fit their descriptor"
+            elif not free and listed.startswith(b"%d-" % (head.first_block + (first + which) * head.group_blocks)):
+                begin, end = (number_of(number) for number in listed.split(b", ")[0].split(b"-"))
+                if end - begin + 1 > head.group_blocks - head.cluster_blocks:
+                    damaged[which] = "all their blocks listed as free and none counted"
+        return damaged
 
     def _refuse(self, number: int, text: bytes) -> None:
         """Raise NotThisText for what stands where a group should."""
         begins = BEGINS.match(text)
         if begins and number_of(begins[1]) == number:
-            raise NotThisText(f"dumpe2fs lists no free blocks for group {number}: the text was cut short")
+            raise NotThisText(
+                f"dumpe2fs lists no free blocks for group {number}: the text was cut short, or dumpe2fs could not read "
+                "the bitmaps"
+            )
         raise NotThisText(f"dumpe2fs' text continues with {text[:60]!r} where group {number} should begin")

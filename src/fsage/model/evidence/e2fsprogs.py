@@ -1,12 +1,15 @@
-"""Texts of e2fsprogs 1.42.7 and later: filefrag's of any number of files (how many extents, with -v also where), and
-e2freefrag's.
+"""Texts of e2fsprogs from 2009 on.
+
+filefrag tells of any number of files how many extents they have, with -v also where. e2freefrag counts free extents.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
+from fsage.model.evidence.classes import Class, of_classes, spread
 from fsage.model.evidence.files import FileLayouts
 from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.store import (
@@ -20,33 +23,49 @@ from fsage.model.evidence.store import (
     without,
 )
 
-HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks? of (\d+) bytes\)")
-ROW = re.compile(rb" *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *\d+: +(\d+):(?: +\d+:)? *(\S*)")
+HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
+ROW = re.compile(rb" *\d+: +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
+OLD_ROW = re.compile(rb" *\d+ +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))?$")  # before 1.42.7
 END = re.compile(rb"(.+): (\d+) extents? found")
-PLACELESS = {b"unknown_loc", b"delalloc", b"unknown"}
-TITLE = b" ext:"
+PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
+TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
+TITLE, OF_DEVICES = b" ext", b"dev:"
 
 
 def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     """How the listed files lie. Raises NotThisText.
 
-    A file that filefrag could not map (on Lustre: one of several stripes) has a head only. `source` counts these files.
-    A text that ends with one is refused, because it may have been cut.
+    A file that filefrag could not map (on Lustre: one of several stripes) has a head only. `source` counts these files,
+    flags that say what places mean, and files of which the last line counts other than its rows. The last line of a
+    version before 1.43 counts what lies behind a hole; that of a later one does not (misc/filefrag.c). A text that ends
+    with a head is refused, because it may have been cut.
     """
     layouts: FileLayouts | None = None
     name, pieces, block_bytes, unmapped, line = None, list[Extent](), 0, 0, b""
+    listed, of_devices, devices = False, False, set[str]()
+    flags, differing = Counter[bytes](), list[str]()
     for line in lines:
-        if row := ROW.match(line):
-            logical, physical, length = (number_of(number) * block_bytes for number in row.groups()[:3])
-            flags = set(row[4].split(b","))
-            if not flags & PLACELESS:
-                pieces.append(Extent(logical, physical, length, b"unwritten" in flags))
-                check_extents(len(pieces))
+        if row := _row(line):
+            begin, end, place, last, length, device, of_row = row
+            listed = True
+            flags.update(of_row)
+            if PLACELESS.intersection(of_row):
+                continue
+            if (end - begin, last - place) != (length - 1, length - 1):
+                raise NotThisText(
+                    f"filefrag's row {_shown(line.strip())!r} does not add up: were its numbers hexadecimal (-X)? Run "
+                    "filefrag -v"
+                )
+            where = device.decode() if of_devices else ""
+            devices.add(where)
+            numbers = begin * block_bytes, place * block_bytes, length * block_bytes
+            pieces.append(Extent(*numbers, b"unwritten" in of_row, where))
+            check_extents(len(pieces))
         elif head := HEAD.match(line):
             if pieces:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             unmapped += name is not None
-            name, block_bytes = head[1], number_of(head[2])
+            name, block_bytes, listed = head[1], number_of(head[2]), False
             if not 0 < block_bytes <= MOST_BLOCK_BYTES:
                 raise NotThisText(f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, which cannot be")
             layouts = layouts or FileLayouts(block_bytes)
@@ -55,14 +74,19 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                     f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, files before it in blocks of "
                     f"{layouts.block_bytes}: give the files of one file system at a time"
                 )
-        elif end := END.match(line):
+        elif end_line := END.match(line):
             layouts = layouts or FileLayouts(None)
-            if name == end[1]:
-                layouts.add(pieces)
+            count = number_of(end_line[2])
+            if name == end_line[1] and (listed or not count):
+                found = layouts.add(pieces)
+                if found != count:
+                    differing.append(f"{_shown(name)} has {found} by its rows and {count} by its last line")
             else:
-                layouts.add_number(number_of(end[2]))
+                layouts.add_number(count)
             name, pieces = None, []
-        elif line.startswith(b" ") and not line.startswith(TITLE):
+        elif line.startswith(TITLE):
+            of_devices = OF_DEVICES in line
+        elif line.startswith(b" "):
             raise NotThisText(f"filefrag's text continues with {_shown(line[:60])!r}, which is no extent")
     if name is not None or not line.endswith(b"\n"):
         raise NotThisText(
@@ -70,67 +94,115 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             "Lustre only files of one stripe can)"
         )
     if not layouts:
-        raise NotThisText("filefrag's text names no file: it is of another version, or was cut short")
-    source = "filefrag" + (f"; {unmapped} files could not be mapped" if unmapped else "")
+        raise NotThisText("filefrag's text names no file: run `filefrag -v FILE ...`")
+    notes = [f"{flags[flag]} extents {flag.decode()}" for flag in TOLD if flags[flag]]
+    if flags[b"encoded"]:
+        layouts.has_score = False
+        notes.append("of the encoded ones (compressed, encrypted) length and place are not those of the data")
+    if len(devices) > 1:
+        notes.append(f"on {len(devices)} devices, extents counted on each")
+    if unmapped:
+        notes.append(f"{unmapped} files could not be mapped")
+    if differing:
+        notes.append(f"of {len(differing)} files two numbers of extents are told: {differing[0]}")
     values = {"block_bytes": layouts.block_bytes, "files": {"listed": layouts.summary()}}
+    source = "; ".join(["filefrag", *notes])
     return Store(None, {"files": source}, values, without(OF_DEVICE, "filefrag tells of files only"))
+
+
+def _row(line: bytes) -> tuple[int, int, int, int, int, bytes, list[bytes]] | None:
+    """First and last block in the file and on the device, length, device and flags of an extent."""
+    if row := ROW.match(line):
+        begin, end, place, last, length = map(number_of, row.groups()[:5])
+        return begin, end, place, last, length, row[6] or b"", row[7].split(b",")
+    if row := OLD_ROW.match(line):
+        begin, place, length = map(number_of, row.groups()[:3])
+        return begin, begin + length - 1, place, place + length - 1, length, b"", (row[4] or b"").split(b",")
+    return None
 
 
 def _shown(name: bytes | None) -> str:
     return (name or b"").decode(errors="backslashreplace")
 
 
-NUMBER = re.compile(rb"((?:Total|Free) blocks|(?:Max|Num)\. free extent|Blocksize|Chunksize|Free chunks): +(\d+)")
-CLASS_ROW = re.compile(rb" *(\d+)([KMGT])\.\.\. +\d+[KMGT]- +: +(\d+) +(\d+) +")
-UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40}
-MOST_CLASSES = 64
-NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks", b"Num. free extent")
+NUMBER = re.compile(
+    rb"((?:Total|Free) blocks|(?:Min|Max|Avg|Num)\.? free (?:extent|chunk)|Blocksize|Chunksize|Free chunks): +(\d+)"
+)
+CLASS_ROW = re.compile(rb" *(\d+)([KMGTP])\.\.\. *(?:(\d+)([KMGTP])-|max) +: +(\d+)(?: +(\d+) +[0-9.]+%)?")
+UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40, b"P": 1 << 50}
+NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks")
 
 
 def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
-    """What e2freefrag tells of a device. Raises NotThisText."""
+    """What e2freefrag tells of a device. Raises NotThisText.
+
+    The histogram is of the bitmaps, of a mounted ext4 of the kernel's list. `Free blocks` is the superblock's count,
+    stale while it is mounted, where the kernel was not asked (scan_offline, misc/e2freefrag.c). So the histogram is
+    taken, and a count that differs is named. The first version (July 2009) has no blocks of the classes, and an average
+    that is not that of its rows; `Num. free extent` came in 2010.
+    """
     head: dict[bytes, int] = {}
-    histogram: list[tuple[int, int, int]] = []
+    rows: list[tuple[int, int, int, int]] = []
+    line = b""
     for line in lines:
         if match := NUMBER.match(line):
-            head[match[1]] = number_of(match[2])
+            name = match[1].replace(b".", b"").replace(b"chunk", b"extent") if b" free " in match[1] else match[1]
+            if name in head:
+                raise NotThisText("it has two texts of e2freefrag, one behind the other: give one at a time")
+            head[name] = number_of(match[2])
         elif match := CLASS_ROW.match(line):
-            if len(histogram) == MOST_CLASSES:
-                raise NotThisText(f"e2freefrag's text lists more than {MOST_CLASSES} classes of extents")
-            histogram.append((number_of(match[1]) * UNITS[match[2]], number_of(match[3]), number_of(match[4])))
+            low = number_of(match[1]) * UNITS[match[2]]
+            high = number_of(match[3]) * UNITS[match[4]] if match[3] else 1 << 62
+            rows.append((low, high, number_of(match[5]), -1 if match[6] is None else number_of(match[6])))
     if lacking := [name.decode() for name in NEEDED if name not in head]:
-        raise NotThisText(f"e2freefrag's text lacks {', '.join(lacking)}: it was cut short")
-    block_bytes, blocks, free, extents = (head[name] for name in NEEDED)
+        raise NotThisText(
+            f"e2freefrag's text lacks {', '.join(lacking)}: its beginning is missing, or it was cut short"
+        )
+    block_bytes, blocks, free = (head[name] for name in NEEDED)
     check_device(blocks, block_bytes)
     if free > blocks:
         raise NotThisText(f"e2freefrag's text has {free} free blocks of {blocks}")
-    listed = sum(number for _, number, _ in histogram)
-    if listed != extents:
-        raise NotThisText(f"e2freefrag counts {extents} free extents and lists {listed} by size: it was cut short")
-    free_bytes = free * block_bytes
-    values: dict[str, object] = {
-        "device_bytes": blocks * block_bytes,
-        "block_bytes": block_bytes,
-        "used_bytes": (blocks - free) * block_bytes,
-        "free_bytes": free_bytes,
-        "fullness_percent": 100 * (blocks - free) / blocks,
-        "free_extents": {
-            "count": extents,
-            "largest_bytes": head.get(b"Max. free extent", 0) << 10,
-            "mean_bytes": free_bytes / extents if extents else None,
-            "histogram": [
-                {"from_bytes": start, "extents": number, "bytes": count * block_bytes}
-                for start, number, count in histogram
-            ],
-        },
-    }
-    absent = {
-        "bitmap": "e2freefrag says nothing of where free extents lie; dumpe2fs does",
-        "aligned_free_share": "e2freefrag counts free chunks only when run with -c",
-        "groups": "e2freefrag says nothing of block groups; dumpe2fs does",
-        "files": "e2freefrag lists no files",
-    }
-    if b"Chunksize" in head and b"Free chunks" in head and free_bytes:
+    _check_rows(head, rows)
+    sizes = [(max(1, low // block_bytes), max(1, high // block_bytes - 1), number) for low, high, number, _ in rows]
+    largest = head.get(b"Max free extent", 0) * 1024 // block_bytes
+    if rows and largest:
+        low, _, number = sizes[-1]
+        sizes[-1] = largest if number == 1 else low, largest, number
+    source = "e2freefrag"
+    if any(listed < 0 for *_, listed in rows):
+        classes = spread(sizes, free)
+        source += " (of 2009: how many blocks extents of each size have is reckoned)"
+    else:
+        classes = [Class(*size, listed) for size, (*_, listed) in zip(sizes, rows)]
+    listed = sum(row.blocks for row in classes)
+    if listed != free:
+        source += f"; its head counts {free} free blocks (the superblock's), its rows {listed} (the bitmaps', taken)"
+    extents = sum(row.extents for row in classes)
+    mean = listed * block_bytes / extents / 1024 if extents else 0
+    average = head.get(b"Avg free extent", mean)
+    if abs(average - mean) > block_bytes / 1024:
+        source += f"; its head has an average of {average} KB, its rows of {mean:.0f} KB (taken)"
+    store = of_classes("ext4", source, classes, block_bytes, blocks, largest)
+    store.absent["aligned_free_share"] = "e2freefrag counts free chunks only when run with -c"
+    if b"Chunksize" in head and b"Free chunks" in head and listed:
         chunk_bytes = head[b"Chunksize"]
-        values["aligned_free_share"] = {str(chunk_bytes): head[b"Free chunks"] * chunk_bytes / free_bytes}
-    return Store("ext4", {"free": "e2freefrag"}, values, absent)
+        store.found["aligned_free_share"] = {
+            str(chunk_bytes): head[b"Free chunks"] * chunk_bytes / (listed * block_bytes)
+        }
+    return store
+
+
+def _check_rows(head: dict[bytes, int], rows: list[tuple[int, int, int, int]]) -> None:
+    """Raise NotThisText where rows are missing, by the number of all extents or the size of the largest."""
+    listed = sum(number for _, _, number, _ in rows)
+    extents = head.get(b"Num free extent", listed)
+    if listed != extents:
+        raise NotThisText(f"e2freefrag counts {extents} free extents and its rows list {listed}: rows are missing")
+    largest = head.get(b"Max free extent", 0) << 10
+    if (head[b"Free blocks"] and not rows) or len({row[-1] < 0 for row in rows}) > 1:
+        raise NotThisText("e2freefrag's histogram is missing, or its last row is cut short")
+    if rows and largest and not rows[-1][0] <= largest < rows[-1][1]:
+        raise NotThisText(
+            f"e2freefrag's largest free extent has {largest >> 10} KB, and its last row is of another size: rows are "
+            "missing"
+        )

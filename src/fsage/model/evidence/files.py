@@ -26,31 +26,39 @@ class FileLayouts:
         self.block_bytes = block_bytes
         self._files = self._bytes = self._behind = self._counted = 0
         self._numbers_only = False
+        self._devices: set[str] = set()
+        self.has_score = True
+        """Whether places and lengths are those of the data."""
         self._extents_per_file: Counter[int] = Counter()
         self._extents_of_size: Counter[int] = Counter()
 
-    def add(self, extents: list[Extent]) -> None:
-        """Count one file; its extents in logical order.
+    def add(self, extents: list[Extent]) -> int:
+        """Count one file, its extents in logical order; return how many it has.
 
-        Neighbours in file and on the device are one extent, written or not: some tools join them, others do not.
+        What follows on the device is one extent, written or not: some tools join such, others do not. So is what lies
+        behind a hole that is as large on the device, or takes no place there, as filefrag counts (misc/filefrag.c).
         """
         lengths: list[int] = []
-        logical_end, physical_end = -1, -1
+        before = Extent(-1, -1, 0, False)
         for extent in extents:
-            if extent.logical != logical_end or extent.physical != physical_end:
+            jump = extent.physical - before.physical
+            follows = jump in (before.length, extent.logical - before.logical)
+            if not lengths or not follows or extent.device != before.device:
                 lengths.append(0)
             lengths[-1] += extent.length
-            logical_end, physical_end = extent.logical + extent.length, extent.physical + extent.length
+            before = extent
         runs, length = len(lengths), sum(lengths)
         self._check(runs)
         self._extents_of_size.update(1 << length.bit_length() - 1 for length in lengths if length)
         self._files += 1
         self._bytes += length
         self._extents_per_file[runs] += 1
+        self._devices.update(extent.device for extent in extents if extent.device)
         if self.block_bytes and runs:
             blocks = -(-length // self.block_bytes)
             self._behind += blocks - runs
             self._counted += blocks - 1
+        return runs
 
     def add_number(self, extents: int) -> None:
         """Count one file of which only the number of extents is known; then the summary has no bytes."""
@@ -70,16 +78,18 @@ class FileLayouts:
         - extents_per_file: number of extents (as text) -> files;
         - extents_of_size: smallest size (a power of two, as text) -> extents of this size to below twice that;
         - mean_extent_bytes: None also where there is no extent;
-        - layout_score: None also where no file has two blocks, or the size of a block is not known.
+        - layout_score: None also where no file has two blocks, the size of a block is not known, or files lie on
+          several devices, whose places cannot be compared.
         """
         extents = sum(number * files for number, files in self._extents_per_file.items())
         has_places = not self._numbers_only
+        has_score = has_places and self.has_score and len(self._devices) < 2
         return {
             "files": self._files,
             "bytes": self._bytes if has_places else None,
             "extents": extents,
             "mean_extent_bytes": self._bytes / extents if extents and has_places else None,
-            "layout_score": self._behind / self._counted if self._counted and has_places else None,
+            "layout_score": self._behind / self._counted if self._counted and has_score else None,
             "extents_of_size": {str(size): number for size, number in sorted(self._extents_of_size.items())},
             "extents_per_file": {str(number): files for number, files in sorted(self._extents_per_file.items())},
         }

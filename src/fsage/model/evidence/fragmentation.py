@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 
 class Extent(NamedTuple):
-    """One run of a file on its device; offsets and length in bytes."""
+    """One run of a file on its device; offsets and length in bytes. `device`: of Lustre, which OST; else ''."""
 
     logical: int
     physical: int
     length: int
     unwritten: bool
+    device: str = ""
 
 
 class Fragmentation(NamedTuple):

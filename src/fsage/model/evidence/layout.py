@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from fsage.model.typed import Check, Json
@@ -90,6 +90,8 @@ class StoreLayout:
     geometry: Json | None = None
     ost: str | None = None
     host: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    unknown_bytes: int = 0
 
 
 @dataclass(frozen=True)

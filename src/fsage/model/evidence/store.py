@@ -32,6 +32,18 @@ def number_of(digits: bytes) -> int:
     return int(digits)
 
 
+def runs_of(numbers: list[int], most: int = 5) -> str:
+    """Ascending numbers in words: '2-5, 9'; of many runs the first."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    words = [f"{begin}-{end}" if begin < end else str(begin) for begin, end in runs[:most]]
+    return ", ".join(words) + (", ..." if len(runs) > most else "")
+
+
 def check_extents(extents: int) -> None:
     """Raise NotThisText for more extents of one file than are kept while it is read."""
     if extents > MOST_EXTENTS:
@@ -50,6 +62,8 @@ class Store:
 
     `source`: {"free": what told the free extents, "files": what told the extents of files}. `found`: of KEYS what the
     input has; `absent`: of KEYS what it cannot give, and why. `geometry`: how it was made (fsage.model.geometry).
+    `warnings`: sentences on damage, which stand before all numbers. `unknown_bytes`: of the device, where damage hides
+    what is free; they are in no other number.
     """
 
     filesystem: str | None
@@ -57,9 +71,11 @@ class Store:
     found: Json
     absent: dict[str, str] = field(default_factory=dict)
     geometry: Json | None = None
+    warnings: list[str] = field(default_factory=list)
+    unknown_bytes: int = 0
 
     def summary(self, number: int) -> dict[str, object]:
-        """All KEYS, None where `absent` has the reason, with store (number), filesystem, source and absent.
+        """All KEYS, None where `absent` has the reason, with store (number) and the other fields.
 
         Shapes and units of the larger ones: FreeSpace.summary, Groups.summary, FileLayouts.summary; `files` holds one
         of the latter for each named set of files.
@@ -71,6 +87,8 @@ class Store:
             "source": self.source,
             **values,
             "geometry": self.geometry,
+            "warnings": self.warnings,
+            "unknown_bytes": self.unknown_bytes,
             "absent": {key: self.absent[key] for key in KEYS if values[key] is None},
         }
 

@@ -37,8 +37,22 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     ),
     (re.compile(rb"\s+\d+: \[\d+\.\.\d+\]: | EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs.of_bmap_text)),
     (re.compile(rb"\s+\d+: \d+:\d+ \[\d+\.\.\d+\]: | EXT: DEV BLOCK-RANGE"), xfs.of_fsmap_text),
-    (re.compile(rb"blocksize = \d+$|\s+agno\s+agbno\s+len$"), xfs.of_text),
+    (re.compile(rb"blocksize = \d+$|\s+agno\s+agbno\s+len *$|\s+from +to +extents +blocks +pct"), xfs.of_text),
+    (re.compile(rb"actual \d+, ideal \d+, fragmentation factor "), _placeless(xfs.of_frag_text)),
 )
+
+
+HINTS = (
+    (
+        re.compile(rb".*: +0xEF53$"),
+        "it is the text of dumpe2fs in another language than English: run `LC_ALL=C dumpe2fs DEVICE`",
+    ),
+    (
+        re.compile(rb"e4defrag \d|.*<Fragmented files>"),
+        "it is the text of `e4defrag -c`, which lists a few files only: run `filefrag -v FILE ...`",
+    ),
+)
+"""What is known but not read, and what to run instead."""
 
 
 def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
@@ -92,6 +106,9 @@ def _read(text: Text, counting: Counting) -> Store:
         for pattern, reader in READERS:
             if pattern.match(line):
                 return reader(text, counting)
+    for pattern, hint in HINTS:
+        if any(pattern.match(line) for line in first):
+            raise NotThisText(hint)
     begins = f"begins with {first[0][:60]!r}" if first else "is empty"
     raise NotThisText(
         f"it {begins}; what can be read is the text of dumpe2fs, e2freefrag, filefrag, xfs_bmap, `xfs_io -c fsmap`, "

@@ -1,6 +1,8 @@
 """Texts of XFS' tools.
 
-- xfs_db: free space of an XFS that is mounted nowhere.
+- xfs_db's `freesp`, of an XFS that is mounted nowhere, and xfs_spaceman's: with -d each free extent, else how many
+  there are by size, with -s their sum too, with -a of one group. What such a text does not have of the superblock is
+  unknown; only blocks are taken for 4 KiB. `frag`: extents that files have, and would have at best.
 - xfs_bmap, with or without -v and -p: extents of files in any number. It counts sectors of 512 bytes and does not say
   how large a block is, so there is no layout score. It has no mark of its end either: a text that was cut between two
   lines cannot be told from a whole one.
@@ -12,7 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
+from fsage.model.evidence.classes import Class, of_classes
 from fsage.model.evidence.files import FileLayouts
 from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.freespace import ONCE, Counting
@@ -25,46 +29,136 @@ from fsage.model.evidence.store import (
     check_extents,
     number_of,
     of_extents,
+    runs_of,
     without,
 )
 from fsage.model.typed import Json
 
 KIND = "allocation group"
-FREE = re.compile(rb" +(\d+) +(\d+) +(\d+)$")
+BLOCK_BYTES = 4096
+FREE = re.compile(rb" +(\d+) +(\d+) +(\d+) *$")
 FIELD = re.compile(rb"(\w+) = (\d+)$")
-TOTAL = re.compile(rb" +\d+ +\d+ +(\d+) +\d+ +[0-9.]+$")
+TABLE = re.compile(rb" +from +to +extents +blocks +pct")
+CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+\.[0-9]+)(?: +[0-9.]+)* *$")
+SUM = re.compile(rb"total free (extents|blocks) (\d+)")
+OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|agno|group|-a)\D{0,3}(\d+)")
+COMPLAINT = re.compile(rb"(?i).*(?:corruption|CRC error|bad magic|cannot|can't|not a valid|Continuing anyway)")
+AT_SECTOR = re.compile(rb".* block 0x([0-9a-f]{1,15})/")
 NEEDED = (b"blocksize", b"dblocks", b"agblocks")
+ASK = (
+    "`xfs_db -r -c 'sb 0' -c 'print blocksize dblocks agblocks inodesize logblocks logstart fdblocks' -c 'freesp -d' "
+    "DEVICE`"
+)
+REPAIR = "`xfs_repair -n DEVICE` on the unmounted file system says what is wrong"
+
+
+@dataclass
+class _Told:
+    """What the lines say: free extents by group, place in it and blocks; tables, each with the group that it names."""
+
+    superblock: dict[bytes, int] = field(default_factory=dict)
+    free: list[tuple[int, int, int]] = field(default_factory=list)
+    tables: list[list[Class]] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    percent: list[float] = field(default_factory=list)
+    sums: dict[bytes, int] = field(default_factory=dict)
+    complaints: list[bytes] = field(default_factory=list)
+
+    def read(self, lines: Iterable[bytes]) -> None:
+        """Take all lines. Raises NotThisText."""
+        group: list[int] = []
+        for line in lines:
+            if row := FREE.match(line):
+                self.free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
+            elif field_line := FIELD.match(line):
+                self.superblock[field_line[1]] = number_of(field_line[2])
+            elif TABLE.match(line):
+                self.tables.append([])
+                self.groups += group
+                group = []
+            elif (row := CLASS_ROW.match(line)) and self.tables:
+                self.tables[-1].append(Class(*map(number_of, row.groups()[:4])))
+                self.percent.append(float(row[5]))
+            elif counted := SUM.match(line):
+                self.sums[counted[1]] = self.sums.get(counted[1], 0) + number_of(counted[2])
+            elif COMPLAINT.match(line):
+                self.complaints.append(line.strip())
+            elif named := OF_GROUP.match(line):
+                group = [number_of(named[1])]
+
+    def check(self) -> None:
+        """Raise NotThisText where rows are missing, or there are several texts."""
+        rows = [row for table in self.tables for row in table]
+        counted = {b"extents": sum(row.extents for row in rows), b"blocks": sum(row.blocks for row in rows)}
+        for name, total in self.sums.items():
+            if total != counted[name]:
+                raise NotThisText(
+                    f"freesp counts {total} free {name.decode()} in its last lines, and its rows {counted[name]}: rows "
+                    "are missing"
+                )
+        expected = 100 * sum(bool(table) for table in self.tables)
+        if abs(sum(self.percent) - expected) > 0.01 * len(rows) + 0.01:
+            raise NotThisText(f"the percents of freesp's rows add up to {sum(self.percent):.1f}: rows are missing")
+        if self.free and counted[b"extents"] != len(self.free):
+            raise NotThisText(
+                f"xfs_db lists {len(self.free)} free extents and counts {counted[b'extents']} in the end: it was cut "
+                "short"
+            )
+        several = len(self.tables) > 1 and not self.free
+        if len(set(self.free)) < len(self.free) or (several and len(set(self.groups)) < len(self.tables)):
+            raise NotThisText(
+                f"it has {len(self.tables)} texts of freesp, and does not say that each is of another group: give one "
+                "at a time"
+            )
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
-    """The store in the output of xfs_db (fsage.host.filesystems.xfs). Raises NotThisText."""
-    superblock: dict[bytes, int] = {}
-    free: list[tuple[int, int, int]] = []  # group, start in it, blocks
-    listed = 0
-    for line in lines:
-        if row := FREE.match(line):
-            free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
-        elif field := FIELD.match(line):
-            superblock[field[1]] = number_of(field[2])
-        elif total := TOTAL.match(line):
-            listed += number_of(total[1])
-    if lacking := [name.decode() for name in NEEDED if name not in superblock]:
-        raise NotThisText(
-            f"xfs_db does not say {', '.join(lacking)}: `xfs_db -r -c 'sb 0' -c 'print blocksize dblocks agblocks "
-            "inodesize logblocks logstart' -c 'freesp -d' DEVICE` does"
-        )
-    if listed != len(free):
-        raise NotThisText(f"xfs_db lists {len(free)} free extents and counts {listed} in the end: it was cut short")
-    block_bytes, blocks, group_blocks = (superblock[name] for name in NEEDED)
+    """The store in the output of xfs_db (fsage.host.filesystems.xfs) or xfs_spaceman. Raises NotThisText."""
+    told = _Told()
+    told.read(lines)
+    told.check()
+    lacking = [name for name in NEEDED if name not in told.superblock]
+    if told.free and not lacking:
+        return _of_list(told, counting)
+    if not told.free and not told.tables:
+        raise NotThisText(f"xfs_db lists no free extents: {ASK} does")
+    rows = [row for table in told.tables for row in table]
+    block_bytes = told.superblock.get(b"blocksize", BLOCK_BYTES)
+    source = "freesp"
+    if len(told.groups) == len(told.tables):
+        source += f"; of {len(told.tables)} group{'s' * (len(told.tables) > 1)} ({runs_of(sorted(told.groups))}) only"
+    if b"blocksize" in lacking:
+        source += "; blocks are taken for 4 KiB, which it does not say"
+    if told.free:
+        rows = [Class(length, length, 1, length) for _, _, length in told.free]
+    blocks = None if source.endswith("only") else told.superblock.get(b"dblocks")
+    store = of_classes("xfs", source, rows, block_bytes, blocks)
+    store.absent["bitmap"] = f"freesp says nothing of where free extents lie; {ASK} does"
+    if told.complaints:
+        store.warnings = [_damaged(told.complaints[0])]
+        store.unknown_bytes = int(store.found.get("device_bytes") or store.found["free_bytes"])
+    return store
+
+
+def _damaged(complaint: bytes) -> str:
+    return f"Damaged: xfs_db says {complaint.decode(errors='replace')[:120]!r}; {REPAIR}."
+
+
+def _of_list(told: _Told, counting: Counting) -> Store:
+    block_bytes, blocks, group_blocks = (told.superblock[name] for name in NEEDED)
     check_device(blocks, block_bytes)
     if not group_blocks:
         raise NotThisText("xfs_db tells of allocation groups of 0 blocks, which cannot be")
-    for group, start, count in free:
+    for group, start, count in told.free:
         if not (count and start + count <= group_blocks and group * group_blocks + start + count <= blocks):
             raise NotThisText(f"xfs_db lists {count} free blocks at {start} of group {group}, where none can be")
+    sectors = [int(place[1], 16) for complaint in told.complaints if (place := AT_SECTOR.match(complaint))]
+    bad = {sector * SECTOR_BYTES // (group_blocks * block_bytes) for sector in sectors}
     # The list has each group's own small reserve, the AGFL, before its tree.
     extents = (
-        ((group * group_blocks + start) * block_bytes, count * block_bytes) for group, start, count in sorted(free)
+        ((group * group_blocks + start) * block_bytes, count * block_bytes)
+        for group, start, count in sorted(told.free)
+        if group not in bad
     )
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
     try:
@@ -72,11 +166,51 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     except ValueError as error:
         raise NotThisText(f"xfs_db's list of free extents: {error}") from error
     store.absent["files"] = "xfs_db lists free space only"
-    log = (superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
+    log = (told.superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
     store.geometry = made(blocks, block_bytes, group_blocks, *log)
-    if b"inodesize" in superblock:
-        store.geometry["inode_bytes"] = superblock[b"inodesize"]
+    if b"inodesize" in told.superblock:
+        store.geometry["inode_bytes"] = told.superblock[b"inodesize"]
+    if told.complaints:
+        store.warnings = [_damaged(told.complaints[0])]
+        if bad:
+            store.warnings.append(f"What is free in allocation groups {runs_of(sorted(bad))} is not known.")
+        sizes = geometry.groups_bytes()
+        store.unknown_bytes = sum(sizes[group] for group in bad if group < len(sizes)) or geometry.device_bytes
+        if b"fdblocks" in told.superblock:
+            used_bytes = geometry.device_bytes - told.superblock[b"fdblocks"] * block_bytes
+            store.found |= {"used_bytes": used_bytes, "fullness_percent": 100 * used_bytes / geometry.device_bytes}
+            store.source["free"] += "; how full by the superblock"
     return store
+
+
+FRAG = re.compile(rb"actual (\d+), ideal (\d+), fragmentation factor ([0-9.]+)%")
+
+
+def of_frag_text(lines: Iterable[bytes]) -> Store:
+    """What `xfs_db -c frag` says of all files: extents by its trees' records, at best and as they are.
+
+    Raises NotThisText.
+    """
+    found = [match for match in map(FRAG.match, lines) if match]
+    if len(found) > 1:
+        raise NotThisText(f"it has {len(found)} texts of frag: give one at a time")
+    actual, ideal = map(number_of, found[0].groups()[:2])
+    factor = 100 * (actual - ideal) / actual if actual else 0.0
+    if abs(factor - float(found[0][3])) > 0.01:
+        raise NotThisText(
+            f"frag's factor is {found[0][3].decode()}%, and of {actual} and {ideal} extents {factor:.2f}%"
+        )
+    files: Json = {
+        "files": ideal,
+        "bytes": None,
+        "extents": actual,
+        "mean_extent_bytes": None,
+        "layout_score": None,
+        "extents_of_size": {},
+        "extents_per_file": {},
+    }
+    source = {"files": "xfs_db frag (files are counted as extents that they would have at best)"}
+    return Store("xfs", source, {"files": {"listed": files}}, without(OF_DEVICE, "frag tells of files only"))
 
 
 def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_start: int) -> Json:
@@ -90,10 +224,11 @@ def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_
 
 
 SECTOR_BYTES = 512
-UNWRITTEN = 0o10000  # of the flags, the last column of -v and -p
+UNWRITTEN, SHARED = 0o10000, 0o100000  # of the flags, the last column of -v and -p
+FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
 NAME = re.compile(rb"(\S.*):(?: no extents)?$")
 # Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
-ROW = re.compile(rb"\s+(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.\d+|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+)$|\b)")
+ROW = re.compile(rb"\s+(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.\d+|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)")
 HEAD, LEGEND = b" EXT: FILE-OFFSET", b" FLAG Values:"
 
 
@@ -101,6 +236,7 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     """How the listed files lie. Raises NotThisText."""
     layouts, pieces = FileLayouts(None), list[Extent]()
     expected, legend, line = None, False, b""
+    failed, shared, not_written = list[str](), 0, 0
     for line in lines:
         if row := ROW.match(line):
             if expected is None or number_of(row[1]) != expected:
@@ -108,9 +244,13 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
             expected, legend = expected + 1, False
             if row[4]:
                 begin, last, place = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:4])
-                unwritten = bool(int((row[5] or b"0")[-20:], 8) & UNWRITTEN)
+                flags = int((row[5] or b"0")[-20:], 8)
+                unwritten = bool(flags & UNWRITTEN)
+                shared, not_written = shared + bool(flags & SHARED), not_written + unwritten
                 pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
                 check_extents(len(pieces))
+        elif FAILED.match(line):
+            failed.append(line.strip().decode(errors="replace")[:100])
         elif NAME.match(line):
             if expected is not None:
                 layouts.add(pieces)
@@ -123,10 +263,14 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
         raise NotThisText("xfs_bmap's text ends in the middle of a line: it was cut short")
     layouts.add(pieces)
     absent = without(OF_DEVICE, "xfs_bmap tells of files only")
-    return Store("xfs", {"files": "xfs_bmap"}, {"files": {"listed": layouts.summary()}}, absent)
+    source = "xfs_bmap"
+    for number, kind in ((shared, "shared"), (not_written, "unwritten")):
+        source += f"; {number} extents {kind}" if number else ""
+    if failed:
+        source += f"; {len(failed)} files could not be read, the first: {failed[0]}"
+    return Store("xfs", {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
 
 
-BLOCK_BYTES = 4096
 FSMAP_ROW = re.compile(rb"\s+\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")
 GROUP = re.compile(rb".*\s1\s+\(0\.\.\d+\)\s+\d+$")
 FSMAP_HEAD = b" EXT: DEV BLOCK-RANGE"
