@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from session import PREFIX
 from small_filesystems import MIB, Small, fragmented, small
 
 from fsage.cli import main
+from fsage.evidence import server
 from fsage.host.defragmentation.bound import Device
 from fsage.host.evidence import fiemap
+from fsage.host.inspect import inspect
 from fsage.host.stores import filesystems
+from fsage.host.system import mounting
+from fsage.host.system.files import regular_files
 from fsage.model import filesystems as known
 from fsage.model.evidence import fragmentation
 
@@ -81,6 +89,51 @@ def test_wrong_input_is_said_in_a_sentence(tmp_path: Path, fsage) -> None:
     ):
         code, _, complaint = fsage(*arguments)
         assert code == 1 and words in complaint
+
+
+@pytest.mark.root
+def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}user-", dir="/var/tmp") as place,
+        contextlib.ExitStack() as made,
+    ):
+        os.chmod(place, 0o755)
+        point, disk = Path(place) / "mnt", Path(place) / "disk"
+        made.enter_context(small("ext4", point))
+        for folder, mode in (("secret", 0o700), ("listed", 0o744), ("open", 0o755), ("empty", 0o755)):
+            (point / folder).mkdir()
+            if folder != "empty":
+                (point / folder / "file").write_bytes(b"x" * MIB)
+            (point / folder).chmod(mode)
+        os.mknod(disk, 0o600 | stat.S_IFBLK, os.makedev(240, 0))
+        device = mounting.mount_of(point).source
+        os.sync()
+        as_root = inspect(device, 0)["stores"][0]
+        denied = "Permission denied; give the command as root, or name what this user may read"
+        os.seteuid(65534)
+        made.callback(os.seteuid, 0)
+        for words, code, sentence in (
+            (["evidence", point / "secret"], 1, f"1 folder could not be read, the last {point}/secret: {denied}"),
+            (["evidence", point / "listed"], 1, f"1 file could not be read, the last {point}/listed/file: {denied}"),
+            (["fragments", point / "secret"], 1, f"1 folder could not be read, the last {point}/secret: {denied}"),
+            (["fragments", point / "listed"], 1, f"1 file could not be read, the last {point}/listed/file: {denied}"),
+            (["evidence", point / "empty"], 0, "Files found, by FIEMAP\n  files               0"),
+            (["fragments", point / "empty"], 0, "No file was found."),
+            (["evidence", point], 0, "by FIEMAP; 2 folders and 1 file could not be read, the last"),
+            (["fragments", point], 0, "2 folders and 1 files, the last"),
+            (["evidence", disk], 1, f"{disk}: reading {disk} needs root: give the command as root"),
+        ):
+            assert server.main(list(map(str, words))) == code
+            assert sentence in "".join(capsys.readouterr()), words
+        with pytest.raises(PermissionError):
+            list(regular_files(point / "secret"))
+        (by_kernel,) = inspect(str(point), 0)["stores"]
+        assert by_kernel["absent"]["groups"] == f"reading {device} needs root: give the command as root"
+        assert by_kernel["device_bytes"] == as_root["device_bytes"] and by_kernel["block_bytes"] == 4096
+        assert 0 < by_kernel["free_bytes"] <= as_root["free_bytes"]
+        os.seteuid(0)
+        assert server.main(["evidence", str(disk)]) == 1
+        assert f"there is no {disk} here, as in a container: give the command on the machine" in capsys.readouterr().err
 
 
 @pytest.mark.root

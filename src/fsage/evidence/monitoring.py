@@ -45,7 +45,9 @@ def export(sources: Sequence[str], to: Path | None, limit_s: float, niceness: in
         began, store = time.monotonic(), None
         device = device_of(source)
         try:
-            store = _read(source, limit_s, files)
+            store, unread = _read(source, limit_s, files)
+            if unread:
+                failed.append(unread)
         except ValueError as error:
             failed.append(str(error))
         stores.append(Watched(device, store, time.monotonic() - began, time.time()))
@@ -71,19 +73,19 @@ def device_of(source: str) -> str:
     return printable(source) if stat.S_ISBLK(kind) else "file"
 
 
-def _read(source: str, limit_s: float, files: int) -> dict[str, object]:
-    """The store's summary. Raises ValueError, one sentence."""
+def _read(source: str, limit_s: float, files: int) -> tuple[dict[str, object], str | None]:
+    """The store's summary, and why none of its files could be read. Raises ValueError, one sentence."""
     try:
         with _limited(limit_s):
-            (store,) = seam.here().inspect(source, files, Counting(bins=1))["stores"]  # no metric is of places
+            layout = seam.here().inspect(source, files, Counting(bins=1))  # no metric is of places
     except TimeUp:
         raise ValueError(f"{source}: not read within {limit_s:g} s (--time-limit)") from None
+    (store,) = layout["stores"]
     if store["unknown_bytes"]:
         raise ValueError(f"{source}: {' '.join(store['warnings'])}")
     if not store["free_extents"]:
         raise ValueError(f"{source}: how free space lies is not known: {store['absent']['free_extents']}")
-    result: dict[str, object] = store
-    return result
+    return store, layout["unread"]
 
 
 @contextlib.contextmanager

@@ -164,8 +164,10 @@ def _all_files(fragments: Json) -> Table:
         ]
     else:
         rows.append(["no gain is told", fragments["device_absent"]])
-    if fragments["unmapped"]["files"]:
-        rows.append(["not seen", f"{fragments['unmapped']['files']:,} files, the last {fragments['unmapped']['last']}"])
+    unmapped = fragments["unmapped"]
+    if unmapped["last"]:
+        counted = f"{unmapped['folders']:,} folders and {unmapped['files']:,} files"
+        rows.append(["could not be read", f"{counted}, the last {unmapped['last']}"])
     if fragments["truncated"]:
         rows.append(["not seen", "there are more files (--files)"])
     return Table("All files", ["", ""], rows, numbers=False)

@@ -81,7 +81,7 @@ def show(layout: Json, as_json: bool, fail_on: str = "") -> int:
     code = _fail(verdicts, verdict.parse_limits(fail_on, verdict.NAMES))
     if as_json:
         print(json.dumps({**layout, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
-        return code
+        return _unread(layout) or code
     for store, judged in zip(layout["stores"], verdicts):
         print("\n".join([f"{layout['what']}: {title(store)}", *judged.sentences]))
         if store["bitmap"]:
@@ -89,7 +89,15 @@ def show(layout: Json, as_json: bool, fail_on: str = "") -> int:
         for table in tables(store):
             print(f"\n{table.title}\n{drawn(table)}")
     print(f"(taken in {layout['seconds']:.2f} s)")
-    return code
+    return _unread(layout) or code
+
+
+def _unread(layout: Json) -> int:
+    """Say on standard error that no file of a directory could be read; the exit code of that, 0 where one was."""
+    if layout["unread"] is None:
+        return 0
+    print(f"fsage: {printable(layout['unread'])}", file=sys.stderr)
+    return 1
 
 
 def strip(free_share: list[float], columns: int = STRIP_COLUMNS) -> str:

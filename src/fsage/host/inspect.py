@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 from fsage.host.device import loops
-from fsage.host.evidence import fiemap
+from fsage.host.evidence import devices, fiemap
 from fsage.host.stores import filesystems as stores
 from fsage.host.system import mounting
-from fsage.host.system.files import regular_files
+from fsage.host.system.files import Unread, regular_files
 from fsage.host.system.shell import run
 from fsage.model import filesystems
 from fsage.model.errors import Failure
@@ -50,7 +50,7 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[st
         reasons = "; ".join(dict.fromkeys(store.absent.values()))
         raise ValueError(f"{what}: nothing is known of how it lies: {reasons}")
     seconds = time.monotonic() - began
-    layout = {"schema": SCHEMA, "what": printable(what), "seconds": seconds}
+    layout = {"schema": SCHEMA, "what": printable(what), "seconds": seconds, "unread": store.unread}
     return {**layout, "mounted": mounted, "stores": [store.summary(0)]}
 
 
@@ -96,6 +96,8 @@ def _of_device(device: str, counting: Counting) -> tuple[Store, Path | None]:
 
 def _of_unmounted(device: str, counting: Counting) -> Store:
     """An image or a device that is mounted nowhere; ext4 may be."""
+    if why := devices.why_closed(device):
+        raise Failure(why)
     filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
     if not (system := stores.like(filesystem)):
         what = filesystem or "nothing that blkid knows"
@@ -147,20 +149,22 @@ def _add_totals(store: Store, directory: Path) -> None:
 
 
 def _add_files(store: Store, directory: Path, files_at_most: int) -> None:
-    layouts, unmapped, last = FileLayouts(os.statvfs(directory).f_frsize), 0, ""
-    paths = regular_files(directory)
+    layouts, unread = FileLayouts(os.statvfs(directory).f_frsize), Unread()
+    paths = regular_files(directory, unread)
     for path in itertools.islice(paths, files_at_most):
         try:
             layouts.add(fiemap.extents(path, synchronise=False))
         except OSError as error:
-            unmapped, last = unmapped + 1, f"{path}: {error.strerror}"
-    summary = layouts.summary()
-    if unmapped and not summary["files"]:
-        store.absent["files"] = f"FIEMAP gives no file's extents ({last})"
+            unread.add(path, error)
+    more, summary, lacking = next(paths, None), layouts.summary(), unread.words()
+    if files_at_most and lacking and not summary["files"]:
+        store.absent["files"] = f"no file's extents are known: {lacking}{unread.remedy}"
+        if unread.folders or unread.remedy:
+            store.unread = f"{directory}: {store.absent['files']}"
         return
     store.found["files"] = {"found": summary}
     store.source["files"] = "FIEMAP"
-    if unmapped:
-        store.source["files"] += f"; {unmapped} files could not be mapped, the last {last}"
-    if next(paths, None):
+    if lacking:
+        store.source["files"] += f"; {lacking}"
+    if more:
         store.source["files"] += f"; the first {files_at_most} files only (--files)"

@@ -35,12 +35,12 @@ class Local(Protocol):
     """The module fsage.host.local."""
 
     def inspect(self, what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
-        """{"schema", "what", "seconds", "mounted", "stores": [Store.summary]} of a device, image, directory, text, `-`.
+        """Of a device, image, directory, text, `-`: schema, what, seconds, mounted, unread, stores: [Store.summary].
 
         Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of
         them. Nothing is synchronised: what the kernel has not placed yet counts as free. `counting`: who is given each
         free extent. `mounted`: what statvfs(2) tells (bytes, free_bytes, available_bytes, inodes, free_inodes) where it
-        is mounted, else None. Raises ValueError, one sentence.
+        is mounted, else None. `unread`: why no file of a directory could be read, else None. Raises ValueError.
         """
 
     def fragments(

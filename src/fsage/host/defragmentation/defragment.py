@@ -9,6 +9,7 @@ anew in place. A kill at any moment does not change the content of a file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pty
 import re
@@ -171,7 +172,7 @@ def clear_temporaries(path: Path, filesystem: str, since_s: float) -> list[str]:
 
 
 def _pieces(paths: Sequence[Path]) -> Iterator[tuple[Path, list[Extent]]]:
-    """Each file once, with its extents: the given files, and all below given directories that can be read."""
+    """Each file once, with its extents: the given files, and all below given directories. Raises Failure, OSError."""
     seen: set[tuple[int, int]] = set()
     for given in paths:
         below = given.is_dir()
@@ -182,7 +183,7 @@ def _pieces(paths: Sequence[Path]) -> Iterator[tuple[Path, list[Extent]]]:
                     seen.add((stat.st_dev, stat.st_ino))
                     yield path, fiemap.extents(path)
             except OSError as error:
-                if not below:
+                if not (below and error.errno == errno.ENOENT):
                     raise Failure(f"{path}: its extents cannot be told: {error.strerror}") from error
 
 

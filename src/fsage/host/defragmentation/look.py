@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fsage.host.defragmentation.bound import STATEMENT, Device, Longest
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
-from fsage.host.system.files import regular_files
+from fsage.host.system.files import Unread, regular_files
 from fsage.host.system.mounting import Mount, mount_of
 from fsage.model.evidence import fragmentation
 from fsage.model.evidence.fragmentation import Fragmentation
@@ -41,17 +41,17 @@ class Look:
         self.classes: dict[int, Fragmentation] = {}  # by power of two of the number of extents; -1: none
         self.in_pieces: list[Found] = []
         self.longest = Longest()
-        self.unmapped, self.unmapped_last = 0, ""
+        self.unread = Unread()
         seen: set[tuple[int, int]] = set()
         try:
-            candidates = itertools.chain.from_iterable(map(_files, paths))
+            candidates = itertools.chain.from_iterable(_files(path, self.unread) for path in paths)
             for path in itertools.islice(candidates, files_at_most):
                 self._add(path, seen)
             self.truncated = next(candidates, None) is not None
         except OSError as error:
             raise ValueError(f"{error.filename}: {error.strerror}") from error
-        if self.unmapped and not self.all.files:
-            raise ValueError(f"no file's extents can be told (FIEMAP); the last: {self.unmapped_last}")
+        if not self.all.files and (unread := self.unread.words()):
+            raise ValueError(f"no file's extents are known: {unread}{self.unread.remedy}")
         self.in_pieces.sort(key=lambda seen: (-seen.file.excess, seen.path))
 
     def _add(self, path: Path, seen: set[tuple[int, int]]) -> None:
@@ -62,7 +62,7 @@ class Look:
             seen.add((stat.st_dev, stat.st_ino))
             extents = fiemap.extents(path, synchronise=False)
         except OSError as error:
-            self.unmapped, self.unmapped_last = self.unmapped + 1, f"{path}: {error.strerror}"
+            self.unread.add(path, error)
             return
         file = fragmentation.of_file(extents)
         self.all = self.all.plus(file)
@@ -73,10 +73,10 @@ class Look:
             self.in_pieces.append(Found(file, path))
 
 
-def _files(path: Path) -> Iterator[Path]:
+def _files(path: Path, unread: Unread) -> Iterator[Path]:
     """The files that a path stands for; one that is named has to be there (OSError)."""
     if os.path.isdir(path):
-        return regular_files(path)
+        return regular_files(path, unread)
     os.stat(path)
     return iter([path])
 
@@ -130,7 +130,7 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[st
     all: Fragmentation.summary; histogram: from_extents (to below twice that), files, extents, bytes; files_in_pieces:
     their number; worst: so many of them; device: seek_s, bytes_per_s, source, statement. `all` and each of the worst
     have read_s_at_most, gain_s_at_most, speedup_at_most. `device` may be the reason why there is none: then these are
-    None, and device_absent has the reason. Not seen: unmapped (files, last), truncated (there are more files).
+    None, and device_absent has the reason. Not seen: unmapped (folders, files, last), truncated (there are more files).
     commands: for each file system of the worst filesystem, files, gain_s_at_most, command (a line for a shell), risk.
     """
     cost_model = device if isinstance(device, Device) else None
@@ -151,7 +151,7 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[st
         "commands": _commands(in_order, cost_model),
         "device": {**vars(cost_model), "statement": STATEMENT} if cost_model else None,
         "device_absent": None if cost_model else device,
-        "unmapped": {"files": look.unmapped, "last": look.unmapped_last},
+        "unmapped": look.unread.summary(),
         "truncated": look.truncated,
     }
 

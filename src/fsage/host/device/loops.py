@@ -52,13 +52,20 @@ def identity(path: str) -> ImageId | None:
 
 def devices_of(image: Image) -> list[str]:
     """The loop devices on this image, found by device and inode: a path may be another file's by now."""
-    devices = []
-    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
-        device = f"/dev/{backing.parts[3]}"
-        info = loop_info(device)
-        if info is not None and (info.device, info.inode) == (image["dev"], image["ino"]):
-            devices.append(device)
-    return devices
+    wanted = image["dev"], image["ino"]
+    backing_files = Path("/sys/block").glob("loop*/loop/backing_file")
+    return [f"/dev/{backing.parts[3]}" for backing in backing_files if _behind(backing) == wanted]
+
+
+def _behind(backing: Path) -> tuple[int, int] | None:
+    """Device and inode of the file behind a loop device, by its entry in sysfs; None when nothing is attached."""
+    if info := loop_info(f"/dev/{backing.parts[3]}"):
+        return info.device, info.inode
+    try:  # only root may ask the device; a user is told the path, which may be another file's by now
+        stat = os.stat(backing.read_text(encoding="utf-8").strip())
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def device_of(image: Image) -> str | None:

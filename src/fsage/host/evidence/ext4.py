@@ -17,8 +17,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from fsage.host.evidence import devices
 from fsage.host.evidence.ext2fs import BlockBitmap
-from fsage.host.evidence.fiemap import free_extents
+from fsage.host.evidence.fiemap import free_extents, mapped_bytes
 from fsage.host.system.shell import run
 from fsage.model.errors import Failure
 from fsage.model.evidence.dumpe2fs import of_text, read_header
@@ -28,15 +29,16 @@ from fsage.model.evidence.text import Text, blocks_of
 
 LARGE_BYTES = 1 << 40
 OF_LIBRARY = "libext2fs (block bitmaps)"
-SOURCE = "FS_IOC_GETFSMAP, what the allocator can give at once (it is in use, and dumpe2fs cannot read it)"
+AT_ONCE = "FS_IOC_GETFSMAP, what the allocator can give at once"
+SOURCE = f"{AT_ONCE} (it is in use, and dumpe2fs cannot read it)"
+OF_USER = f"{AT_ONCE} (this user cannot read the device)"
 CHANGED = "checksum does not match"
 
 
 def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted ext4. Raises Failure, OSError."""
-    if not os.access(device, os.R_OK):  # a user's target: he reads his image, and through the mount the kernel's list
-        image = Path("/sys/block", Path(device).name, "loop/backing_file").read_text(encoding="utf-8").strip()
-        return of_kernel(image, mount, counting)
+    if why := devices.why_closed(device):
+        return _of_user(device, mount, why, counting)
     with open(device, "rb") as disk:
         large = disk.seek(0, os.SEEK_END) > LARGE_BYTES
     try:
@@ -50,6 +52,27 @@ def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
 def of_kernel(device: str, mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted ext4 as its allocator has it just now. Raises Failure, OSError."""
     return _of_extents(device, SOURCE, free_extents(mount), counting)
+
+
+def _of_user(device: str, mount: Path, why: str, counting: Counting) -> Store:
+    """The store of a mounted ext4 whose device this user cannot read, for the reason `why`. Raises Failure.
+
+    The kernel tells every user of the mount what is free, but nothing of how the file system was made. A user's target
+    has its image for that.
+    """
+    backing = Path("/sys/block", Path(device).name, "loop/backing_file")
+    image = backing.read_text(encoding="utf-8").strip() if backing.exists() else ""
+    if image and not devices.why_closed(image):
+        return of_kernel(image, mount, counting)
+    try:
+        device_bytes, block_bytes = mapped_bytes(mount), os.statvfs(mount).f_frsize
+        geometry = Geometry(device_bytes, block_bytes, device_bytes)
+        store = of_extents("ext4", OF_USER, "block group", geometry, free_extents(mount), counting)
+    except OSError as error:
+        raise Failure(why) from error
+    del store.found["groups"]
+    store.absent["groups"] = why
+    return store
 
 
 def of_library(device: str, counting: Counting = ONCE) -> Store:

@@ -125,7 +125,19 @@ FSMAP_BATCH = 1024
 
 
 def free_extents(mount: Path) -> Iterator[tuple[int, int]]:
-    """Start and length in bytes of every free extent of the main device, ascending. Raises OSError.
+    """Start and length in bytes of every free extent of the main device, ascending. Raises OSError."""
+    for start, length, is_free in _mapped(mount):
+        if is_free:
+            yield start, length
+
+
+def mapped_bytes(mount: Path) -> int:
+    """Where the last extent of the main device ends, free or not. Raises OSError."""
+    return max((start + length for start, length, _ in _mapped(mount)), default=0)
+
+
+def _mapped(mount: Path) -> Iterator[tuple[int, int, bool]]:
+    """Start, length and whether it is free, of every extent of the main device.
 
     Of XFS this is the allocator's own tree as it is in memory, whatever has reached the device. The first device that
     is mapped is the main one; an external log or a real-time device has another number and is left out.
@@ -146,8 +158,8 @@ def free_extents(mount: Path) -> Iterator[tuple[int, int]]:
             for at in range(first, first + entries * RECORD.size, RECORD.size):
                 device, flags, physical, owner, _, length, *_ = RECORD.unpack_from(buffer, at)
                 main = device if main is None else main
-                if flags & FMR_OF_SPECIAL_OWNER and owner == FMR_OWN_FREE and device == main:
-                    yield physical, length
+                if device == main:
+                    yield physical, length, bool(flags & FMR_OF_SPECIAL_OWNER and owner == FMR_OWN_FREE)
             if flags & FMR_OF_LAST:
                 return
             low = bytes(buffer[at : at + RECORD.size])  # the next call goes on behind this record

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.host.evidence import devices
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import caches, mounting, places
 from fsage.host.system.fanotify import FileWatch
@@ -195,6 +196,8 @@ def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONC
         reason = f"of {filesystem} no free space is read; only of {model.titles()}"
     except ValueError as error:  # an extent that lies in another, or before it
         reason = f"it was written to while it was read, and what was read cannot be ({error}); ask again"
-    except (OSError, Failure) as error:
+    except OSError as error:
+        reason = devices.why(device, error)
+    except Failure as error:
         reason = str(error)
     return Store(filesystem, {}, {}, without(OF_DEVICE, reason))

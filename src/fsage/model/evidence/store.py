@@ -64,6 +64,7 @@ class Store:
     input has; `absent`: of KEYS what it cannot give, and why. `geometry`: how it was made (fsage.model.geometry).
     `warnings`: sentences on damage, which stand before all numbers. `unknown_bytes`: of the device, where damage hides
     what is free; they are in no other number.
+    `unread`: that there are files, of which none could be read, and why.
     """
 
     filesystem: str | None
@@ -73,6 +74,7 @@ class Store:
     geometry: Json | None = None
     warnings: list[str] = field(default_factory=list)
     unknown_bytes: int = 0
+    unread: str | None = None
 
     def summary(self, number: int) -> dict[str, object]:
         """All KEYS, None where `absent` has the reason, with store (number) and the other fields.
