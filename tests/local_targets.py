@@ -58,7 +58,7 @@ def claimed(spec: Spec) -> Target:
     return open_target(spec)
 
 
-def _remembered(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
+def _remembered(target: Target, each_mib: int, passes: int, *more: Any) -> dict[str, Any]:
     key = (target.kind, target.filesystem, len(target.mounts), target.spec["scale"]["tasks"], each_mib, passes)
     if key not in _measured:
         _measured[key] = _pair(target, each_mib, passes)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from local_targets import claimed
 from test_hosts_together import fios
-from test_measure import asked, observed
+from test_measure import STEPS, asked, observed
 
-from fsage.host.cells import measure, probe
+from fsage.host.cells import measure
 from fsage.host.claiming import calibrate
 from fsage.host.device import seek
+from fsage.host.instruments import hours, instrument, neighbours
+from fsage.host.instruments.instrument import Instruments, Stopped, Work
 from fsage.host.states import state
 from fsage.host.verbs import claim, create
-from fsage.model import MIB, stop_if, typed
+from fsage.model import MIB, limits, stop_if, typed
 from fsage.model.answers import Busy
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
@@ -57,7 +61,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
     if why := seek.Seek.unavailable_because({}):
         pytest.skip(why)
     monkeypatch.setattr(calibrate, "BACKING_MIB", 64)
-    monkeypatch.setattr(probe, "EVERY_S", 0.3)
+    monkeypatch.setattr(neighbours, "EVERY_S", 0.3)
     disk = claimed({**local_target, "device_model": {"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.004}})
     limits = {"slower": 2, "in_a_row": 3, "then": then, "wait_minutes": 1}
     guest = {"name": f"{local_target['name']}-g", "kind": "directory", "directory": str(disk.mounts[0] / "guest")}
@@ -94,7 +98,6 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
     taken = [sample["read"] for sample in seen["probe"]["taken"]]
     assert max(taken) > seen["probe"]["limits_ms"]["read"] == pytest.approx(2 * seen["probe"]["usual_ms"]["read"])
     assert not list(Path(guest["directory"], "measured").iterdir()), "the files of the cell are removed"
-    assert not Path(guest["directory"], ".fsage/probe").exists()
     if then == "wait":
         assert observed(spec, "light")[0]["status"] == "done" and (answer["measured"], answer["stopped"]) == (2, None)
     else:
@@ -107,7 +110,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
     ("given", "why"),
     [
         ({"slower": 1}, "stop_if.slower is 1: more than 1, or null, is wanted"),
-        ({"slower": None}, "stop_if has no limit: give slower, stat_ms, read_ms, server_load or server_ms"),
+        ({"slower": None}, "stop_if has no limit: give slower, stat_ms, read_ms, write_ms, server_load or server_ms"),
         ({"faster": 2}, "stop_if has no key 'faster'; did you mean .* Known: slower, stat_ms"),
         ({"then": "stop"}, "stop_if.then is 'stop': end or wait is wanted"),
         ({"server_ms": 5}, "stop_if.server_ms is of Lustre's OSTs: give read_ms, or server_load"),
@@ -121,9 +124,190 @@ def test_a_wrong_limit_is_refused(given: dict, why: str) -> None:
 
 def test_a_limit_is_the_smaller_of_both_and_of_others_alone() -> None:
     given = complete({"name": "a", "kind": "directory", "stop_if": {"slower": 3, "read_ms": 20}})["stop_if"]
-    assert stop_if.limits(given, {"stat": 1.0, "read": 10.0}) == {"stat": 3.0, "read": 20}
+    usual = {"stat": 1.0, "read OST0000": 10.0, "write": 0.01}
+    assert stop_if.limits(given, usual) == {"stat": 3.0, "read OST0000": 20, "write": pytest.approx(0.21)}
     with pytest.raises(Refusal, match="nobody else uses a target of kind loop"):
         complete({"name": "a", "kind": "loop", "stop_if": {}})
+
+
+CALM, BAD = {"stat": 1.0, "read": 5.0, "write": 5.0}, {"stat": 1.0, "read": 11.0, "write": 5.0}
+
+
+class Looks:
+    """Looks that are taken without a disk: `beside` some work one each time that somebody listens, as given."""
+
+    def __init__(self, target: Any) -> None:
+        self.folder, self.working, self.answered = target.mounts[0] / ".fsage/probe", False, time.monotonic()
+        self.folder.mkdir(exist_ok=True)
+
+    beside: ClassVar[list[dict[str, float]]] = []
+    alone: ClassVar[list[dict[str, float]]] = []
+
+    def go(self) -> None:
+        self.working = True
+
+    def rest(self) -> None:
+        self.working = False
+
+    def seen(self, beside: bool, wait_s: float = 0.0) -> list[dict[str, float]]:
+        self.answered = time.monotonic()
+        return [{"at": self.answered, **self.beside.pop(0)}] if beside and self.working and self.beside else []
+
+    def once(self, check_alive: Callable[[], None]) -> dict[str, float]:
+        check_alive()
+        return {"at": time.monotonic(), **(self.alone.pop(0) if self.alone else CALM)}
+
+    def end(self) -> None:
+        pass
+
+
+@pytest.fixture
+def guest(directory_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A claimed directory whose disk is made up: reads of more than 10 ms are too slow."""
+    monkeypatch.setattr(neighbours, "Looks", Looks)
+    monkeypatch.setattr(neighbours, "QUIET_EVERY_S", 0.0)
+    monkeypatch.setattr(neighbours, "EVERY_S", 0.05)
+    monkeypatch.setattr(instrument, "CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr(Looks, "beside", [])
+    monkeypatch.setattr(Looks, "alone", [])
+    claimed(directory_target)
+    return {**directory_target, "stop_if": {"slower": None, "read_ms": 10}}
+
+
+def built(spec: dict[str, Any], request: dict[str, Any]) -> None:
+    """Have its state."""
+    state.scrub(spec, request, False)
+    if state.begin("populate", spec, request, False)["due"]:
+        state.work(spec, request, STEPS[0])
+        state.end(spec, request, STEPS[0])
+
+
+def cells(*names: str, argv: tuple[str, ...] = ("sleep", "0.05")) -> list[dict[str, Any]]:
+    same = {"kind": "planned", "order": 1, "attempt": 1, "params": {}}
+    return [{**same, "name": name, "phases": [{"name": "load", "argv": list(argv)}]} for name in names]
+
+
+def of(run: str) -> dict[str, Any]:
+    holder = {"run": run, "host": "elsewhere", "machine": "m", "pid": 1, "pid_start": 1, "since": "", "command": ""}
+    return {"holder": holder, "gone": ["first"]}
+
+
+def test_below_a_limit_that_nothing_keeps_nothing_is_done(
+    directory_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a real disk: neither calibrated nor emptied nor filled nor measured."""
+    monkeypatch.setattr(neighbours, "QUIET", 5)
+    monkeypatch.setattr(neighbours, "QUIET_EVERY_S", 0.0)
+    monkeypatch.setattr(neighbours, "EVERY_S", 0.05)
+    create.create(directory_target, {}, False)
+    place, never = Path(directory_target["directory"]), {"slower": None, "read_ms": 0.001, "stat_ms": 0.0001}
+    spec = {**directory_target, "stop_if": never}
+    why = r"was not calibrated: stop_if: others suffer: the probe \((stat|read)\) took .*resumes"
+    with pytest.raises(Failure, match=why):
+        claim.claim(spec, {}, False)
+    assert not place.exists(), "nothing stays"
+    create.create(directory_target, {}, False)
+    claimed(directory_target)
+    request = asked(cells("one"))
+    with pytest.raises(Failure, match=r"emptying did not begin: stop_if: .* the same command resumes"):
+        state.scrub(spec, request, False)
+    state.scrub(directory_target, request, False)
+    state.begin("populate", spec, request, False)
+    with pytest.raises(Failure, match=r"populate did not begin: stop_if: .*resumes"):
+        state.work(spec, request, STEPS[0])
+    assert not list(place.glob("filler/*/*"))
+    built(directory_target, request)
+    answer = measure.measure({**spec, "stop_if": {**never, "then": "wait", "wait_minutes": 0.001}}, request, False)
+    assert answer["measured"] == 0 and answer["undone"].endswith("the same command resumes")
+    assert doing(spec).startswith("waiting, at most 0.001 minutes: stop_if: others suffer")
+
+
+def doing(spec: dict[str, Any]) -> str:
+    return json.loads(Path(spec["home"], spec["name"], "doing.json").read_text())["doing"]
+
+
+def test_looks_go_on_over_cells_and_what_is_usual_stays(guest: dict[str, Any]) -> None:
+    """Each cell is so short that one look is taken beside it: the third in a row stops the third cell."""
+    request = asked(cells("one", "two", "three", "four")) | of("first")
+    built({**guest, "stop_if": None}, request)
+    spec = {**guest, "stop_if": {"slower": 2, "then": "end"}}
+    Looks.beside[:] = [BAD] * 3
+    answer = measure.measure(spec, request, False)
+    assert (answer["measured"], answer["remaining"]) == (3, 1)
+    assert [observed(spec, name)[0]["status"] for name in ("one", "two", "three")] == ["done", "done", "stopped"]
+    probe = observed(spec, "three")[0]["probe"]
+    assert probe["usual_ms"]["read"] == 5 and probe["limits_ms"]["read"] == 10
+    assert [look["read"] for look in probe["taken"]] == [11]
+    assert "the probe (read) took 11, 11, 11 ms beside phase load of cell three" in answer["stopped"]
+    busier = {"stat": 1.0, "read": 9.0, "write": 5.0}
+    for run, usual in (("first", 5), ("second", 9)):
+        Looks.alone[:] = [busier] * 30
+        Looks.beside.clear()
+        measure.measure(spec, asked(cells("four", run)) | of(run), False)
+        assert observed(spec, run)[0]["probe"]["usual_ms"]["read"] == usual, "once for each run"
+
+
+def test_a_tenth_of_the_looks_may_be_slow(guest: dict[str, Any]) -> None:
+    """As a tenth of the quiet ones were: the third of twenty stops, though never two follow each other."""
+    request = asked(cells("one", argv=("sleep", "60")))
+    built({**guest, "stop_if": None}, request)
+    Looks.beside[:] = [BAD, CALM, CALM] * 10
+    measure.measure(guest, request, False)
+    assert [look["read"] for look in observed(guest, "one")[0]["probe"]["taken"]] == [11, 5, 5, 11, 5, 5, 11]
+
+
+def test_a_fill_waits_and_that_is_on_record(guest: dict[str, Any]) -> None:
+    spec = {**guest, "stop_if": {**guest["stop_if"], "then": "wait"}}
+    request = asked(cells("one", "two")) | of("first")
+    state.scrub(spec, request, False)
+    state.begin("populate", spec, request, False)
+    Looks.beside[:] = [BAD] * 3
+    Looks.alone[:] = [CALM, BAD, BAD]
+    state.work(spec, request, replace(STEPS[0]))
+    assert doing(spec) == "populate"
+    state.end(spec, request, STEPS[0])
+    measure.measure(spec, request, False)
+    (wait,) = observed(spec, "one")[0]["probe"]["waits"]
+    assert wait["during"] == "populate" and wait["seconds"] > 4 * 0.05 and "took 11, 11, 11 ms" in wait["why"]
+    assert observed(spec, "two")[0]["probe"]["waits"] == []
+
+
+def test_a_fill_that_is_stopped_is_resumed(guest: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    request = asked(cells("one")) | of("first")
+    state.scrub(guest, request, False)
+    state.begin("populate", guest, request, False)
+
+    def filled() -> list[Path]:
+        return sorted(Path(guest["directory"]).glob("filler/*/*"))
+
+    def seen(looks: Looks, beside: bool, wait_s: float = 0.0) -> list[dict[str, float]]:
+        return [{"at": 1.0, **BAD}] if beside and len(filled()) > 7 else []
+
+    monkeypatch.setattr(Looks, "seen", seen)
+    with pytest.raises(Failure, match=r"populate was stopped: stop_if: .*; the same command resumes"):
+        state.work(guest, request, STEPS[0])
+    made = filled()
+    assert 7 < len(made) < 30
+    kept = {path: path.stat().st_ino for path in made[:7]}
+    built({**guest, "stop_if": None}, request)
+    assert {path: path.stat().st_ino for path in made[:7]} == kept, "what was made stays"
+
+
+def test_what_is_under_way_when_the_hours_end_is_ended(guest: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is not measured: the same command measures it."""
+    spec = {**guest, "stop_if": None, "limits": {"hours": "22:00-06:00"}}
+    left_s = iter([*[100.0] * 12, *[0.0] * 1000])
+    monkeypatch.setattr(hours, "LOOK_EVERY_S", 0.0)
+    request = asked(cells("one", argv=("sh", "-c", "echo x >f; exec sleep 60")))
+    built(guest, request)
+    monkeypatch.setattr(limits, "closes_in_s", lambda *_: next(left_s))
+    answer = measure.measure(spec, request, False)
+    assert (answer["measured"], answer["remaining"]) == (0, 1)
+    assert "limits.hours is 22:00-06:00, and these hours have ended; the same command" in answer["undone"]
+    assert not list(Path(spec["directory"], "measured").iterdir())
+    state.scrub(spec | {"limits": {}}, request, False)
+    with pytest.raises(Failure, match=r"emptying did not begin: limits\.hours is"):
+        state.scrub(spec, asked([]) | {"steps": [], "reuse": "fresh"}, False)
 
 
 class Site:
@@ -150,8 +334,8 @@ def done(**requests: list[int]) -> dict[str, Any]:
     [
         (
             {"server_load": 4},
-            [load(9), load(9), load(0.5), load(6), load(5), load(4.5)],
-            "the load of a server was 6.0, 5.0, 4.5, and the limit is 4",
+            [load(9), load(9), load(0.5), load(9), load(6), load(9), load(5), load(9), load(4.5)],
+            "the load of a server was 6, 5, 4.5 beside cell 4, and the limit is 4",
             [0.5, 6, 5, 4.5],
         ),
         (
@@ -160,37 +344,41 @@ def done(**requests: list[int]) -> dict[str, Any]:
                 done(a=[7, 7], b=[0, 0]),
                 done(a=[10, 1_000_000], b=[0, 0]),
                 done(a=[20, 1_100_000], b=[1, 500]),  # 10 ms each on a
+                done(a=[20, 1_100_000], b=[1, 500]),
                 done(a=[20, 1_100_000], b=[2, 30_500]),  # 30 ms on b
+                done(a=[20, 1_100_000], b=[2, 30_500]),
                 done(a=[40, 1_600_000], b=[2, 30_500]),  # 25 ms on a
             ],
-            "in ms, a request of an OST took 30.0, 25.0, and the limit is 20",
+            "in ms, a request of an OST took 30, 25 beside cell 3, and the limit is 20",
             [10, 30, 25],
         ),
     ],
 )
-def test_a_server_that_has_too_much_to_do_ends_a_cell(
+def test_a_server_that_has_too_much_to_do_ends_what_runs(
     limit: dict, answers: list, why: str, seen: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Answers as host agents give them: a server's load, or what its OSTs have counted."""
-    monkeypatch.setattr(probe, "EVERY_S", 0.01)
-    monkeypatch.setattr(probe, "QUIET", 2)
+    """Answers as host agents give them: a server's load, or what its OSTs have counted. They count on over cells."""
+    monkeypatch.setattr(neighbours, "QUIET_EVERY_S", 0.0)
+    monkeypatch.setattr(neighbours, "Looks", Looks)
     (tmp_path / ".fsage").mkdir()
-    target: Any = SimpleNamespace(mounts=[tmp_path])
+    target: Any = SimpleNamespace(mounts=[tmp_path], home=tmp_path)
     given: Any = complete({**ON_LUSTRE, "stop_if": {"slower": None, **limit}})["stop_if"]
     name = next(iter(limit))
     nobody: Any = SimpleNamespace(ask_servers=lambda **_: {})
     with pytest.raises(Failure, match=rf"stop_if\.{name}: the inventory names no servers"):
-        probe.Probe(target, given, nobody)
-    beside = probe.Probe(target, given, Site(*answers))
-    with contextlib.closing(beside):
-        beside.begin()
-        with pytest.raises(probe.Stopped, match=re.escape(why)):
-            while True:
-                beside.check()
-        assert [taken[name] for taken in beside.end()["servers"]] == seen
+        neighbours.Neighbours(target, given, nobody, "")
+    beside = Instruments([neighbours.Neighbours(target, given, Site(*answers), "")])
+    taken = []
+    while not beside.ended():
+        with beside.around(Work("cell", "cell")) as looked, beside.around(Work("phase", f"cell {len(taken) + 1}")):
+            beside.check()
+        taken += [look[name] for look in looked["probe"]["servers"]]
+    assert taken == seen
+    with pytest.raises(Stopped, match=re.escape(why)):
+        beside.check()
 
 
 def test_a_server_without_counters_of_osts_is_refused(tmp_path: Path) -> None:
     given: Any = complete({**ON_LUSTRE, "stop_if": {"server_ms": 5}})["stop_if"]
     with pytest.raises(Failure, match=r"stop_if\.server_ms: no server has counters of OSTs"):
-        probe.Busy(Site(load(1)), given)
+        neighbours.Busy(Site(load(1)), given)

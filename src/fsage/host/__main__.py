@@ -21,7 +21,7 @@ from fsage.host.lustre.format import format_osts
 from fsage.host.preallocation import tune as preallocation
 from fsage.host.settings import cleanup
 from fsage.host.states import state
-from fsage.host.system import libc, namespace, space
+from fsage.host.system import interruption, libc, namespace, space
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import lease
 from fsage.host.targets.opening import claim_of, refuse_other_claim
@@ -138,7 +138,7 @@ def end_with_parent() -> None:
     Ansible's workers are sessions of their own, so that no signal to the run's process group comes here. Over SSH it
     is sshd that started us, and lives on: then nobody is left to read our answer.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, interruption.interrupt)
     libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGTERM)
     threading.Thread(target=end_unread, daemon=True).start()
 

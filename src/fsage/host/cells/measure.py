@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 from fsage.host import containers
 from fsage.host.cells import outbox
 from fsage.host.cells.session import Session
+from fsage.host.instruments.opened import opened
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
+from fsage.host.targets import doing, opening
 from fsage.host.targets.lease import Orphaned, Watch, held
-from fsage.host.targets.opening import opened
-from fsage.host.targets.site_limits import why_not_now
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Inventory
@@ -26,7 +25,7 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
     `stopped`: why no further cell was begun although the state is right. `undone`: which cells are missing, and why.
     Raises Failure when the run that made the request has ended.
     """
-    target = opened(spec, request)
+    target = opening.opened(spec, request)
     containers.verify(target.claim)
     hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
@@ -49,25 +48,10 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
         with contextlib.closing(Session(target, request, watch, remote_hosts)) as session:
             lost = session.enter() if cells else None
             measured, stopped = 0, None
-            while not lost and not stopped and measured < len(cells):
-                cell = cells[measured]
-                stopped = too_late(request.get("until"), cell) or why_not_now(
-                    remote_hosts.limits,
-                    f"cell {cell['name']}",
-                    cell.get("estimate_s", 0.0),
-                    cell.get("writes_bytes", 0),
-                )
-                if stopped:
-                    break
-                try:
-                    lost = session.cell(cell)
-                except Orphaned:
-                    raise Failure(
-                        f"the run that requested cell {cell['name']} has ended; {measured} of {len(cells)} "
-                        "cells were measured and kept"
-                    ) from None
-                measured += outbox.place(target, request, cell).exists()
-                stopped = None if lost else session.held_up()
+            if cells and not lost:
+                with opened(target, request, session.alive, remote_hosts, remote_hosts.limits) as instruments:
+                    session.phases.instruments = instruments
+                    measured, lost, stopped = measure_cells(session, cells)
             lost = lost or (session.leave() if cells else None)
             return {
                 "changed": measured > 0,
@@ -81,6 +65,32 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
                 "kinds": [step.kind for step in request["steps"]],
                 "undone": undone(target, request, lost, stopped),
             }
+
+
+def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None, str | None]:
+    """Measure cells in their order; how many were, why the state is lost, and why no further cell was begun.
+
+    Raises Failure where the run has ended.
+    """
+    measured, lost, stopped = 0, None, None
+    try:
+        for cell in cells:
+            doing.say(session.target.home, f"measuring cell {cell['name']}", measured)
+            stopped = session.why_not_begun(cell)
+            if stopped:
+                break
+            lost = session.cell(cell)
+            measured += session.is_kept(cell)
+            if session.instruments.stopped and not lost:
+                stopped = session.instruments.held_up()
+            if lost or stopped:
+                break
+    except Orphaned:
+        raise Failure(
+            f"the run that requested cell {cell['name']} has ended; {measured} of {len(cells)} cells were measured and "
+            "kept"
+        ) from None
+    return measured, lost, stopped
 
 
 def undone(target: Target, request: Request, lost: str | None, stopped: str | None) -> str | None:
@@ -110,14 +120,3 @@ def hosts_of(target: Target, request: Request) -> Inventory:
                 f"target {target.name} is of kind {target.kind}, which one host uses: name one in the group clients"
             )
     return hosts
-
-
-def too_late(until: float | None, cell: Cell) -> str | None:
-    """Why a cell is not begun: it would end after `until` (seconds since 1970), when the run ends; None: it is."""
-    if until is None or time.time() + cell["estimate_s"] <= until:
-        return None
-    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
-    return (
-        f"cell {cell['name']} takes about {cell['estimate_s']:.0f} s and would not end before {end}, when this run is "
-        "to end (until, budget); the same command resumes later"
-    )

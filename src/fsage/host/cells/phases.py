@@ -16,6 +16,7 @@ from typing import cast
 from fsage.host.cells import io_groups, leftover
 from fsage.host.cells.counters import Counters
 from fsage.host.cells.stalls import Stalls
+from fsage.host.instruments.instrument import Instruments, Work
 from fsage.host.lustre import servercache
 from fsage.host.remote.connection import Lost
 from fsage.host.remote.host_agent import measured_files
@@ -45,12 +46,14 @@ class Phases:
     def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, check_alive: Callable[[], None]) -> None:
         self.target, self.hosts, self.slurm_job, self.session_check = target, hosts, slurm_job, check_alive
         self.stalls: Stalls | None = None  # while a phase runs
+        self.instruments = Instruments([])
 
     def check_alive(self) -> None:
-        """Look at the devices, and check what the session checks; called often while a command runs."""
+        """Look at the devices, and check what the session and instruments check; called often while a command runs."""
         if self.stalls:
             self.stalls.look()
         self.session_check()
+        self.instruments.check()
 
     def run(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
         """Run a cell's commands; the result of each, and why the cell failed (or None). The first failure ends it.
@@ -122,8 +125,11 @@ class Phases:
                 self.target.watch.lift()
             before = self.hosts.look(self.target)
             counters, self.stalls = Counters(self.target), Stalls(self.target)
-            with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
+            work = Work("phase", f"phase {phase['name']} of cell {cell['name']}")
+            tracer = tracing(self.target) if cell.get("trace") else nullcontext()
+            with tracer as trace, self.instruments.around(work) as looked:
                 result.update(cast(PhaseResult, self.served(phase)))
+            result.update(cast(PhaseResult, looked))
             result["counters"] = counters.since()
             result["signs"] = {"before": before, "after": self.hosts.look(self.target, before)}
             if self.stalls.longest_s:
@@ -131,6 +137,8 @@ class Phases:
             self.stalls = None
             if trace:
                 result["trace"] = trace.noted
+            if ended := self.instruments.ended():
+                return taken, str(ended)
             if result.get("timed_out"):
                 return taken, (
                     f"{phase['name']}: it had not ended after {phase['timeout_s']:g} s, its limit. The whole cell was "

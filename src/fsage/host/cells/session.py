@@ -14,9 +14,9 @@ from typing import cast
 from fsage.host import token
 from fsage.host.cells import io_groups, leftover, outbox
 from fsage.host.cells.phases import Phases
-from fsage.host.cells.probe import Probe
 from fsage.host.cells.sparse_room import SparseRoom
 from fsage.host.cells.structure_check import StructureCheck
+from fsage.host.instruments.instrument import Instruments, Work
 from fsage.host.lustre import servercache, servers
 from fsage.host.preallocation import setting
 from fsage.host.remote.remote_hosts import Hosts
@@ -25,13 +25,13 @@ from fsage.host.structure.quota import Quota
 from fsage.host.system import places
 from fsage.host.system.files import read_json
 from fsage.host.targets.lease import Orphaned, Watch
+from fsage.host.targets.site_limits import why_not_now
 from fsage.host.targets.target import Target
 from fsage.model import frozen, structure
 from fsage.model.claim import utc_now
 from fsage.model.errors import Failure
 from fsage.model.observation import Check, Conditions, Observation, Outcome, PhaseResult
 from fsage.model.request import Cell, Request
-from fsage.model.stop_if import StopIf
 from fsage.model.token import MEASURING, READY, Token
 from fsage.model.tuning import PREALLOCATION
 
@@ -46,11 +46,10 @@ class Session:
         self.target, self.request, self.watch, self.hosts = target, request, watch, hosts
         self.mount, target.osts.session = target.mounts[0], hosts
         self.lustre = target.spec["lustre"]
-        self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
+        self.phases = Phases(target, hosts, request.get("slurm_job"), self.alive)
         self.structure = StructureCheck(target)
         self.below = SparseRoom(target)
         self.differs: str | None = None  # how the state differed at the last check
-        self.probe: Probe | None = None
         self.unsure: list[Cell] = []  # cells since the last look at all files: only a sample was examined before each
 
     def enter(self) -> str | None:
@@ -84,8 +83,6 @@ class Session:
             if why := self.untuned():
                 raise Failure(f"no cell of state {self.now.state} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
-        if stop_if := self.target.spec["stop_if"]:
-            self.probe = Probe(self.target, cast(StopIf, stop_if), self.hosts)
         return None
 
     def leave(self) -> str | None:
@@ -113,8 +110,6 @@ class Session:
         """Give back what cells took below a sparse target, and end the watch of the target."""
         with contextlib.suppress(OSError, Failure):  # a target that is lost is made anew, which gives back all
             self.below.give_back()
-        if self.probe:
-            self.probe.close()
         self.structure.close()
 
     def check(self) -> Check:
@@ -159,12 +154,11 @@ class Session:
         else:
             self.now = token.changed(self.mount, self.now, status=MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre, self.hosts) if self.lustre else None
-            if self.probe:
-                self.probe.begin()
-            (phases, why), given = self.below.measured(
-                lambda: self.phases.run(cell, self.now), lambda: remove_measured(self.target, self.now)
-            )
-            probed = self.probe.end() if self.probe else None
+            with self.instruments.around(Work("cell", f"cell {cell['name']}")) as looked:
+                (phases, why), given = self.below.measured(
+                    lambda: self.phases.run(cell, self.now), lambda: remove_measured(self.target, self.now)
+                )
+            ended = self.instruments.stopped
             counted = osts.ended() if osts else None
             if osts and (untuned := self.untuned()):
                 why = why or untuned
@@ -172,11 +166,12 @@ class Session:
             broken = self.clean(failed=bool(why))
             why = why or broken
             outcome: Outcome = "failed" if why else "done"
-            if probed and probed["stopped"] and not broken:
-                outcome, why = "stopped", probed["stopped"]
+            if ended and not broken:
+                if not ended.on_record:  # it counts as not measured
+                    return None
+                outcome, why = "stopped", str(ended)
             observation = self.observation(cell, began, seen, phases, outcome, why)
-            if probed:
-                observation["probe"] = probed
+            observation = cast(Observation, {**observation, **looked})
             if counted:
                 observation["osts"] = counted
             if self.target.spec["sparse"]:
@@ -191,14 +186,18 @@ class Session:
         outbox.keep(outbox.place(self.target, self.request, cell), observation)
         return broken
 
-    def held_up(self) -> str | None:
-        """Why no further cell is begun after one that was stopped; None once others no longer suffer, or never did."""
-        if not self.probe or not (why := self.probe.stopped):
-            return None
-        if self.probe.stop_if["then"] == "wait" and self.probe.wait(self.check_alive):
-            self.probe.stopped = None
-            return None
-        return f"{why}; the same command resumes"
+    def is_kept(self, cell: Cell) -> bool:
+        """Whether a cell has an observation."""
+        return outbox.place(self.target, self.request, cell).exists()
+
+    def why_not_begun(self, cell: Cell) -> str | None:
+        """Why a cell is not begun, after any wait; None: it is. Its bytes count for the day then."""
+        estimate_s, writes_bytes = cell.get("estimate_s", 0.0), cell.get("writes_bytes", 0)
+        return (
+            self.instruments.held_up()
+            or too_late(self.request.get("until"), cell)
+            or why_not_now(self.hosts.limits, f"cell {cell['name']}", estimate_s, writes_bytes)
+        )
 
     def untuned(self) -> str | None:
         """Why the servers have another preallocation than was noted; None: the same, or none was set."""
@@ -250,13 +249,16 @@ class Session:
             return str(why)
         return None
 
-    def check_alive(self) -> None:
-        """Raise Orphaned when the run has ended, Lost when a host was lost; called while a command runs."""
+    def alive(self) -> None:
+        """Raise Orphaned when the run has ended, Lost when a host was lost."""
         if self.watch.orphaned():
             raise Orphaned
         self.hosts.alive()
-        if self.probe:
-            self.probe.check()
+
+    @property
+    def instruments(self) -> Instruments:
+        """What looks on: `measure` opens it."""
+        return self.phases.instruments
 
     def clean(self, failed: bool) -> str | None:
         """Remove the files of the cell and note that on the target; why that failed, or None: then the state is lost.
@@ -313,3 +315,14 @@ class Session:
             "conditions": self.conditions,
             "phases": phases,
         }
+
+
+def too_late(until: float | None, cell: Cell) -> str | None:
+    """Why a cell is not begun: it would end after `until` (seconds since 1970), when the run ends; None: it is."""
+    if until is None or time.time() + cell["estimate_s"] <= until:
+        return None
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
+    return (
+        f"cell {cell['name']} takes about {cell['estimate_s']:.0f} s and would not end before {end}, when this run is "
+        "to end (until, budget); the same command resumes later"
+    )

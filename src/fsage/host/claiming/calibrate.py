@@ -8,8 +8,9 @@ import math
 import shutil
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from fsage.host.instruments.instrument import Instruments, Stopped, Work
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
@@ -24,6 +25,7 @@ from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
+NONE = Instruments([])
 SAMPLE_S = 1.02  # a sample lasts at least a second, with a margin for noise
 GUESSED_WELL = 1.2  # on a device of known speed the first pair is enough, if no longer than so many times SAMPLE_S
 BACKING_MIB, BACKING_RUNS = 2048, 3
@@ -70,7 +72,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
     }
 
 
-def amount(target: Target, first_guess_mib_s: float) -> Json:
+def amount(target: Target, first_guess_mib_s: float, instruments: Instruments = NONE) -> Json:
     """How much each task moves, from pairs of a write and a read on the empty target.
 
     Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes`, `amount_source` and `calibration`.
@@ -81,14 +83,14 @@ def amount(target: Target, first_guess_mib_s: float) -> Json:
     room_mib = room(target.spec, target.capacity_bytes, len(target.claim.get("hosts", ())))
     declared = target.spec["amount_mib"]
     if declared is not None:
-        pair = _pair(target, declared, 1)
+        pair = _undisturbed(target, declared, 1, instruments)
         return {"amount_mib": declared, "passes": 1, "amount_source": "declared", "calibration": pair}
     known_speed = target.claim["device_model"].get("bytes_per_s") is not None
     wanted_mib, fastest_mib_s = _whole(first_guess_mib_s / tasks * SAMPLE_S), 0.0
     for attempt in range(8):
         passes = math.ceil(wanted_mib / room_mib)
         each_mib = _whole(wanted_mib / passes)
-        pair = _pair(target, each_mib, passes)
+        pair = _undisturbed(target, each_mib, passes, instruments)
         shortest_s = min(pair["write_s"], pair["read_s"])
         fastest_mib_s = max(fastest_mib_s, each_mib * passes / shortest_s)
         if shortest_s >= SAMPLE_S and (attempt or (known_speed and shortest_s < GUESSED_WELL * SAMPLE_S)):
@@ -129,7 +131,16 @@ def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
     return room_mib
 
 
-def _pair(target: Target, each_mib: int, passes: int) -> Json:
+def _undisturbed(target: Target, each_mib: int, passes: int, instruments: Instruments) -> Json:
+    """A pair that no instrument ended; one that was ended begins anew when it may. Raises Failure where it may not."""
+    while True:
+        if why := instruments.held_up():
+            raise Failure(f"target {target.name} was not calibrated: {why}")
+        with contextlib.suppress(Stopped):
+            return _pair(target, each_mib, passes, instruments)
+
+
+def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments = NONE) -> Json:
     """One write and one read like those of a cell, in the device model's group: rates, seconds, command lines."""
     tasks = tasks_of(target.spec)
     Quota(target).must_hold(each_mib * tasks * MIB, "calibrating")
@@ -163,8 +174,9 @@ def _pair(target: Target, each_mib: int, passes: int) -> Json:
         commands.append(" ".join(argv))
         wanted_bytes = each_mib * passes * tasks * MIB
         site_limits.refuse_now(allowed, "calibrating", 0, wanted_bytes if direction == "write" else 0)
-        with target.charged():
-            seconds[direction] = _fio(argv, direction, wanted_bytes, target.front(), allowed)
+        with target.charged(), instruments.around(Work("step", f"calibrating ({direction})")):
+            seconds[direction] = _fio(argv, direction, wanted_bytes, target.front(), allowed, instruments.check)
+        instruments.check()
     pair_s = time.monotonic() - began
     for place in places:
         for file in place.glob("calibrate.*"):
@@ -185,10 +197,20 @@ def _pair(target: Target, each_mib: int, passes: int) -> Json:
     }
 
 
-def _fio(argv: list[str], direction: str, wanted_bytes: int, front: Sequence[str], allowed: Limits) -> float:
-    """Run fio; the seconds of its slowest job by its own clock. Raises Failure unless it moved all bytes in time."""
+def _fio(
+    argv: list[str],
+    direction: str,
+    wanted_bytes: int,
+    front: Sequence[str],
+    allowed: Limits,
+    check: Callable[[], None] = lambda: None,
+) -> float:
+    """Run fio; the seconds of its slowest job by its own clock. Raises Failure unless it moved all bytes in time.
+
+    `check` is called often meanwhile; what it raises ends fio.
+    """
     command = " ".join(argv)
-    (done,) = commands.run([argv], lambda: None, limit_s(wanted_bytes, allowed), front)
+    (done,) = commands.run([argv], check, limit_s(wanted_bytes, allowed), front)
     if done["timed_out"]:
         raise Failure(
             f"{shutil.which(argv[0])} did not end within {done['wall_s']:.0f} s and was stopped: `{command}` was to "

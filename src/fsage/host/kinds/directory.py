@@ -107,7 +107,7 @@ class Directory(Target, facts.Directory):
             target.save()
             target.begin(offer.mount)
             claim.measure_empty(target)
-            claim.calibrated(target, claim.no_backing(), claim.UNKNOWN_MIB_S)
+            claim.calibrated(target, request, claim.no_backing(), claim.UNKNOWN_MIB_S)
             target.confirm(offer.mount)
         return {"changed": True, "msg": f"claimed {spec['name']}: {claim.words(target)}", "claim": ours}
 

@@ -140,10 +140,10 @@ class Loop(Layouts):
                 mounting.refuse_occupied(point, device)
                 mounting.refuse_if_in_use(device)
             target.save()
-            target.set_up()
+            target.set_up(request)
         return {"changed": True, "msg": f"claimed {spec['name']}: {claim.words(target)}", "claim": target.claim}
 
-    def set_up(self) -> None:
+    def set_up(self, request: Asker) -> None:
         """Complete a claim: choose the device model, make the file systems, measure capacity and amount."""
         declared, stores = self.spec["device_model"], len(self.devices)
         raw: Json = claim.no_backing()
@@ -171,7 +171,7 @@ class Loop(Layouts):
             guess_mib_s = lower_mib_s or claim.UNKNOWN_MIB_S
         else:
             guess_mib_s = self.claim["device_model"]["bytes_per_s"] * stores / MIB
-        claim.calibrated(self, raw, guess_mib_s)
+        claim.calibrated(self, request, raw, guess_mib_s)
 
     @classmethod
     def begun(cls, spec: Spec) -> bool:

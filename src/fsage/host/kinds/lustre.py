@@ -66,6 +66,15 @@ class LustreOsts(NoOsts):
     def spread(self, folder: Path) -> None:
         stripes.set_on(folder, {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
 
+    def spread_files(self, folder: Path) -> dict[str, Path]:
+        lustre, claimed = self.target.lustre, self.target.claim["lustre"]
+        numbers = sorted(claimed.get("usable") or (int(name[-4:], 16) for name in claimed["osts"]))
+        count, first = lustre["stripe_count"], lustre["first_ost"]
+        if first != stripes.ANY and count != striping.ALL and not lustre["osts"]:
+            start = numbers.index(first)
+            numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
+        return stripes.one_on_each(folder, numbers)
+
     def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
         stripes.make_folders(self.target, notes)
 

@@ -103,6 +103,22 @@ def set_on(directory: Path, declared: Striping, pool: str | None = None, osts: S
         )
 
 
+def one_on_each(folder: Path, numbers: Sequence[int]) -> dict[str, Path]:
+    """A file in a directory on each OST that has room for one, by the OST's name. Raises Failure."""
+    paths = {}
+    for number in numbers:
+        path = folder / f"OST{number:04x}"
+        if not path.exists():
+            run(["lfs", "setstripe", "-c", "1", "-i", str(number), str(path)])
+        if components_of(path)[0].osts == (number,):
+            paths[path.name] = path
+        else:  # the OST is full, so Lustre took another one
+            path.unlink()
+    if not paths:
+        raise Failure(f"{folder}: no file can be made on any of the OSTs {', '.join(map(str, numbers))}")
+    return paths
+
+
 def _placed(osts: Sequence[int], pool: str | None) -> str:
     """The OSTs or the pool of a layout, in words."""
     return f" in pool {pool}" if pool else f" on OSTs {', '.join(map(str, osts))}" if osts else ""

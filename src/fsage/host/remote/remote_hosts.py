@@ -25,7 +25,7 @@ from fsage.host.targets.target import Target
 from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
-from fsage.model.hosts import Inventory, clients_of, differences, servers_of, skews, watched_of
+from fsage.model.hosts import Asker, Inventory, clients_of, differences, servers_of, skews, watched_of
 from fsage.model.request import Phase, Request
 from fsage.model.signs import Look
 from fsage.model.target import Limits, Spec
@@ -37,7 +37,7 @@ READS = {"busy", "counters"}
 """What servers that are only watched are asked, too."""
 
 
-def inventory_of(request: Request) -> Inventory:
+def inventory_of(request: Asker) -> Inventory:
     """The hosts of a request: clients, the first of which is the launcher, servers, and those that are watched."""
     clients = clients_of(request) or [{"name": os.uname().nodename}]
     return {"clients": clients, "servers": servers_of(request), "watched": watched_of(request)}

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fsage.host import structure as making
 from fsage.host import token
+from fsage.host.instruments.opened import opened as opened_instruments
 from fsage.host.lustre import space
 from fsage.host.preallocation import setting
 from fsage.host.remote.remote_hosts import refuse_unfit
@@ -54,7 +55,7 @@ def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
 def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step | None]:
     """The token, and the next step when it is of `kind`. Raises Refusal where no step leads to the requested state."""
     now, why = inspect(target)
-    if now and (step := resumable_step(now, request)):
+    if now and (step := resumable_step(target, now, request)):
         return now, step if kind in (None, step.kind) else None
     what = kind or "apply a step to"
     if why or not now:
@@ -68,14 +69,17 @@ def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step
     return now, rest[0] if rest and kind in (None, rest[0].kind) else None
 
 
-def resumable_step(now: Token, request: Request) -> Step | None:
+def resumable_step(target: Target, now: Token, request: Request) -> Step | None:
     """The interrupted step, where it is resumed and not begun again from an empty target; else None.
 
     A step that several clients had begun is resumed: one lost client must not cost the work of the others. They make
-    their files at the same time, so the layout differs each time anyway. The layout that one client alone makes is
-    always the same, but not if the step is done in two parts.
+    their files at the same time, so the layout differs each time anyway. So it does on a file system that others use
+    too. The layout that one client alone makes on its own is always the same, but not if the step is done in two parts.
     """
-    if now.status != BUILDING or now.clients < 2 or request.get("reuse", "nested") != "nested":
+    alike = now.clients < 2 and target.own_stores
+    if now.status != BUILDING or alike or not (now.step and now.step.SHARDED):
+        return None
+    if request.get("reuse", "nested") != "nested":
         return None
     rest = rest_of(now.done, request["steps"])
     return now.step if rest and rest[0] == now.step else None
@@ -86,7 +90,7 @@ def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
     target = opened(spec, request)
     with held(target.home, request):
         now, why = inspect(target, whole=True)
-        if now and (step := resumable_step(now, request)):
+        if now and (step := resumable_step(target, now, request)):
             return {"changed": False, "msg": f"target {target.name}: {step.kind} resumes"}
         rest, at = (None, "") if why or not now else (rest_of(now.done, request["steps"]), now.state)
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
@@ -95,7 +99,8 @@ def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
         if check:
             return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
         refuse_unfit(target, request)  # before anything is deleted
-        empty(target, reason)
+        with opened_instruments(target, request) as instruments, instruments.around_step(target, "emptying"):
+            empty(target, reason)
         return {"changed": True, "msg": f"emptied target {target.name}: {reason}", "why": reason}
 
 
@@ -197,18 +202,22 @@ def work(spec: Mapping[str, object], request: Request, step: Step, shard: Shard 
         noted = (token.path_of(target.mounts[0]), target.home / lease.NOTE)
         looked: list[Stamp] = []
 
-        def check_lease() -> None:
+        def still_ours() -> None:
             # The token tells the shards on all hosts that another run holds the target. On the launcher the lease
             # tells it earlier. This runs for each file, so both are read only after they were written.
             nonlocal looked
-            target.pace.spend()
             if looked == (stamps := [stamp(path) for path in noted]):
                 return
             looked = stamps
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"{kind} stopped: another run took target {target.name} while it was at work")
 
-        done = making.work(step, target, list(now.done), shard, check_lease)
+        def check_lease() -> None:
+            target.pace.spend()
+            still_ours()
+
+        with opened_instruments(target, request, still_ours) as instruments, instruments.around_step(target, kind):
+            done = making.work(step, target, list(now.done), shard, check_lease)
         if done.notes:  # only steps without shards have notes, so nobody else reads the token now
             token.changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
         return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}

@@ -23,6 +23,8 @@ from fsage.model.typed import Json
 OURS = ("filler", "measured", ".fsage")
 MARKS = (".fsage-target.json", "claim.json")
 """Files in `.fsage` that name the claim: on Lustre the whole claim, for other clients; on all kinds its id."""
+PROBE = "probe"
+"""What is looked at for the sake of others (fsage.host.instruments.neighbours): it stays as long as the claim."""
 SHARE_OF_FREE = 0.10
 MADE = "directory.json"
 """The note in a target's home that fsage made the directory, and those from `below` on, which the release removes."""
@@ -186,7 +188,7 @@ def clear(place: Path, keep_mark: bool, threads: int = 1, spend: Callable[[], No
         if ".fsage" in trees:
             for entry in os.listdir(trees_open[".fsage"]):
                 # The marks are removed last: without them nothing shows that the rest is fsage's.
-                if entry not in MARKS and not (keep_mark and entry.startswith(MARKS)):
+                if entry not in MARKS and not (keep_mark and entry.startswith((*MARKS, PROBE))):
                     places.remove_in(trees_open[".fsage"], place / ".fsage" / entry)
             if not keep_mark:
                 for mark in MARKS:

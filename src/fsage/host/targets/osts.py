@@ -36,6 +36,13 @@ class NoOsts:
         """Stripe the files that will be made in a directory over all OSTs."""
         return
 
+    def spread_files(self, folder: Path) -> dict[str, Path]:
+        """An empty or older file in a directory for each OST that is used, by the OST's name; without any, one file.
+
+        Raises Failure.
+        """
+        return {"": folder / "file"}
+
     def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
         """Make the directories that a cell's files need, by the notes of the state. Raises Failure."""
         return

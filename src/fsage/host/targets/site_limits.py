@@ -9,7 +9,7 @@ import os
 import threading
 import time
 
-from fsage.host.system import files, places
+from fsage.host.system import files, interruption, places
 from fsage.model import MIB, declaration, limits
 from fsage.model.errors import Refusal
 from fsage.model.target import Limits
@@ -83,15 +83,20 @@ def forget() -> list[str]:
 
 
 class Pace:
-    """Keeps what fsage itself writes, makes and deletes below a share of the site's rates, by sleeping."""
+    """Keeps what fsage itself writes, makes and deletes below a share of the site's rates, by sleeping.
+
+    `pause` is called before each of these operations, by any thread: it may wait too, or end the work by a Failure.
+    """
 
     def __init__(self, allowed: Limits, share: int = 1) -> None:
         self.bytes_s = (allowed["bandwidth_mib_s"] or math.inf) * MIB / share
         self.operations_s = (allowed["operations_s"] or math.inf) / share
         self.lock, self.free_at_s = threading.Lock(), 0.0
+        self.pause = interruption.check
 
     def spend(self, size: int = 0) -> None:
         """Note an operation that moved so many bytes, and wait until the next may begin."""
+        self.pause()
         if math.isinf(self.bytes_s) and math.isinf(self.operations_s):
             return
         with self.lock:
