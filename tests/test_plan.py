@@ -283,20 +283,26 @@ def test_every_inventory_has_its_target_and_every_group_that_playbooks_name(inve
     assert groups["servers"]["children"].keys() >= {"mds", "oss"}
 
 
-def test_progress_of_cells_that_are_elsewhere_moves_by_its_estimate(
+def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither "0 of 15" nor "0 s left" for minutes."""
+    """No cell is counted that was not measured, whatever the time."""
     plan = replace(plan, target=plan.target.having(home=str(tmp_path / "home")))
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     there = progress.Progress(plan, "30.00@8M")
-    line = "tiny: 0 of 8 cells are home, state 30.00@8M: about {} of 2 measured there; {}"
-    assert there() == line.format(0, "about 76 s left")
+    line = "tiny: {0} of 8 cells, state 30.00@8M: {0} of 2{1}"
+    assert there() == (line.format(0, ""), "; about 76 s left")
     now[0] = STATE_S + 3.5
-    assert there() == line.format(1, "about 60 s left")
+    doing = there.doing.path
+    doing.parent.mkdir(parents=True)
+    for told, cells in (("emptying", 0), ("measuring", 1), ("waiting, at most 60 minutes: stop_if: ...", 1)):
+        doing.write_text(json.dumps({"doing": told, "since": 0, "cells": cells}))
+        assert there().what == line.format(cells, f", {told}")
     now[0] = 136
-    assert there() == line.format(2, "2 min since it began, longer than the 76 s that were estimated")
+    assert there().left == "; 2 min since it began, longer than the 60 s that were estimated"
+    doing.write_text("[]")
+    assert there().what == line.format(1, ""), "a host's word is believed where it can be read"
 
 
 @pytest.mark.parametrize("seldom", [False, True])
@@ -336,7 +342,7 @@ def test_what_is_left_is_right_within_a_factor_of_two(
             written += 1
             if seldom and cell is not cells[-1]:
                 continue
-            left = re.search(r"about (\d+) (s|min) left", line())
+            left = re.search(r"about (\d+) (s|min) left", line().left)
             told.append((written, whole_s - now[0], int(left[1]) * {"s": 1, "min": 60}[left[2]] if left else 0.0))
         plan = again(plan)
     wrong = [entry for entry in told if entry[0] > 6 and entry[1] > 10 and not entry[1] / 2 <= entry[2] <= 2 * entry[1]]

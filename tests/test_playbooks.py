@@ -440,18 +440,28 @@ def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    ("number", "connection"),
+    [(signal.SIGKILL, "local"), (signal.SIGINT, "local"), (signal.SIGTERM, "local"), (signal.SIGKILL, "ssh")],
+)
 def test_a_stopped_measurement_leaves_no_process(
-    claimed: dict[str, Any], tmp_path: Path, number: signal.Signals
+    claimed: dict[str, Any], tmp_path: Path, number: signal.Signals, connection: str
 ) -> None:
+    """A stand-in for ssh has the agent in a session of its own, as sshd has it, which a signal does not reach."""
     steps: list[dict] = []
     mark = f"--description={tmp_path}"
     long = cell(1, mark, "--time_based", "--runtime=60")
+    ssh, inventory = tmp_path / "ssh", inventory_of(tmp_path / "inventory", claimed["spec"])
+    ssh.write_text('#!/bin/sh\nfor word; do :; done\nsetsid /bin/sh -c "$word"\nexit $?\n')
+    ssh.chmod(0o755)
+    host = {"ansible_connection": connection, "ansible_ssh_executable": str(ssh)}
+    groups = {"clients": {"hosts": {"one": {**host, "ansible_python_interpreter": sys.executable}}}}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
     asked = request(tmp_path / "request.json", steps, state="empty", cells=[long], bundle=str(tmp_path / "b.tar"))
     argv = [
         str(BIN / "ansible-playbook"),
         "-i",
-        str(claimed["inventory"]),
+        str(inventory),
         "fsage.fsage.scrub",
         "fsage.fsage.measure",
         "-e",

@@ -213,7 +213,7 @@ def test_below_a_limit_that_nothing_keeps_nothing_is_done(
         state.scrub(spec, request, False)
     state.scrub(directory_target, request, False)
     state.begin("populate", spec, request, False)
-    with pytest.raises(Failure, match=r"populate did not begin: stop_if: .*resumes"):
+    with pytest.raises(Failure, match=r"populate .* did not begin: stop_if: .*resumes"):
         state.work(spec, request, STEPS[0])
     assert not list(place.glob("filler/*/*"))
     built(directory_target, request)
@@ -264,11 +264,15 @@ def test_a_fill_waits_and_that_is_on_record(guest: dict[str, Any]) -> None:
     Looks.beside[:] = [BAD] * 3
     Looks.alone[:] = [CALM, BAD, BAD]
     state.work(spec, request, replace(STEPS[0]))
-    assert doing(spec) == "populate"
+    assert doing(spec) == "populate generation 1 to 30%"
     state.end(spec, request, STEPS[0])
     measure.measure(spec, request, False)
     (wait,) = observed(spec, "one")[0]["probe"]["waits"]
-    assert wait["during"] == "populate" and wait["seconds"] > 4 * 0.05 and "took 11, 11, 11 ms" in wait["why"]
+    assert (
+        wait["during"] == "populate generation 1 to 30%"
+        and wait["seconds"] > 4 * 0.05
+        and "took 11, 11, 11 ms" in wait["why"]
+    )
     assert observed(spec, "two")[0]["probe"]["waits"] == []
 
 
@@ -284,7 +288,7 @@ def test_a_fill_that_is_stopped_is_resumed(guest: dict[str, Any], monkeypatch: p
         return [{"at": 1.0, **BAD}] if beside and len(filled()) > 7 else []
 
     monkeypatch.setattr(Looks, "seen", seen)
-    with pytest.raises(Failure, match=r"populate was stopped: stop_if: .*; the same command resumes"):
+    with pytest.raises(Failure, match=r"populate .* was stopped: stop_if: .*; the same command resumes"):
         state.work(guest, request, STEPS[0])
     made = filled()
     assert 7 < len(made) < 30
@@ -335,7 +339,7 @@ def done(**requests: list[int]) -> dict[str, Any]:
         (
             {"server_load": 4},
             [load(9), load(9), load(0.5), load(9), load(6), load(9), load(5), load(9), load(4.5)],
-            "the load of a server was 6, 5, 4.5 beside cell 4, and the limit is 4",
+            "the load of a server was 6, 5, 4.5 beside phase 4 of cell, and the limit is 4",
             [0.5, 6, 5, 4.5],
         ),
         (
@@ -349,7 +353,7 @@ def done(**requests: list[int]) -> dict[str, Any]:
                 done(a=[20, 1_100_000], b=[2, 30_500]),
                 done(a=[40, 1_600_000], b=[2, 30_500]),  # 25 ms on a
             ],
-            "in ms, a request of an OST took 30, 25 beside cell 3, and the limit is 20",
+            "in ms, a request of an OST took 30, 25 beside phase 3 of cell, and the limit is 20",
             [10, 30, 25],
         ),
     ],
@@ -370,7 +374,7 @@ def test_a_server_that_has_too_much_to_do_ends_what_runs(
     beside = Instruments([neighbours.Neighbours(target, given, Site(*answers), "")])
     taken = []
     while not beside.ended():
-        with beside.around(Work("cell", "cell")) as looked, beside.around(Work("phase", f"cell {len(taken) + 1}")):
+        with beside.around(Work("cell", "cell")) as looked, beside.around(Work("phase", f"phase {len(taken) + 1}")):
             beside.check()
         taken += [look[name] for look in looked["probe"]["servers"]]
     assert taken == seen

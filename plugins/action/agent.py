@@ -16,11 +16,15 @@ import base64
 import contextlib
 import ctypes
 import json
+import multiprocessing
 import os
 import resource
 import shlex
 import signal
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
@@ -46,6 +50,10 @@ with open(sys.argv[1], "rb") as file:
 ISOLATED = ("-I", "-S", "-c")  # modules from Python and the agent only, never from the current directory
 PR_SET_PDEATHSIG = 1  # prctl(2)
 REQUEST_BYTES = 64 * MIB
+DOING = "FSAGE_DOING"  # environment variable: where it is noted what the agent does at the moment
+DOING_BYTES = 8192
+LOOK_EVERY_S = {True: 2.0, False: 10.0}  # on this machine, and elsewhere
+SKEW_S = 5.0  # clocks may differ by less
 ANSWER_BYTES = 256 * MIB  # the evidence of a target with many files
 BUNDLE_BYTES = 2048 * MIB
 PART_BYTES = 64 * MIB  # of a file that is fetched
@@ -175,18 +183,37 @@ class ActionModule(ActionBase):
         check = ["--check"] if self._task.check_mode else []
         stdin = json.dumps(question).encode()
         local = self._connection.transport == "local"
-        if local:
-            die_with_parent()
+        end_with_parent(signal.SIGKILL if local else signal.SIGTERM)
         if local and not plugins.EXTENSIONS:
             start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
         else:
             boot, code = seam.here().boot()
             start, stdin = boot + MAIN, code + stdin
         command = [self._python(task_vars), *ISOLATED, start, *check, verb]
-        return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
+        ended = threading.Event()
+        if place := os.environ.get(DOING):
+            threading.Thread(target=self._look, args=(question["target"], Path(place), ended), daemon=True).start()
+        try:
+            return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
+        finally:
+            ended.set()
+
+    def _look(self, target, place, ended):
+        """Note at `place` what the agent does at the moment, time after time until it has ended."""
+        local, began = self._connection.transport == "local", time.time()
+        home, beside = doing_of(target), place.with_suffix(f".{os.getpid()}")
+        while home and not ended.wait(LOOK_EVERY_S[local]):
+            with contextlib.suppress(Exception):  # progress is no reason to fail
+                if local:
+                    text = subprocess.run(["sh", "-c", home], capture_output=True, check=True).stdout
+                else:
+                    text = self._connection.exec_command(home, sudoable=False)[1]
+                if message.read(text, DOING_BYTES)["since"] > began - SKEW_S:
+                    beside.write_bytes(text)
+                    beside.replace(place)
 
     def _execute(self, line, stdin):
-        """Run a shell line; locally with no shell left between this worker and the agent (die_with_parent)."""
+        """Run a shell line; locally with no shell left between this worker and the agent (end_with_parent)."""
         if self._connection.transport == "local":
             return self._low_level_execute_command(line, in_data=stdin, executable="exec /bin/sh")
         try:
@@ -247,6 +274,20 @@ def accepted(key, answer, question):
     from fsage.records import messages  # imported late: other tasks need no pydantic
 
     return messages.saved(key, answer.get(key), question["target"], question["request"])
+
+
+def doing_of(target):
+    """A shell line that prints what the agent does on a target at the moment; None for one without a name."""
+    name, home = target.get("name"), target.get("home")
+    if not message.is_name(name) or not isinstance(home, (str, type(None))):
+        return None
+    if home is None:
+        place = '"$([ "$(id -u)" = 0 ] && echo /var/lib/fsage || echo ~/.local/state/fsage)"'
+    elif home.startswith("~/"):
+        place = f"~/{shlex.quote(home[2:])}"
+    else:
+        place = shlex.quote(home)
+    return f"head -c {DOING_BYTES} {place}/{name}/doing.json"
 
 
 def dead_holder(holder):
@@ -332,12 +373,15 @@ def bounded(most_bytes):
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def die_with_parent():
-    """End this worker when ansible-playbook is killed.
+def end_with_parent(number):
+    """Have this worker end by a signal when ansible-playbook is killed.
 
     Workers have sessions of their own, so a SIGKILL to the process group of ansible-playbook does not reach them. A
-    worker that lives on would keep its agent measuring. The agent watches its parent, which is this worker.
+    worker that lives on would keep its agent measuring. On this machine the agent watches its parent, which is this
+    worker. Elsewhere it notices that its connection ends, and that needs SIGTERM: Ansible's handler passes it on to
+    ssh, which would wait for the agent else.
     """
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
+    parent = multiprocessing.parent_process()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != (parent.pid if parent else 1):
         os._exit(1)

@@ -72,7 +72,7 @@ def claim(
 ) -> None:
     """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
     from fsage.plan import results
-    from fsage.run import resources, runs
+    from fsage.run import progress, resources, runs
     from fsage.run.play import PlayFailed, play
 
     if partition:
@@ -88,11 +88,15 @@ def claim(
     results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
     log = context.obj.results / "logs" / target.name / "claim.log"
     try:
+        doing = progress.Doing(log)
         play(
             ["local_target.yml", "claim.yml"],
             context.obj.inventory,
             log,
-            lambda: f"claiming target {target.name}: {time.monotonic() - began:.0f} s so far",
+            lambda: progress.Line(
+                f"claiming target {target.name}: {doing()[0] or 'looking at it'}",
+                f", {time.monotonic() - began:.0f} s so far",
+            ),
             fsage_request=file,
         )
     except PlayFailed as why:

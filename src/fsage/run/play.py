@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,13 +16,15 @@ import yaml
 
 from fsage.model.errors import Failure
 from fsage.model.message import printable
+from fsage.run.progress import Line, doing_of
 from fsage.text import yaml_text
 from fsage.text.terminal import Terminal
 
 PLAYBOOKS = Path("playbooks")
+DOING = "FSAGE_DOING"  # environment variable: where the action plugin puts what a host does at the moment
 REFUSED = 1  # the agent's exit code when nothing was touched
 LOOK_EVERY_S = 0.5
-LINE_EVERY_S = 10.0  # where the output is no terminal
+LINE_EVERY_S, LINE_AGAIN_S = 10.0, 600.0  # where the output is no terminal: a new line at least, the same one
 
 
 class PlayFailed(Failure):
@@ -34,7 +37,7 @@ class PlayFailed(Failure):
 
 
 def play(
-    playbooks: list[str], inventory: Path, log: Path, progress: Callable[[], str] | None, **variables: str | Path
+    playbooks: list[str], inventory: Path, log: Path, progress: Callable[[], Line] | None, **variables: str | Path
 ) -> None:
     """Run `ansible-playbook` on all `playbooks`, files of PLAYBOOKS, in one call, its output in `log`.
 
@@ -45,10 +48,13 @@ def play(
     files = (str(PLAYBOOKS / name) for name in playbooks)
     command = ["ansible-playbook", "-i", str(inventory), *files, *(["-e", json.dumps(extra)] if extra else [])]
     log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "w") as out:
+    doing = doing_of(log).absolute()
+    with open(log, "w") as out, contextlib.ExitStack() as left:
+        left.callback(doing.unlink, missing_ok=True)
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
         env = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
+        env[DOING] = str(doing)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env)
         try:
             code = follow(process, progress)
@@ -61,21 +67,26 @@ def play(
         raise failed
 
 
-def follow(process: subprocess.Popen[bytes], progress: Callable[[], str] | None) -> int:
-    """Wait for a process, showing progress: one changing line on a terminal, else a line every ten seconds."""
+def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None) -> int:
+    """Wait for a process, showing progress: one changing line on a terminal, else a line when something changed."""
     console = Terminal(stderr=True)
     if progress and console.is_terminal:
-        with console.status(progress()) as status:
+        with console.status(printable(str(progress()))) as status:
             while process.poll() is None:
                 time.sleep(LOOK_EVERY_S)
-                status.update(progress())
+                status.update(printable(str(progress())))
     else:
-        told_at = time.monotonic()
+        looked_at = told_at = time.monotonic()
+        told = ""
         while process.poll() is None:
             time.sleep(LOOK_EVERY_S / 10)
-            if progress and time.monotonic() - told_at > LINE_EVERY_S:
-                told_at = time.monotonic()
-                print(printable(progress()), file=sys.stderr, flush=True)
+            now = time.monotonic()
+            if not progress or now - looked_at < LOOK_EVERY_S or now - told_at < LINE_EVERY_S:
+                continue
+            looked_at, line = now, progress()
+            if line.what != told or now - told_at > LINE_AGAIN_S:
+                told_at, told = now, line.what
+                print(printable(str(line)), file=sys.stderr, flush=True)
     return process.wait()
 
 

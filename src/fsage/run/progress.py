@@ -6,10 +6,12 @@ cells take.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from datetime import datetime
 from itertools import groupby, pairwise
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -18,6 +20,12 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.study.cells import Cell
 from fsage.text.sizes import duration
+
+
+def doing_of(log: Path) -> Path:
+    """Where stands what a playbook's command does at the moment."""
+    return log.with_suffix(".doing")
+
 
 LAST, VISITS = 8, 24
 """Records that tell the pace of cells, and visits that tell that of states."""
@@ -35,6 +43,32 @@ class Pace(NamedTuple):
         return plan.reach_seconds(state) * (self.from_empty if plan.from_empty(state) else self.from_another)
 
 
+class Line(NamedTuple):
+    """What is shown while something runs: `what` it does and how far it is, and the time that is `left`."""
+
+    what: str
+    left: str = ""
+
+    def __str__(self) -> str:
+        return self.what + self.left
+
+
+class Doing:
+    """What a playbook's command does at the moment, as its host tells (fsage.host.targets.doing)."""
+
+    def __init__(self, log: Path) -> None:
+        """`log`: the playbook's; beside it the action plugin puts what it hears."""
+        self.path = doing_of(log)
+
+    def __call__(self) -> tuple[str, int]:
+        """In words, and how many of the requested cells are measured; no words where it is not known."""
+        try:
+            noted = json.loads(self.path.read_bytes())
+            return str(noted["doing"]), int(noted["cells"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return "", 0
+
+
 class Progress:
     """Counts the observations of a visit as they appear, against the plan's estimate.
 
@@ -44,9 +78,10 @@ class Progress:
     def __init__(self, plan: Plan, state: str, cells: int | None = None, seconds: float | None = None) -> None:
         self.plan, self.state = plan, state
         claim = plan.claim["id"] if plan.claim else ""
-        # On another machine there is none: its cells are seen only when they come home at the end of the visit.
+        # On another machine there is none, and the command that measures tells how many there are.
         self.folder = plan.target.outbox / claim / plan.study.name / state
         self.visible = plan.target.outbox.parent.is_dir()
+        self.doing = Doing(plan.results.log(f"visit_{state}"))
         self.began = time.monotonic()
         self.at_start = self._waiting()
         self.total = sum(len(cells) for cells in plan.cells.values())
@@ -80,18 +115,17 @@ class Progress:
     def _waiting(self) -> int:
         return sum(1 for _ in self.folder.glob("*.json"))
 
-    def __call__(self) -> str:
+    def __call__(self) -> Line:
         """One line while a visit continues."""
-        if not self.visible:
-            return self._line("are home", f"about {self._expected()} of {self.here} measured there")
+        words, there = self.doing()
         # what came home does not wait any more
-        new = min(self._waiting() - self.at_start, self.here) - self._seen
-        self.seen_at_s += [time.monotonic()] * new
-        return self._line("", f"{self._seen} of {self.here}", self._seen)
+        seen = self._waiting() - self.at_start if self.visible else there
+        self.seen_at_s += [time.monotonic()] * (min(seen, self.here) - self._seen)
+        return self._line(self._seen, f", {words}" if words else "")
 
     def done(self) -> str:
         """One line at the end of a visit, when all its cells came home."""
-        return self._line("", f"{self.here} of {self.here}", self.here)
+        return str(self._line(self.here))
 
     @property
     def _seen(self) -> int:
@@ -104,18 +138,10 @@ class Progress:
         planned_s = sum(self.own_s[at_first_look : self._seen])
         return (self.seen_at_s[-1] - self.seen_at_s[1]) / planned_s if planned_s else self.pace.cells
 
-    def _expected(self) -> int:
-        """How many cells should be measured by now."""
-        gone_s, count = time.monotonic() - self.began - self.reach_s, 0
-        for cell_s in self.own_s:
-            gone_s -= cell_s * self._cell_pace
-            count += gone_s >= 0
-        return count
-
-    def _line(self, where: str, here: str, done: int = 0) -> str:
+    def _line(self, done: int, words: str = "") -> Line:
         before = self.total - sum(len(cells) for cells in self.missing.values())
-        home = f"{before + done} of {self.total} cells" + (f" {where}" if where else "")
-        return f"{self.plan.title}: {home}, state {self.state}: {here}{self._left(max(done, self._seen))}"
+        measured = f"{before + done} of {self.total} cells, state {self.state}: {done} of {self.here}"
+        return Line(f"{self.plan.title}: {measured}{words}", self._left(max(done, self._seen)))
 
     def _left(self, done: int) -> str:
         now = time.monotonic()

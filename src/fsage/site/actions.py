@@ -125,8 +125,8 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
         listed.append(Act(clients, "the bytes of the day are noted", "release, once the day is over", places=(note,)))
     if stop_if := spec["stop_if"]:
         what = (
-            "a probe beside states, calibration and cells looks up a name, and reads and writes 64 KiB on each OST that "
-            f"is used, every {EVERY_S:g} s at least; stop_if: {_words(stop_if)}"
+            "a probe beside states, calibration and cells looks up a name, and reads and writes 64 KiB on each OST "
+            f"that is used, every {EVERY_S:g} s at least; stop_if: {_words(stop_if)}"
         )
         listed.append(Act(clients, what, "release removes its files, 1 MiB each", places=(f"{tree}/.fsage/probe",)))
     return [*listed, *(_lustre(site, spec, plans, clients, phases) if spec["lustre"] else ())]

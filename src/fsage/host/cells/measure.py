@@ -75,7 +75,7 @@ def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None,
     measured, lost, stopped = 0, None, None
     try:
         for cell in cells:
-            doing.say(session.target.home, f"measuring cell {cell['name']}", measured)
+            doing.say(session.target.home, "measuring", len(session.request["cells"]) - len(cells) + measured)
             stopped = session.why_not_begun(cell)
             if stopped:
                 break

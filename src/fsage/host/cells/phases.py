@@ -125,7 +125,7 @@ class Phases:
                 self.target.watch.lift()
             before = self.hosts.look(self.target)
             counters, self.stalls = Counters(self.target), Stalls(self.target)
-            work = Work("phase", f"phase {phase['name']} of cell {cell['name']}")
+            work = Work("phase", f"phase {phase['name']}")
             tracer = tracing(self.target) if cell.get("trace") else nullcontext()
             with tracer as trace, self.instruments.around(work) as looked:
                 result.update(cast(PhaseResult, self.served(phase)))

@@ -25,7 +25,7 @@ from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
-NONE = Instruments([])
+NONE, UNLIMITED = Instruments([]), limits.of_site({})
 SAMPLE_S = 1.02  # a sample lasts at least a second, with a margin for noise
 GUESSED_WELL = 1.2  # on a device of known speed the first pair is enough, if no longer than so many times SAMPLE_S
 BACKING_MIB, BACKING_RUNS = 2048, 3
@@ -59,7 +59,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
             *DIRECT,
         ]
         commands[direction] = " ".join(argv)
-        return amount_mib / _fio(argv, direction, amount_mib * MIB, (), limits.of_site({}))
+        return amount_mib / _fio(argv, direction, amount_mib * MIB)
 
     for direction in ("write", "read"):
         rates[direction] = run_mib_s(direction, min(BACKING_FIRST_MIB, whole_mib))
@@ -201,8 +201,8 @@ def _fio(
     argv: list[str],
     direction: str,
     wanted_bytes: int,
-    front: Sequence[str],
-    allowed: Limits,
+    front: Sequence[str] = (),
+    allowed: Limits = UNLIMITED,
     check: Callable[[], None] = lambda: None,
 ) -> float:
     """Run fio; the seconds of its slowest job by its own clock. Raises Failure unless it moved all bytes in time.

@@ -181,7 +181,7 @@ class Neighbours(Instrument):
         self.last: list[Json] = noted["last"]
         self.taken: list[Json] = []
         self.why: str | None = None  # others suffer
-        self.what, self.working = "", False
+        self.what, self.cell, self.working = "", "", False
 
     def _usual(self) -> dict[str, float]:
         """The 90th percentile of each part of QUIET looks."""
@@ -198,11 +198,11 @@ class Neighbours(Instrument):
     def around(self, work: Work) -> Iterator[Json]:
         seen: Json = {}
         if work.scope == "cell":
-            self.taken, began = [], time.monotonic()
+            self.taken, self.cell, began = [], f" of {work.what}", time.monotonic()
             yield seen
             seen.update(self._of_cell(began))
             return
-        self.what, self.working = work.what, True
+        self.what, self.working = work.what + (self.cell if work.scope == "phase" else ""), True
         self.busy.begin()
         self.looks.go()
         try:

@@ -47,3 +47,12 @@ def opened(
         instruments = Instruments(each, check_alive)
         stack.callback(instruments.close)
         yield instruments
+
+
+@contextlib.contextmanager
+def looked_on(
+    target: Target, request: Asker, what: str, check_alive: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Have the instruments look on at a step of fsage's own work. Raises Stopped, Failure."""
+    with opened(target, request, check_alive) as instruments, instruments.around_step(target, what):
+        yield

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from fsage.host import structure as making
 from fsage.host import token
-from fsage.host.instruments.opened import opened as opened_instruments
+from fsage.host.instruments.instrument import Stopped
+from fsage.host.instruments.opened import looked_on
 from fsage.host.lustre import space
 from fsage.host.preallocation import setting
 from fsage.host.remote.remote_hosts import refuse_unfit
@@ -35,6 +36,8 @@ from fsage.model.token import BUILDING, READY, Token
 from fsage.model.typed import Json
 
 Result = dict[str, object]
+PAUSED = "paused"
+"""The note in a token of a step that can be resumed."""
 
 
 def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
@@ -55,7 +58,7 @@ def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
 def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step | None]:
     """The token, and the next step when it is of `kind`. Raises Refusal where no step leads to the requested state."""
     now, why = inspect(target)
-    if now and (step := resumable_step(target, now, request)):
+    if now and (step := resumable_step(now, request)):
         return now, step if kind in (None, step.kind) else None
     what = kind or "apply a step to"
     if why or not now:
@@ -69,17 +72,16 @@ def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step
     return now, rest[0] if rest and kind in (None, rest[0].kind) else None
 
 
-def resumable_step(target: Target, now: Token, request: Request) -> Step | None:
+def resumable_step(now: Token, request: Request) -> Step | None:
     """The interrupted step, where it is resumed and not begun again from an empty target; else None.
 
     A step that several clients had begun is resumed: one lost client must not cost the work of the others. They make
-    their files at the same time, so the layout differs each time anyway. So it does on a file system that others use
-    too. The layout that one client alone makes on its own is always the same, but not if the step is done in two parts.
+    their files at the same time, so the layout differs each time anyway. The layout that one client alone makes is
+    always the same, but not if the step is done in two parts. On a file system that others use too it never is, so
+    there a step that was stopped for their sake is resumed.
     """
-    alike = now.clients < 2 and target.own_stores
-    if now.status != BUILDING or alike or not (now.step and now.step.SHARDED):
-        return None
-    if request.get("reuse", "nested") != "nested":
+    whole = now.clients < 2 and PAUSED not in now.notes
+    if now.status != BUILDING or whole or request.get("reuse", "nested") != "nested":
         return None
     rest = rest_of(now.done, request["steps"])
     return now.step if rest and rest[0] == now.step else None
@@ -90,7 +92,7 @@ def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
     target = opened(spec, request)
     with held(target.home, request):
         now, why = inspect(target, whole=True)
-        if now and (step := resumable_step(target, now, request)):
+        if now and (step := resumable_step(now, request)):
             return {"changed": False, "msg": f"target {target.name}: {step.kind} resumes"}
         rest, at = (None, "") if why or not now else (rest_of(now.done, request["steps"]), now.state)
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
@@ -99,7 +101,7 @@ def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
         if check:
             return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
         refuse_unfit(target, request)  # before anything is deleted
-        with opened_instruments(target, request) as instruments, instruments.around_step(target, "emptying"):
+        with looked_on(target, request, "emptying"):
             empty(target, reason)
         return {"changed": True, "msg": f"emptied target {target.name}: {reason}", "why": reason}
 
@@ -128,7 +130,7 @@ def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> 
             f"the files of target {target.name} hold {accounts['held_bytes']} bytes, and its claim allows "
             f"{target.capacity_bytes}; scrub.yml empties it"
         )
-    notes = {key: value for key, value in now.notes.items() if key != "digest"}
+    notes = {key: value for key, value in now.notes.items() if key not in ("digest", PAUSED)}
     if "error" in extents:
         why = target.why_no_extents(extents["error"])
         notes["digest"] = {"absent": f"{why}: extents are not compared, only names, sizes and free space"}
@@ -216,8 +218,13 @@ def work(spec: Mapping[str, object], request: Request, step: Step, shard: Shard 
             target.pace.spend()
             still_ours()
 
-        with opened_instruments(target, request, still_ours) as instruments, instruments.around_step(target, kind):
-            done = making.work(step, target, list(now.done), shard, check_lease)
+        try:
+            with looked_on(target, request, step.describe(), still_ours):
+                done = making.work(step, target, list(now.done), shard, check_lease)
+        except Stopped:
+            if step.SHARDED and now.clients < 2 and not target.own_stores:
+                token.changed(target.mounts[0], now, notes={**now.notes, PAUSED: {}})
+            raise
         if done.notes:  # only steps without shards have notes, so nobody else reads the token now
             token.changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
         return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
