@@ -141,6 +141,8 @@ COLUMNS = {
     # how
     "began": Column("str", "when, UTC; in Parquet a timestamp, in the CSV ISO 8601"),
     "seconds_total": Column("float64", "duration of the cell with all that belongs to it"),
+    "waits": Column("Int64", "how often the run waited for others since the cell before (stop_if); missing: no limits"),
+    "wait_seconds": Column("float64", "and how long in all"),
     "host": Column("str", "the host that ran the command"),
     "kernel": Column("str", "its kernel"),
     "device_model": Column("str", "what was laid over the device, or that nothing was"),
@@ -228,6 +230,16 @@ class Layout(_Part):
     notes: dict[str, Block] | None = None
 
 
+class Wait(_Part):
+    seconds: Number
+
+
+class Probe(_Part):
+    """What a probe saw for the sake of others (stop_if)."""
+
+    waits: list[Wait] = []
+
+
 class Command(_Part):
     argv: list[str]
 
@@ -277,6 +289,7 @@ class Record(_Part):
     conditions: Conditions
     check: Block
     seconds: Block = {}
+    probe: Probe | None = None
     metrics: Annotated[dict[Metric, Number], Field(max_length=200)]
     phases: list[Phase]
 

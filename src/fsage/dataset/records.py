@@ -133,6 +133,7 @@ def _row(record: Json) -> dict[str, object]:
         **record["metrics"],
         **_measured(record["phases"]),
         "seconds_total": record.get("seconds", {}).get("total"),
+        **_waits(record.get("probe")),
         "device_model": (conditions.get("device_model") or {}).get("label", "no device model"),
         "device_costs": _text(_costs(conditions.get("device_model") or {})),
         "filesystem": conditions.get("filesystem"),
@@ -148,6 +149,14 @@ def _row(record: Json) -> dict[str, object]:
         "images": _text(conditions.get("images") or None),
         "commands": "; ".join(_phase(phase) for phase in record["phases"]),
     }
+
+
+def _waits(probe: Json | None) -> dict[str, object]:
+    """How often, and how long in all, the run waited for the sake of others since the cell before."""
+    if not probe:
+        return {}
+    seconds = [wait["seconds"] for wait in probe.get("waits", ())]
+    return {"waits": len(seconds), "wait_seconds": sum(seconds)}
 
 
 def _achieved(layout: Json) -> dict[str, float]:

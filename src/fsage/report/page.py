@@ -150,7 +150,7 @@ def _notes(frame: pd.DataFrame) -> list[str]:
 def _gaps(frame: pd.DataFrame) -> list[str]:
     """What keeps samples out of the answer: cells that failed, and conditions that are not alike."""
     valid_rows = samples(frame)
-    doubts = [*missing.failures(frame), *signs.sentences(frame), *absent.sentences(frame)]
+    doubts = [*missing.failures(frame), *signs.sentences(frame), *signs.waits(frame), *absent.sentences(frame)]
     return [*doubts, *(conditions(valid_rows) if len(valid_rows) else ())]
 
 

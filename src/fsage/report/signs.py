@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fsage.report.section import Section
+from fsage.text.sizes import duration
 
 SHOWN = 50
 
@@ -18,6 +19,18 @@ def sentences(frame: pd.DataFrame) -> list[str]:
     return [
         f"{len(warned)} of {int((frame['status'] == 'valid').sum())} valid samples have signs of trouble, the first "
         f"{first['state']} {first['cell']}: {first['warnings'].removesuffix('.')}."
+    ]
+
+
+def waits(frame: pd.DataFrame) -> list[str]:
+    """A sentence on how often and how long the run waited for others; none where it never did."""
+    waited = frame[frame["waits"].fillna(0) > 0]
+    if waited.empty:
+        return []
+    first = waited.iloc[0]
+    return [
+        f"The run waited {int(waited['waits'].sum())} times, {duration(waited['wait_seconds'].sum())} in all, because "
+        f"others suffered (stop_if): the first time before {first['state']} {first['cell']}."
     ]
 
 
