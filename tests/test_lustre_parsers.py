@@ -28,9 +28,25 @@ def test_lfs_df_that_misses_an_ost_is_never_taken_for_less_capacity() -> None:
     text = recorded("lfs_df.txt")
     with pytest.raises(Failure, match="cut short"):
         space.parse("".join(text.splitlines(keepends=True)[:3]))
-    silent = text.replace(text.splitlines()[3], "OST0001             : inactive device")
-    with pytest.raises(Failure, match="OST0001 : inactive device"):
+    silent = text.replace(text.splitlines()[3], "OST0001             : Resource temporarily unavailable")
+    with pytest.raises(Failure, match="OST0001 : Resource temporarily unavailable"):
         space.parse(silent)
+    with pytest.raises(Failure, match=r"its summary has .* bytes: lines are missing"):
+        space.parse(text.replace(text.splitlines()[3] + "\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "used_percent"),
+    [("numeric", [0, 1, 23], 0), ("old-summary", [0, 1, 2], 85), ("inactive", [0, 2], 85)],
+)
+def test_lfs_df_of_any_age_and_with_an_ost_that_was_removed(name: str, numbers: list[int], used_percent: int) -> None:
+    text = (Path(__file__).parent / "data" / "trials" / "27-lfs-df" / f"lfs-df-{name}.txt").read_text()
+    osts = space.parse(text)
+    assert [ost.number for ost in osts] == numbers
+    assert int(100 * osts[-1].used_bytes / osts[-1].total_bytes) == used_percent
+    for option in ("bytes    ", "Inodes   "):
+        with pytest.raises(Failure, match=r"counts inodes \(-i\) or rounds \(-h\): run `lfs df` without them"):
+            space.parse(text.replace("1K-blocks", option))
 
 
 def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,6 +192,19 @@ APPENDERS = "Files that grow together, a bit each in turn, can lie in a piece fo
             "contiguous as on",
         ),
         ("23-xfs-16mib-enospc/freesp-s", {"extents": 6, "mean": pytest.approx(46.3 * 4096, rel=0.01)}, "", "% full"),
+        (
+            "27-lfs-df/lfs-df-old-summary",
+            {"device_bytes": 6 << 30},
+            "3 OSTs, the fullest is lus-OST0002 (86%)",
+            "deact",
+        ),
+        (
+            "27-lfs-df/lfs-df-inactive",
+            {"device_bytes": 4 << 30},
+            "2 OSTs, the fullest is lus-OST0002 (86%); deact",
+            "3 OST",
+        ),
+        ("27-lfs-df/lfs-df-numeric", {"device_bytes": 1_588_349_376 << 10}, "it has 3 OSTs", "deactivated"),
         ("26-dumpe2fs-stripped/blanks-lost", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
         ("26-dumpe2fs-stripped/crlf", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
         ("26-dumpe2fs-stripped/quoted-in-a-mail", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
@@ -217,6 +230,7 @@ def test_what_a_text_tells(name, values, says, never):
             "15-e2freefrag-appenders/before-and-after",
             "two texts of e2freefrag, one behind the other: give one at a time",
         ),
+        ("27-lfs-df/lfs-df-h", r"counts inodes \(-i\) or rounds \(-h\): run `lfs df` without them"),
         ("15-e2freefrag-appenders/e4defrag-c", "text of `e4defrag -c`.*: run `filefrag -v FILE"),
     ],
 )
@@ -382,3 +396,55 @@ def test_what_a_text_says_of_itself_is_said(text, says):
 def test_the_reason_of_a_refusal_is_true(text, reason):
     with pytest.raises(NotThisText, match=reason):
         look(text)
+
+
+BUDDIES = """#group: free  frags first [ 2^0   2^1   2^2   2^3   2^4   2^5   2^6   2^7   2^8   2^9   2^10  2^11  2^12  2^13  ]
+#0    : 7     2     100   [ 1     1     1     0     0     0     0     0     0     0     0     0     0     0     ]
+#1    : 32768 1     0     [ 0     0     0     0     0     0     0     0     0     0     0     0     0     4     ]
+#2    : 0     0     32768 [ 0     0     0     0     0     0     0     0     0     0     0     0     0     0     ]
+"""
+ALLOCATOR = """{
+    "capacity": 1073741824,
+    "alloc_unit": 4096,
+    "alloc_type": "hybrid",
+    "alloc_name": "block",
+    "extents": [
+        {
+            "offset": "0x2000",
+            "length": "0x100000"
+        },
+        {
+            "offset": "0x0",
+            "length": "0x1000"
+        }
+    ]
+}
+"""
+
+
+def test_buddies_give_how_many_extents_there_are_and_how_aligned_they_are():
+    store, said = look(BUDDIES)
+    assert store["free_extents"]["count"] == 3 and store["free_bytes"] == 32_775 * 4096
+    assert store["free_extents"]["largest_bytes"] == 128 * MIB
+    assert store["aligned_free_share"][str(32 * MIB)] == pytest.approx(32_768 / 32_775)
+    assert [bucket["groups"] for bucket in store["groups"]["buckets"]] == [1, 1, 0, 0, 0, 1]
+    assert "sizes of extents are reckoned from buddies" in said
+    for bad in (
+        BUDDIES.replace("4     ]", "4     ] Block bitmap corrupted!"),
+        BUDDIES.replace("#1    : 32768", "#1    : 99"),
+    ):
+        store, said = look(bad)
+        assert (store["free_bytes"], store["unknown_bytes"]) == (7 * 4096, 128 * MIB)
+        assert said.startswith("Damaged: the kernel has a bitmap that cannot be of 1 of 3 block groups (1)")
+    with pytest.raises(NotThisText, match="where group 1 should be"):
+        look(BUDDIES.replace("#1  ", "#3  "))
+
+
+def test_free_extents_of_an_osd_lie_where_its_allocator_says():
+    store, _ = look(ALLOCATOR)
+    assert (store["device_bytes"], store["free_bytes"], store["free_extents"]["count"]) == (1 << 30, 257 * 4096, 2)
+    assert look("".join(ALLOCATOR.split()).replace(":", ": "))[0] == store, "on one line"
+    older = re.sub(' +"(capacity|alloc_unit)".*\n', "", ALLOCATOR)
+    assert look(older)[0]["device_bytes"] == 258 * 4096 and "does not say how large" in look(older)[1]
+    with pytest.raises(NotThisText, match="cut short"):
+        look(ALLOCATOR[:-20])

@@ -7,9 +7,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fsage.host.lustre import space, stripes
-from fsage.host.targets.limits import Limits, Ost
+from fsage.host.targets.limits import Limits
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
+from fsage.model.evidence.lfs_df import Ost
 from fsage.model.filler import SLACK_BYTES
 from fsage.model.target import LustreSpec
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from fsage.host.evidence import ext4
 from fsage.host.lustre import granted, params, space
 from fsage.host.targets.kinds import Servers
-from fsage.host.targets.limits import Ost
 from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
+from fsage.model.evidence.lfs_df import Ost
 from fsage.model.evidence.store import Store
 from fsage.model.message import shown
 from fsage.model.target import LustreSpec, Spec

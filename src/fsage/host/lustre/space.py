@@ -5,7 +5,6 @@ After an unlink the old numbers stay for 7 to 8 s: the MDT commits every 5 s, on
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, repeat
@@ -13,13 +12,12 @@ from pathlib import Path
 from typing import Optional
 
 from fsage.host.system.shell import Silent, run
-from fsage.host.targets.limits import Ost, Wrong, nothing
+from fsage.host.targets.limits import Wrong, nothing
 from fsage.model.errors import Failure
+from fsage.model.evidence import lfs_df
+from fsage.model.evidence.lfs_df import Ost
+from fsage.model.evidence.store import NotThisText
 
-LINE = re.compile(
-    r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(?:\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*"
-)
-SUMMARY = "filesystem_summary:"
 # A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
 LOOK_EVERY_S = 1.1
 PENDING_EVERY_S = (0.1, 0.2, 0.4, 0.8)  # then as the last: each time all targets of the servers commit
@@ -37,20 +35,11 @@ Sync = Callable[[], Optional[int]]
 
 
 def parse(text: str) -> list[Ost]:
-    """The OSTs in what `lfs df` prints, by number. `Failure` if one does not answer, or it is not its whole text."""
-    osts, silent = [], []
-    for line in text.splitlines():
-        if match := LINE.fullmatch(line):
-            if match[5] == "OST":
-                total, used, available = (int(match[number]) * 1024 for number in (2, 3, 4))
-                osts.append(Ost(match[1], int(match[6]), total, used, available))
-        elif line.strip() and not line.startswith(("UUID", SUMMARY)):
-            silent.append(" ".join(line.split()))
-    if silent:
-        raise Failure(f"`lfs df` could not ask every target: {'; '.join(silent)}")
-    if not osts or SUMMARY not in text:
-        raise Failure(f"`lfs df` named {len(osts)} OSTs and {'a' if SUMMARY in text else 'no'} summary: cut short")
-    return sorted(osts, key=lambda ost: ost.number)
+    """The OSTs in what `lfs df` prints, by number, without those that are deactivated. Raises Failure."""
+    try:
+        return lfs_df.parse(text.splitlines())[0]
+    except NotThisText as why:
+        raise Failure(str(why)) from why
 
 
 def name_of(fsname: str, number: int) -> str:

@@ -20,11 +20,11 @@ from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
 from fsage.host.targets import directories
 from fsage.host.targets import quotas as local_quotas
-from fsage.host.targets.limits import Ost
 from fsage.model import striping
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.declaration import GIB, MIB, lustre_of
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.lfs_df import Ost
 from fsage.model.target import LustreSpec, Spec
 
 MARK = ".fsage-target.json"

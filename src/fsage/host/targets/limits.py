@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.model.evidence.lfs_df import Ost
 from fsage.model.filler import SLACK_BYTES
 
 
@@ -65,16 +66,6 @@ class Free(NamedTuple):
     bytes: int
     counted: str | None = None
     osts: dict[str, int] | None = None
-
-
-class Ost(NamedTuple):
-    """One OST; `available_bytes` is what clients may still write, without the reserve of ldiskfs."""
-
-    name: str
-    number: int
-    total_bytes: int
-    used_bytes: int
-    available_bytes: int
 
 
 Wrong = Callable[[Sequence[Ost]], list[str]]

@@ -1,6 +1,7 @@
 """Saved text of the programs that tell of layouts: told apart by its first lines, read as a stream.
 
-Of dumpe2fs, e2freefrag, filefrag, xfs_bmap, xfs_db and xfs_io, and fsage's own of free extents; packed or not.
+Of dumpe2fs, e2freefrag, filefrag, mb_groups, xfs_bmap, xfs_db, xfs_spaceman, xfs_io, lfs df and bluestore, and fsage's
+own of free extents; packed or not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import IO, cast
 
-from fsage.model.evidence import dumpe2fs, e2fsprogs, extents, xfs
+from fsage.model.evidence import bluestore, dumpe2fs, e2fsprogs, extents, lfs_df, mb_groups, xfs
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import NotThisText, Store
 from fsage.model.evidence.text import BLOCK_BYTES, FIRST_LINES, Text, blocks_of, tidied
@@ -38,6 +39,9 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     (re.compile(rb"\s+\d+: \[\d+\.\.\d+\]: | EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs.of_bmap_text)),
     (re.compile(rb"\s+\d+: \d+:\d+ \[\d+\.\.\d+\]: | EXT: DEV BLOCK-RANGE"), xfs.of_fsmap_text),
     (re.compile(rb"blocksize = \d+$|\s+agno\s+agbno\s+len *$|\s+from +to +extents +blocks +pct"), xfs.of_text),
+    (re.compile(rb"#group: free +frags +first"), _placeless(mb_groups.of_text)),
+    (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(lfs_df.of_text)),
+    (re.compile(rb'.*"(?:alloc_unit|alloc_type)": |.*\{"offset": "0x|\s+"offset": "0x'), bluestore.of_text),
     (re.compile(rb"actual \d+, ideal \d+, fragmentation factor "), _placeless(xfs.of_frag_text)),
 )
 
@@ -112,5 +116,6 @@ def _read(text: Text, counting: Counting) -> Store:
     begins = f"begins with {first[0][:60]!r}" if first else "is empty"
     raise NotThisText(
         f"it {begins}; what can be read is the text of dumpe2fs, e2freefrag, filefrag, xfs_bmap, `xfs_io -c fsmap`, "
-        "xfs_db (docs/background/replica.md), and fsage's own of free extents"
+        "freesp and frag of xfs_db, mb_groups, lfs df, a bluestore allocator dump (docs/background/replica.md), and "
+        "fsage's own of free extents"
     )

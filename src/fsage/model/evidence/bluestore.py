@@ -1,0 +1,52 @@
+"""The free extents of an OSD of Ceph: `ceph daemon osd.N bluestore allocator dump block` (Allocator.cc), JSON.
+
+It is read word by word: there are millions. Before Ceph 16 it has no capacity; then the device ends with the last free
+extent, at least.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from fsage.model.evidence.freespace import ONCE, Counting
+from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, of_extents
+
+WORD = re.compile(rb'"(capacity|alloc_unit|offset|length)": ?"?(?:0x([0-9a-f]{1,16})|(\d{1,19}))"?')
+MOST_EXTENTS = 20_000_000
+UNIT_BYTES, GROUP_BYTES = 4096, 128 << 20
+
+
+def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+    """The store that the text tells of. Raises NotThisText."""
+    head: dict[bytes, int] = {}
+    starts, lengths, line = list[int](), list[int](), b""
+    for line in lines:
+        for name, hexadecimal, decimal in WORD.findall(line):
+            number = int(hexadecimal, 16) if hexadecimal else int(decimal)
+            if name == b"offset":
+                starts.append(number)
+            elif name == b"length":
+                lengths.append(number)
+            elif name in head:
+                raise NotThisText("it has two allocator dumps: give one at a time")
+            else:
+                head[name] = number
+    if len(starts) != len(lengths) or not line.rstrip().endswith(b"}"):
+        raise NotThisText("the allocator dump has no end: it was cut short")
+    if len(starts) > MOST_EXTENTS:
+        raise NotThisText(f"it has {len(starts):,} free extents; read are {MOST_EXTENTS:,} at most")
+    extents = sorted(zip(starts, lengths))
+    unit = head.get(b"alloc_unit", UNIT_BYTES)
+    device_bytes, source = head.get(b"capacity", 0), "bluestore's allocator"
+    if not device_bytes:
+        device_bytes = sum(extents[-1]) if extents else 0
+        source += "; it does not say how large the device is, so it ends with the last free extent"
+    check_device(device_bytes // unit if unit else 0, unit)
+    geometry = Geometry(device_bytes, unit, GROUP_BYTES)
+    try:
+        store = of_extents("bluestore", source, "part of 128 MiB", geometry, extents, counting)
+    except ValueError as error:
+        raise NotThisText(f"the allocator dump: {error}") from error
+    store.absent["files"] = "an allocator dump lists free space only"
+    return store

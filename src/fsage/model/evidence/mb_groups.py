@@ -1,0 +1,65 @@
+"""`/proc/fs/ext4/DEVICE/mb_groups`: of each block group the free extents, and their blocks as buddies (mballoc.c).
+
+A buddy is 2^n blocks at a multiple of 2^n. A free extent is one or more of them side by side; which ones is not told.
+The largest buddies are taken for parts of different extents, so sizes are reckoned; their number and sum are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from fsage.model.evidence.classes import Class, of_classes
+from fsage.model.evidence.freespace import ALIGNED_POWERS
+from fsage.model.evidence.groups import Groups
+from fsage.model.evidence.store import NotThisText, Store, number_of, runs_of
+
+ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
+BLOCK_BYTES, GROUP_BLOCKS = 4096, 32768
+
+
+def of_text(lines: Iterable[bytes]) -> Store:
+    """The store that the text tells of, with blocks of 4 KiB. Raises NotThisText."""
+    free, sizes, buddies, damaged = list[int](), Counter[int](), Counter[int](), list[int]()
+    for line in lines:
+        if not line.startswith(b"#") or line.startswith(b"#group:"):
+            continue
+        row = ROW.match(line)
+        number = len(free)
+        if not row or number_of(row[1]) != number:
+            raise NotThisText(f"mb_groups continues with {line[:60]!r} where group {number} should be: it is not whole")
+        own = {power: number_of(count) for power, count in enumerate(row[4].split()) if count != b"0"}
+        blocks, extents = number_of(row[2]), number_of(row[3])
+        is_sound = blocks == sum(count << power for power, count in own.items()) and blocks <= GROUP_BLOCKS
+        if row[5].strip() or not is_sound or not bool(blocks) <= extents <= sum(own.values()):
+            damaged.append(number)
+            free.append(0)
+            continue
+        free.append(blocks)
+        buddies.update(own)
+        parts = [1 << power for power in sorted(own, reverse=True) for _ in range(own[power])]
+        for place, part in enumerate(parts[extents:]):
+            parts[place % extents] += part
+        sizes.update(parts[:extents])
+    if not free:
+        raise NotThisText("mb_groups lists no group: it was cut short")
+    classes = [Class(size, size, count, size * count) for size, count in sorted(sizes.items())]
+    source = "mb_groups; blocks are taken for 4 KiB, which it does not say; sizes of extents are reckoned from buddies"
+    store = of_classes("ext4", source, classes, BLOCK_BYTES, len(free) * GROUP_BLOCKS)
+    free_bytes, group_bytes = store.found["free_bytes"], GROUP_BLOCKS * BLOCK_BYTES
+    groups = Groups("block group")
+    groups.add_all([group_bytes] * len(free), [blocks * BLOCK_BYTES for blocks in free])
+    shares: dict[str, object] = {}
+    for chunk in ALIGNED_POWERS[:-1]:  # no buddy is as large as the last
+        aligned = sum(count << power + 12 for power, count in buddies.items() if power + 12 >= chunk)
+        shares[str(1 << chunk)] = aligned / free_bytes if free_bytes else None
+    store.found |= {"groups": groups.summary(), "aligned_free_share": shares}
+    if damaged:
+        store.unknown_bytes = len(damaged) * group_bytes
+        store.warnings = [
+            f"Damaged: the kernel has a bitmap that cannot be of {len(damaged)} of {len(free)} block groups "
+            f"({runs_of(damaged)}), and takes no block of them. What is free there is not known; `e2fsck -f -n DEVICE` "
+            "on the unmounted file system says what is wrong."
+        ]
+    return store
