@@ -398,7 +398,8 @@ def test_the_reason_of_a_refusal_is_true(text, reason):
         look(text)
 
 
-BUDDIES = """#group: free  frags first [ 2^0   2^1   2^2   2^3   2^4   2^5   2^6   2^7   2^8   2^9   2^10  2^11  2^12  2^13  ]
+BUDDIES = """\
+#group: free  frags first [ 2^0   2^1   2^2   2^3   2^4   2^5   2^6   2^7   2^8   2^9   2^10  2^11  2^12  2^13  ]
 #0    : 7     2     100   [ 1     1     1     0     0     0     0     0     0     0     0     0     0     0     ]
 #1    : 32768 1     0     [ 0     0     0     0     0     0     0     0     0     0     0     0     0     4     ]
 #2    : 0     0     32768 [ 0     0     0     0     0     0     0     0     0     0     0     0     0     0     ]

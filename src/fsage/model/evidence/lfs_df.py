@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, without
 
-LINE = re.compile(
-    r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(?:\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*"
-)
+LINE = re.compile(r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*")
 SUMMARY = re.compile(r"filesystem[_ ]summary: +(\d{1,19}) +(\d{1,19}) ")
 HEAD, KIB = "UUID ", "1K-blocks"
 INACTIVE = re.compile(r"(\S+)\s*: inactive device")
@@ -33,11 +30,11 @@ def parse(lines: Iterable[str]) -> tuple[list[Ost], list[str]]:
     osts, inactive, silent, summary = list[Ost](), list[str](), list[str](), None
     for line in map(str.rstrip, lines):
         if match := LINE.fullmatch(line):
-            if match[5] == "OST":
+            if match[6] == "OST":
                 total, used, available = (int(match[number]) * 1024 for number in (2, 3, 4))
                 if not 0 < total >= used:
                     raise NotThisText(f"`lfs df` has {used} bytes used of {total} on {match[1]}, which cannot be")
-                osts.append(Ost(match[1], int(match[6]), total, used, available))
+                osts.append(Ost(match[1], int(match[7]), total, used, available))
         elif match := SUMMARY.match(line):
             summary = int(match[1]) * 1024
         elif match := INACTIVE.match(line):
@@ -57,11 +54,12 @@ def parse(lines: Iterable[str]) -> tuple[list[Ost], list[str]]:
 
 def of_text(lines: Iterable[bytes]) -> Store:
     """The totals of all OSTs as one store; the fullest is named. Raises NotThisText."""
-    osts, inactive = parse(line.decode(errors="replace") for line in lines)
+    words = [line.decode(errors="replace").rstrip() for line in lines]
+    osts, inactive = parse(words)
+    percents = {match[1]: match[5] for match in map(LINE.fullmatch, words) if match}
     total, used = sum(ost.total_bytes for ost in osts), sum(ost.used_bytes for ost in osts)
     fullest = max(osts, key=lambda ost: ost.used_bytes / ost.total_bytes)
-    percent = math.ceil(100 * fullest.used_bytes / fullest.total_bytes)
-    source = f"lfs df; it has {len(osts)} OSTs, the fullest is {fullest.name} ({percent}%)"
+    source = f"lfs df; it has {len(osts)} OSTs, the fullest is {fullest.name} ({percents[fullest.name]})"
     if inactive:
         source += f"; deactivated and left out: {', '.join(inactive)}"
     values = {
