@@ -147,7 +147,7 @@ def test_filefrag_without_v_and_of_many_files():
     ("text", "reason"),
     [
         (b"", "it is empty"),
-        (b"\n" * 100, "what can be read is the text of"),
+        (b"\n" * 100, "which no program writes whose text is read"),
         (b"x" * (17 << 20), "a line of more than 16 MiB"),
         (TEXTS["filefrag_v_s2_f1"], "cannot be mapped"),
         (TEXTS["filefrag_v_four"] + TEXTS["e2freefrag_c"].replace(b"   64K", b"   0: 64K"), "which is no extent"),

@@ -115,7 +115,6 @@ def _read(text: Text, counting: Counting) -> Store:
             raise NotThisText(hint)
     begins = f"begins with {first[0][:60]!r}" if first else "is empty"
     raise NotThisText(
-        f"it {begins}; what can be read is the text of dumpe2fs, e2freefrag, filefrag, xfs_bmap, `xfs_io -c fsmap`, "
-        "freesp and frag of xfs_db, mb_groups, lfs df, a bluestore allocator dump (docs/background/replica.md), and "
-        "fsage's own of free extents"
+        f"it {begins}, which no program writes whose text is read. These are dumpe2fs, e2freefrag, filefrag, xfs_bmap, "
+        "`xfs_io -c fsmap`, freesp and frag of xfs_db, mb_groups, lfs df and bluestore (docs/background/replica.md)"
     )
