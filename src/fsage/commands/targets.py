@@ -32,6 +32,7 @@ def site(
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
     from fsage import seam
     from fsage.site import inspect, page
+    from fsage.study.study import StudyError
 
     where_: Where = context.obj.on_one_target(None)
     if helper:
@@ -44,6 +45,11 @@ def site(
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = inspect.inspect(where_.inventory, tuned=bool(inspect.with_tuned_servers(plans)))
     findings = inspect.findings(found_site, target, where_.other_targets(), plans)
+    for plan in plans if studies else ():
+        try:
+            plan.check()
+        except StudyError as why:
+            findings.append(str(why))
     page.show(found_site, target, plans, findings)
     if html:
         page.write(found_site, target, plans, findings, html)

@@ -42,7 +42,7 @@ def missing(folder: str | None, image: str = NEEDED) -> list[str]:
         return []
     path, lacking = Path(folder, f"{image}.sif"), []
     if not shutil.which("apptainer"):
-        lacking.append("apptainer: install the package that holds it, or declare no fsage_target.containers")
+        lacking.append("apptainer: install the package apptainer, or declare no fsage_target.containers")
     if not path.is_file():
         lacking.append(f"{path}: build it with `apptainer build {path} envs/{image}.def`, where Apptainer may build")
     return lacking

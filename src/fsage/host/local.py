@@ -11,7 +11,7 @@ from fsage.model.evidence.freespace import ONCE, Counting
 
 if TYPE_CHECKING:
     from fsage.host import local
-    from fsage.model.local import Able, Local, Obstacle
+    from fsage.model.local import Able, HeldTarget, Local, Obstacle
     from fsage.model.target import Spec
 
 
@@ -60,6 +60,12 @@ def fio() -> str:
     if why := containers.why_unusable(None):
         raise Refusal(why)
     return containers.found()
+
+
+def held(homes: Sequence[Path], declared: Sequence[Spec]) -> list[HeldTarget]:
+    from fsage.host.verbs import held
+
+    return held.held(homes, declared)
 
 
 def why_no_loops() -> list[Obstacle]:

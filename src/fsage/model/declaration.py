@@ -21,6 +21,7 @@ MIB = 1 << 20
 
 LONGEST_PATH = 1024  # the kernel takes 4095 bytes, with what is added to it
 
+HOME_OF_ROOT = Path("/var/lib/fsage")
 PATHS = ("home", "mount_dir", "directory", "image_dir", "containers")
 
 
@@ -57,7 +58,7 @@ def complete(spec: Mapping[str, object]) -> Spec:
 
 def usual_home() -> Path:
     """Where this user's hosts keep what they must know of targets, unless `home` is declared."""
-    return Path("/var/lib/fsage") if os.geteuid() == 0 else Path.home() / ".local/state/fsage"
+    return HOME_OF_ROOT if os.geteuid() == 0 else Path.home() / ".local/state/fsage"
 
 
 def declared(block: type, given: object, where: str) -> Json:

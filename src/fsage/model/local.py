@@ -31,6 +31,20 @@ class Able(NamedTuple):
     obstacle: Obstacle | None
 
 
+class HeldTarget(NamedTuple):
+    """A target that a machine holds. `what`: in words; `inventory`: its own, with which it is given back anywhere.
+
+    `take_over`: the id of its claim, where that is known by the mark in the target alone.
+    """
+
+    name: str
+    kind: str
+    home: Path
+    what: str
+    inventory: Path | None
+    take_over: str | None = None
+
+
 class Local(Protocol):
     """The module fsage.host.local."""
 
@@ -65,6 +79,9 @@ class Local(Protocol):
 
     def fio(self) -> str:
         """The fio of this machine, with its place and version. Raises Refusal where it does not work."""
+
+    def held(self, homes: Sequence[Path], declared: Sequence[Spec]) -> list[HeldTarget]:
+        """The targets that this machine notes in these homes, and declared ones that have a mark without a note."""
 
     def why_no_loops(self) -> list[Obstacle]:
         """Why this process cannot have file systems of its own; empty when it can."""

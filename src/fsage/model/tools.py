@@ -57,6 +57,28 @@ def named(name: str) -> Tool:
     return _all()[name]
 
 
+PACKAGES = {
+    **dict.fromkeys(("losetup", "blkid", "wipefs", "setpriv", "unshare"), "util-linux"),
+    **dict.fromkeys(("mkfs.ext4", "dumpe2fs", "debugfs", "e4defrag"), "e2fsprogs"),
+    **dict.fromkeys(("mkfs.xfs", "xfs_db", "xfs_fsr"), "xfsprogs"),
+    **dict.fromkeys(("mkfs.btrfs", "btrfs"), "btrfs-progs"),
+    **dict.fromkeys(("blastn", "makeblastdb"), "ncbi-blast+"),
+    "mpirun": "openmpi-bin",
+    "srun": "slurm-client",
+    "ssh": "openssh-client",
+}
+"""Packages of Debian that have another name than the program that fsage wants of them."""
+
+
+def install(program: str) -> str:
+    """What brings a program that is not there.
+
+    >>> install("mkfs.xfs")
+    'install the package xfsprogs'
+    """
+    return f"install the package {PACKAGES.get(program, program)}"
+
+
 def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[str]:
     """The words that start a tool, its own options to follow: its name, in front of it what puts it into its image.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple, cast
 
 from fsage import recipes, workloads
@@ -25,7 +26,7 @@ from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.study.cells import Cell
-from fsage.study.files import load_study
+from fsage.study.files import load_study, read_yaml
 from fsage.study.study import Study, StudyError
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
@@ -231,14 +232,16 @@ class Plan:
         Raises StudyError for what the claim rules out: so it is refused before any state is built.
         """
         workload = workloads.load(cell.params["workload"])
-        if self.claim is None:
-            return getattr(workload, "CELL_S", CELL_S), 0
         key = state, str({**cell.params, "iteration": 0})
         if key not in self._known:
             steps = self.states[state].steps(self.target.file_scale, self.study.states.seed or 0)
             params = workloads.params_of(cell.params)
             try:
                 self._refuse_impossible(steps)
+                if self.claim is None:
+                    self._refuse_declared(workload, params)
+                    self._known[key] = getattr(workload, "CELL_S", CELL_S), 0
+                    return self._known[key]
                 with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
                     self._refuse_unlimited(workload.commands(params, self.claim, steps))
                 self._known[key] = (
@@ -256,12 +259,39 @@ class Plan:
                 raise ValueError(f"{why}; nothing was touched")
 
     def _refuse_impossible(self, steps: Sequence[Step]) -> None:
-        """Raise ValueError for a state that the claimed target has no room for, even when it is empty."""
-        if self.claim is None or "capacity_bytes" not in self.claim:
+        """Raise ValueError for a state that the target has no room for, even when it is empty.
+
+        Before the claim, the declaration says how large the target is at most.
+        """
+        most_bytes = self.target.of_kind.most_bytes(self.target.spec)
+        capacity_bytes = self.claim.get("capacity_bytes") if self.claim else most_bytes
+        if capacity_bytes is None:
             return
         for step in steps:
-            if why := step.unavailable_because(self.claim["capacity_bytes"]):
+            if why := step.unavailable_because(capacity_bytes):
                 raise ValueError(why)
+
+    def _refuse_declared(self, workload: ModuleType, params: object) -> None:
+        """Raise ValueError for what the declared numbers rule out before there is a claim."""
+        amount_mib, check_amount = self.target.spec["amount_mib"], getattr(workload, "check_amount", None)
+        if amount_mib and check_amount:
+            check_amount(params, amount_mib)
+        nodes, clients = getattr(params, "nodes", None), self._declared_clients
+        if nodes and clients and nodes > clients:
+            raise ValueError(
+                f"nodes: {nodes} are more than the group clients of {self.inventories / self.target.name}/hosts.yml "
+                f"has, {clients}. Leave these cells out (--config 'only={{nodes: N}}'), or name more"
+            )
+
+    @cached_property
+    def _declared_clients(self) -> int | None:
+        """How many clients the inventory names one by one; None where ranges or other files name them."""
+        try:
+            hosts = read_yaml(self.inventories / self.target.name / "hosts.yml")
+            names = hosts["all"]["children"]["clients"]["hosts"]
+        except (OSError, StudyError, LookupError, TypeError):
+            return None
+        return len(names) if names and not any("[" in str(name) for name in names) else None
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], tuple[float, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -10,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fsage import seam, workloads
-from fsage.model import device, filesystems, kinds
-from fsage.model.declaration import complete
+from fsage.model import device, filesystems, kinds, tools
+from fsage.model.declaration import HOME_OF_ROOT, complete, home_of, usual_home
 from fsage.model.errors import Refusal
+from fsage.model.local import HeldTarget
+from fsage.model.target import Spec
 from fsage.model.typed import Json
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target, target_of
@@ -37,22 +40,36 @@ class Check(NamedTuple):
         return not self.obstacles
 
 
+class Held(NamedTuple):
+    """A target that this machine holds, whatever clone claimed it: what it is, and the command that gives it back."""
+
+    name: str
+    detail: str
+    give_back: str
+
+
 class Diagnosis(NamedTuple):
-    """All checks of this machine, by table."""
+    """All checks of this machine, by table, and what it holds."""
 
     capabilities: list[Check]
     targets: list[Check]
     studies: list[Check]
+    held: list[Held]
+
+    def checks(self) -> dict[str, list[Check]]:
+        """The tables by name."""
+        return {"capabilities": self.capabilities, "targets": self.targets, "studies": self.studies}
 
     def as_json(self) -> dict[str, list[dict[str, object]]]:
-        """Tables as lists of {"name", "detail", "runs", "obstacles"}."""
-        return {
+        """Tables as lists of {"name", "detail", "runs", "obstacles"}; `held`: of {"name", "detail", "give_back"}."""
+        tables: dict[str, list[dict[str, object]]] = {
             table: [
                 {"name": check.name, "detail": check.detail, "runs": check.runs, "obstacles": check.obstacles}
                 for check in checks
             ]
-            for table, checks in self._asdict().items()
+            for table, checks in self.checks().items()
         }
+        return {**tables, "held": [held._asdict() for held in self.held]}
 
 
 def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
@@ -64,6 +81,7 @@ def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
         ],
         [*_kinds_of_targets(), *_device_models()],
         [_study(path, inventories, results) for path in sorted(studies.glob("*.yaml"))],
+        _held(inventories),
     )
 
 
@@ -71,13 +89,41 @@ def show(diagnosis: Diagnosis) -> None:
     """Print the tables."""
     console = Terminal()
     heads = (("Capability", "for"), ("Target", "what it is"), ("Study", "on target"))
-    for (head, detail), checks in zip(heads, diagnosis, strict=True):
+    for (head, detail), checks in zip(heads, diagnosis.checks().values(), strict=True):
         table = Table(head, detail, "here", "why not, and what helps", box=None, header_style="bold", pad_edge=False)
         for check in checks:
             here = Text("yes", "green") if check.runs else Text("no", "bold red")
             table.add_row(check.name, check.detail, here, "; ".join(check.obstacles))
         console.print(table)
         console.print()
+    for held in diagnosis.held:
+        console.print(f"Held here: {held.name}, {held.detail}.")
+        console.print(f"  {held.give_back}", soft_wrap=True)
+
+
+def _held(inventories: Path) -> list[Held]:
+    """What this machine holds: by its notes, and by marks in the directories that this clone's inventories declare."""
+    declared: dict[str, tuple[Path, Spec]] = {}
+    for path in sorted(inventories.glob("*/group_vars/all/target.yml")):
+        with contextlib.suppress(StudyError):  # whoever names it is told
+            declared[path.parents[2].name] = path.parents[2], load_target(path.parents[2]).spec
+    homes = {HOME_OF_ROOT, usual_home(), *(Path(spec["home"]) for _, spec in declared.values())}
+    noted = seam.here().held(sorted(homes), [spec for _, spec in declared.values()])
+    return [_given_back(target, declared.get(target.name)) for target in noted]
+
+
+def _given_back(target: HeldTarget, declared: tuple[Path, Spec] | None) -> Held:
+    ours = declared is not None and home_of(declared[1]) == target.home
+    source = declared[0] if declared and ours else target.inventory
+    if not target.kind:
+        return Held(target.name, target.what, "look as root, or as the user who claimed it")
+    if source is None:
+        return Held(target.name, target.what, f"its inventory is not noted: write inventories/{target.name} again")
+    absent = "" if target.kind == "lustre" else " -e fsage_local_target_state=absent"
+    playbook = "release.yml" if target.kind == "lustre" else "local_target.yml"
+    taken = f" -e fsage_take_over={target.take_over}" if target.take_over else ""
+    command = f"./run ansible-playbook -i {source} playbooks/{playbook}{absent}{taken}"
+    return Held(target.name, target.what if ours else f"{target.what}, by another clone", f"give it back: {command}")
 
 
 def _fio() -> list[str]:
@@ -130,6 +176,7 @@ def _study(path: Path, inventories: Path, results: Path) -> Check:
         inventory = inventories / target_name
         target = load_target(inventory)
         plan = load_plan(path, inventory, results)
+        plan.check()
         obstacles = [*_fio(), *seam.here().lacking(target.spec)]
         used = {cell.params["workload"] for _, cell in plan.all_cells()}
         programs = {name for workload in used for name in getattr(workloads.load(workload), "PROGRAMS", ())}
@@ -138,7 +185,9 @@ def _study(path: Path, inventories: Path, results: Path) -> Check:
             obstacles.append("a free-space layout needs a file system that fsage made, or an OST")
         if "defragment" in kinds_of_steps and (tool := filesystems.named(target.spec["filesystem"]).defragmenter):
             programs.add(tool.command[0])
-        obstacles += [f"{name} is not on PATH: install it" for name in sorted(programs) if not shutil.which(name)]
+        obstacles += [
+            f"{name} is not on PATH: {tools.install(name)}" for name in sorted(programs) if not shutil.which(name)
+        ]
     except (StudyError, Refusal) as why:
         obstacles = [str(why)]
     return Check(path.stem, target_name, obstacles)

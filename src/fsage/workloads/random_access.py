@@ -37,12 +37,8 @@ class Params(shared.Params):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """`prepare`, and the requested phases. Raises ValueError where the file has not so many places."""
+    check_amount(params, claim["amount_mib"])
     file_bytes = claim["amount_mib"] * MIB
-    if params.transfers * params.transfer_size > file_bytes:
-        raise ValueError(
-            f"transfers: {params.transfers} of {params.transfer_size} bytes at different places need a larger file "
-            f"than amount_mib of the target, {claim['amount_mib']}: fewer of them, or another amount_mib"
-        )
     same = [f"--size={file_bytes}", "--direct=1" if params.direct else "--direct=0", "--ioengine=psync"]
     whole = [*same, "--rw=write", f"--bs={MIB}", "--fallocate=none", *([] if params.direct else ["--end_fsync=1"])]
     phases: list[Phase] = [{**shared.fio_phase(claim, PREPARE, *whole), "reads": False}]
@@ -53,6 +49,15 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         options = [*same, f"--rw=rand{name}", *moved, "--allow_file_create=0", *sync]
         phases.append({**shared.fio_phase(claim, name, *options), "reads": name == "read"})
     return phases
+
+
+def check_amount(params: Params, amount_mib: int) -> None:
+    """Raise ValueError where a file of so many MiB has not so many places."""
+    if params.transfers * params.transfer_size > amount_mib * MIB:
+        raise ValueError(
+            f"transfers: {params.transfers} of {params.transfer_size} bytes at different places need a larger file "
+            f"than amount_mib of the target, {amount_mib}: fewer of them, or another amount_mib"
+        )
 
 
 def bytes_written(params: Params, claim: Claim) -> int:

@@ -122,14 +122,18 @@ def _block_bytes(params: Params, claim: Claim) -> int:
                 f"transfer of {params.transfer_size}"
             )
         return block_bytes
-    block_bytes = claim["amount_mib"] * MIB
-    if block_bytes % params.transfer_size:
+    check_amount(params, claim["amount_mib"])
+    return claim["amount_mib"] * MIB
+
+
+def check_amount(params: Params, amount_mib: int) -> None:
+    """Raise ValueError where a task cannot move so many MiB in whole transfers."""
+    if not params.amount_percent and amount_mib * MIB % params.transfer_size:
         raise ValueError(
-            f"transfer_size {params.transfer_size} does not divide the {block_bytes} bytes that a task moves "
-            f"(amount_mib: {claim['amount_mib']}): use a transfer_size that divides it, "
-            "or declare another amount_mib for the target"
+            f"transfer_size {params.transfer_size} does not divide the {amount_mib * MIB} bytes that a task moves "
+            f"(amount_mib: {amount_mib}): use a transfer_size that divides it, or declare another amount_mib for the "
+            "target"
         )
-    return block_bytes
 
 
 def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int) -> Phase:

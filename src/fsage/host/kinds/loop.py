@@ -18,7 +18,7 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, journal, mounting, space
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.model import declaration, frozen
+from fsage.model import declaration, frozen, tools
 from fsage.model.claim import Claim, ClaimedStore, Images
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
@@ -42,7 +42,7 @@ class Loop(Layouts):
         if why := capabilities.why_no_loops():
             missing.append(why)
         missing += [
-            f"{tool}: install the package that holds it"
+            f"{tool}: {tools.install(tool)}"
             for tool in dict.fromkeys(
                 [
                     *PROGRAMS,

@@ -45,6 +45,11 @@ class Kind(ABC):
 
     @classmethod
     @abstractmethod
+    def most_bytes(cls, spec: Spec) -> int | None:
+        """What a target that is declared like this has at most; None where that is not known before the claim."""
+
+    @classmethod
+    @abstractmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:
         """What claiming and measuring it overwrites or deletes, in words."""
 

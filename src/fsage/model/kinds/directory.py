@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fsage.model import GIB
 from fsage.model.kinds import Kind
 from fsage.model.target import Spec
 
@@ -14,6 +15,10 @@ class Directory(Kind):
     kind = "directory"
     takes_turns = True
     how_shared = "; of several clients all share fsage_target.home"
+
+    @classmethod
+    def most_bytes(cls, spec: Spec) -> int | None:
+        return int(spec["budget_gib"] * GIB)
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:

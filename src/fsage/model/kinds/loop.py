@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fsage.model import GIB
 from fsage.model.claim import Claim
 from fsage.model.kinds import Kind
 from fsage.model.sparse import takes
@@ -18,6 +19,10 @@ class Loop(Kind):
     @classmethod
     def laid_bytes(cls, claim: Claim) -> int | None:
         return claim["stores"][0]["image_id"]["bytes"]
+
+    @classmethod
+    def most_bytes(cls, spec: Spec) -> int | None:
+        return int(spec["size_gib"] * GIB)
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:

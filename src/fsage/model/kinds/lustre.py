@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fsage.model import GIB
 from fsage.model.claim import Claim
 from fsage.model.declaration import declared
 from fsage.model.errors import Refusal
@@ -29,6 +30,13 @@ class Lustre(Kind):
     @classmethod
     def laid_bytes(cls, claim: Claim) -> int | None:
         return claim["lustre"].get("device_bytes")
+
+    @classmethod
+    def most_bytes(cls, spec: Spec) -> int | None:
+        declared = spec["lustre"]
+        assert declared is not None
+        capacity = declared["capacity_gib"]
+        return int(capacity * GIB) if isinstance(capacity, (int, float)) else None
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:

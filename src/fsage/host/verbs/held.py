@@ -1,0 +1,75 @@
+"""What a machine holds for fsage, whichever clone made it: claimed targets, images, directories with a lost claim."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from fsage.host.system import files
+from fsage.host.targets import claims, kinds
+from fsage.model import declaration
+from fsage.model.declaration import GIB
+from fsage.model.errors import Failure, Refusal
+from fsage.model.local import HeldTarget
+from fsage.model.target import Spec
+from fsage.model.typed import Json
+
+
+def held(homes: Sequence[Path], declared: Sequence[Spec]) -> list[HeldTarget]:
+    """The targets that these homes note, and declared ones that have a claim's mark and no note. Changes nothing."""
+    found = [target for home in homes for target in _noted(home)]
+    known = {target.home for target in found}
+    for spec in declared:
+        home = declaration.home_of(spec)
+        with contextlib.suppress(Refusal, Failure, OSError):  # another file system, or none: nothing of ours is known
+            if home not in known and (left := kinds.named(spec["kind"]).left_behind(spec)):
+                place = left["stores"][0]["mount"]
+                what = f"{place}, claimed {left.get('created', 'once')}, whose note is lost"
+                found.append(HeldTarget(spec["name"], spec["kind"], home, what, None, left["id"]))
+    return found
+
+
+def _noted(home: Path) -> list[HeldTarget]:
+    try:
+        names = sorted(os.listdir(home))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [HeldTarget(str(home), "", home, f"which cannot be read ({error.strerror})", None)]
+    found = []
+    for name in names:
+        place = home / name
+        if not place.is_dir():
+            continue
+        try:
+            claim, images = files.read_json(place / "claim.json"), files.read_json(place / "images.json")
+        except (Refusal, Failure, OSError) as why:
+            found.append(HeldTarget(name, "", place, f"whose note cannot be read ({why})", None))
+            continue
+        if claim or images:
+            inventory = place / claims.INVENTORY
+            kind = claim["kind"] if claim else "loop"
+            what = _words(claim, images)
+            found.append(HeldTarget(name, kind, place, what, inventory if inventory.exists() else None))
+    return found
+
+
+def _words(claim: Json | None, images: Json | None) -> str:
+    """Since when it is held, and where."""
+    since = f"{claim['status']} {claim['created']} on {claim['host']}" if claim else "made, not claimed"
+    if images:
+        on_disk = [images["below"]] if "below" in images else images["images"]
+        taken = sum(_taken_bytes(image["image"]) for image in on_disk)
+        where = f"{taken / GIB:.1f} GiB in {Path(on_disk[0]['image']).parent}"
+    else:
+        where = str(claim["stores"][0]["mount"]) if claim else "nowhere"
+    return f"{since}, {where}"
+
+
+def _taken_bytes(path: str) -> int:
+    try:
+        return os.stat(path).st_blocks * 512
+    except OSError:
+        return 0
