@@ -16,7 +16,7 @@ from local_targets import claimed
 from fsage.host.claiming import calibrate
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim, create, held
 from fsage.model.declaration import GIB, MIB, complete
 from fsage.model.errors import Failure, Refusal
 from fsage.workloads import sequential
@@ -133,6 +133,26 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
     assert not claim.claim(directory_target, request, False)["changed"], "the same command again changes nothing"
 
 
+def test_what_a_machine_holds_is_found_without_the_clone_that_claimed_it(directory_target: Spec) -> None:
+    home = Path(directory_target["home"])
+    assert held.held([home, home / "none"], []) == []
+    claimed(directory_target)
+    (home / "written.json").write_text("{}")
+    (found,) = held.held([home], [])
+    assert found.name == directory_target["name"] and directory_target["directory"] in found.what
+    inventory = json.loads(Path(str(found.inventory)).read_text())["all"]
+    assert inventory["vars"]["fsage_target"] == complete(directory_target)
+    claim.release(inventory["vars"]["fsage_target"], {}, False)
+    assert held.held([home], []) == [] and not Path(directory_target["directory"]).exists()
+    claimed(directory_target)
+    shutil.rmtree(home)
+    (lost,) = held.held([home], [complete(directory_target)])
+    assert lost.take_over and "whose note is lost" in lost.what
+    (home / "odd").mkdir(parents=True)
+    (home / "odd/claim.json").write_text("{")
+    assert "whose note cannot be read" in held.held([home], [])[0].what
+
+
 def test_a_directory_is_told_by_inode_and_mark_where_the_kernel_numbers_devices_anew(directory_target: Spec) -> None:
     target = claimed(directory_target)
     target.claim["stores"][0]["directory_id"]["dev"] += 1
@@ -166,8 +186,8 @@ def test_a_fio_that_hangs_or_crashes_at_the_claim_is_named(
     (tmp_path / "bin/fio").write_text(f"#!/bin/sh\n{fio}\n")
     (tmp_path / "bin/fio").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setattr("fsage.host.containers.VERSION_S", 0.5)
-    monkeypatch.setattr(calibrate, "LEAST_S", 0.5)
+    monkeypatch.setattr("fsage.host.containers.VERSION_S", 0.5 if fio == "sleep 60" else 30)
+    monkeypatch.setattr(calibrate, "LEAST_S", 0.5 if "sleep" in fio else 30)
     monkeypatch.setattr(calibrate, "SLOWEST_MIB_S", 1e6)
     create.create(directory_target, {}, False)
     with pytest.raises((Refusal, Failure), match=said):

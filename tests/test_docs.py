@@ -42,7 +42,7 @@ SETTINGS = {
     "results",
 }
 GROUP = typer.main.get_group(app)
-EXTRA = {"fsage_request", "fsage_local_target_state"}
+EXTRA = {"fsage_request", "fsage_local_target_state", "fsage_take_over"}
 
 
 class Command(NamedTuple):

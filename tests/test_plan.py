@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -152,7 +154,43 @@ def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes
 def test_no_shipped_study_is_unable_to_reach_its_own_verdict(study, tmp_path):
     target = target_of([ROOT / f"config/{study}.yaml"]) or "local"
     planned = load_plan(ROOT / f"config/{study}.yaml", ROOT / "inventories" / target, tmp_path)
+    planned.__dict__["_declared_clients"] = None  # of a site that is large enough
     assert not [note for note in words.notes(planned) if "never be significant" in note]
+
+
+@pytest.mark.parametrize(
+    ("declared", "of_study", "said"),
+    [
+        ({}, {}, None),
+        ({"amount_mib": 6}, {}, "transfer_size 4194304 does not divide the 6291456 bytes that a task moves"),
+        ({"amount_mib": 8}, {}, None),
+        ({"size_gib": 16}, {"file_size": ["100T"]}, r"file_size: a file is \d+ bytes on this target, and 30% of its"),
+        ({"kind": "directory", "budget_gib": 1}, {"file_size": ["8G"]}, "not one file fits"),
+        ({"kind": "directory", "budget_gib": 64}, {"file_size": ["8G"]}, None),
+    ],
+)
+def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declared, of_study, said):
+    """Hours are estimated from a claim, and what can never be is known without."""
+    plan.results.claim.unlink()
+    study, inventory = plan.studies / "tiny.yaml", plan.inventories / "here"
+    study.write_text(yaml.safe_dump({**STUDY, "states": {**STUDY["states"], **of_study}}))
+    spec = {"name": "here", "kind": "loop", **declared}
+    (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
+    unclaimed = load_plan(study, inventory, plan.results.root)
+    for question in (unclaimed.check, lambda: words.line(unclaimed)):
+        with pytest.raises(StudyError, match=said) if said else contextlib.nullcontext():
+            question()
+
+
+@pytest.mark.parametrize(("hosts", "refused"), [({"a": {}, "b": {}}, True), ({"n[01:64]": {}}, False), ({}, False)])
+def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_path, hosts, refused):
+    inventory = tmp_path / "inventories/osts"
+    shutil.copytree(ROOT / "inventories/osts", inventory)
+    named = {"all": {"children": {"clients": {"hosts": hosts}}}}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(named))
+    planned = load_plan(ROOT / "config/striping_scaling.yaml", inventory, tmp_path / "results")
+    with pytest.raises(StudyError, match="are more than the group clients of") if refused else contextlib.nullcontext():
+        planned.check()
 
 
 def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan, tmp_path):
