@@ -101,6 +101,8 @@ def test_a_layout_is_laid_whole_with_nothing_left_to_explain(alike) -> None:
     assert copied["metadata_bytes"] < MIB, "directories of fsage"
     ours = free_of(Path(open_target(spec).devices[0]))
     assert extents.size(extents.without(list(original.pairs()), ours)) == copied["metadata_bytes"], "dumpe2fs"
+    journal_bytes = original.head.geometry["journal_blocks"] * original.head.block_bytes
+    assert target.taken_below() > journal_bytes, "or each cell would be given blocks of the journal"
     joined = alike.lay(joined=True)
     assert joined["agree_share"] > 0.9999 and joined["taken_bytes"] < 8192
     assert joined["found"]["free_extents"] < 100 < copied["found"]["free_extents"]
@@ -109,6 +111,7 @@ def test_a_layout_is_laid_whole_with_nothing_left_to_explain(alike) -> None:
     again = alike.lay()
     assert copied["held_by"] == "the block bitmap alone" and "copied from where it was kept" in again["held_by"]
     assert {**again, "held_by": ""} == {**copied, "held_by": ""}
+    assert target.taken_below() > journal_bytes
     home = target.home
     assert len(list(below.point_of(home).glob("layout-*.img"))) == 2
     proof = claim.release(spec, {}, False)["proof"]

@@ -63,7 +63,7 @@ class Ext4(FileSystem, facts.Ext4):
         return self._command(fs_uuid, hash_seed, "lazy_itable_init=0")
 
     def make_sparse_command(self, fs_uuid: str, hash_seed: str, geometry: Json | None = None) -> list[str]:
-        # The journal is written, or one cell after the other would fill its holes.
+        # The journal has its blocks, or one cell after the other would fill its holes.
         made = Geometry.from_json(geometry, "geometry") if geometry else None
         return self._command(fs_uuid, hash_seed, "lazy_itable_init=1", made)
 

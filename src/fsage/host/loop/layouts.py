@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fsage.host.device import kept
+from fsage.host.evidence import fiemap
 from fsage.host.loop.stores import Stores
 from fsage.host.stores import filesystems, metadata_image
+from fsage.host.structure import files
 from fsage.host.system import caches, mounting
 from fsage.host.system.sparse_files import clone
 from fsage.model.errors import Failure
+from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.typed import Json
@@ -84,7 +87,9 @@ class Layouts(Stores):
             path = kept.path_of(self.home, name) if is_kept else kept.keep(self.home, name, image, change)
             store["uuids"] = [own, mounting.uuid_on(str(path)) or own]
             self.save()
+            given = fiemap.extents(image)
             clone(path, image)
+            _give(image, given)
         caches.give_up(Path(self.model.disk(store)["image"]))
         caches.drop_device(device)
         filesystems.mount(self.spec["filesystem"], device, point, self._options())
@@ -99,3 +104,18 @@ class Layouts(Stores):
 
     def kept(self, name: str) -> Json | None:
         return kept.notes_of(self.home, name) if self.takes_blocks else None
+
+
+def _give(image: Path, given: Iterable[Extent]) -> None:
+    """Give an image the blocks that it had before a copy replaced what it holds, where it has none now.
+
+    mkfs gives the journal its blocks without writing them, and a reflink copies only what was written. In a journal of
+    holes each cell would be given other blocks, because the kernel continues it where the mount before ended.
+    """
+    descriptor = os.open(image, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        for extent in given:
+            files.allocate(descriptor, files.KEEP_SIZE, extent.logical, extent.length)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
