@@ -99,3 +99,25 @@ def test_the_doctor_names_what_runs_here_and_why_the_rest_does_not():
     assert studies["quickstart"]["detail"] == ("local" if loops else "directory")
     assert studies["striping"]["runs"] <= loops
     assert all(check["runs"] == (not check["obstacles"]) for checks in diagnosis.values() for check in checks)
+
+
+def test_a_limit_of_file_size_is_named_with_its_own_remedy():
+    """The kernel says only "File too large"; root and loop devices do not help."""
+    spec = {
+        "name": "t",
+        "kind": "directory",
+        "budget_gib": 1,
+        "directory": "/var/tmp/none",
+        "home": "/var/tmp/none-home",
+    }
+    verb = "import sys; from fsage.host.__main__ import main; sys.exit(main(['create']))"
+    shell = 'ulimit -f "$1"; shift; exec "$@"'
+    for blocks in ("100", "4000"):
+        command = ["bash", "-c", shell, "bash", blocks, sys.executable, "-c", verb]
+        for more in ({}, {"kind": "loop"} if blocks == "100" else {}):
+            done = subprocess.run(
+                command, input=json.dumps({"target": {**spec, **more}}), capture_output=True, text=True, check=False
+            )
+            said = json.loads(done.stdout)["msg"]
+            assert done.returncode == 1 and "(ulimit -f)" in said and "`ulimit -f unlimited`" in said, said
+            assert "run it as root, with" not in said

@@ -314,6 +314,12 @@ def test_clone_and_environment_of_others(users_clone: Clone) -> None:
     done = users_clone.run("true", prefix=AS_NOBODY)
     assert done.returncode == 1
     assert f"cannot write to {users_clone.venv} (it belongs to root" in done.stderr and "FSAGE_VENV=" in done.stderr
+    (users_clone.venv / "pyvenv.cfg").write_text("executable = /root/somewhere/python3.11\n")
+    done = users_clone.run("true", prefix=AS_NOBODY)
+    assert done.returncode == 1
+    assert "cannot run the Python of" in done.stderr and "/root/somewhere/python3.11, which root made" in done.stderr
+    assert "FSAGE_PYTHON=/usr/bin/python3" in done.stderr
+    (users_clone.venv / "pyvenv.cfg").unlink()
     subprocess.run([*AS_NOBODY, "git", "init", "--quiet", users_clone.root], check=True, cwd="/")
     done = users_clone.run("bash", "-c", "git status --short && python -c 'import fsage'")
     assert done.returncode == 0, done.stderr

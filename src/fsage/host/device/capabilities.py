@@ -19,12 +19,13 @@ from typing import NamedTuple
 
 from fsage.host.device import cgroups, loops, seekdisk
 from fsage.host.evidence import fiemap
-from fsage.host.system import caches, fanotify, mounting, namespace, space
+from fsage.host.system import caches, fanotify, mounting, namespace, shell, space
 from fsage.model.errors import Failure, Refusal
 from fsage.model.local import Obstacle
 
 LOOP_CONTROL = "/dev/loop-control"
 LOOP_CLR_FD = 0x4C01  # linux/loop.h
+LOOP_BYTES = 1 << 20
 LOOP_ATTEMPTS = 4  # another process may take the free device first
 ROOT = "run it as root"
 CONTAINER = "in a container, start that with --privileged"
@@ -52,6 +53,8 @@ def _tried(name: str, user: int) -> Obstacle | None:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         code = errno.errorcode.get(error.errno or 0)
+        if limited := shell.why_files_limited(LOOP_BYTES):
+            return Obstacle(limited, code, shell.UNLIMITED)
         reason = f"{place}{error.strerror or error} ({code})" if code else f"{place}{error}"
         return Obstacle(reason, code, capability.remedy)
     except (Refusal, Failure) as why:
@@ -82,7 +85,7 @@ def _attach_loop_device() -> None:
     """A free loop device, on a file in memory for a moment."""
     memory = os.memfd_create("fsage-attempt", os.MFD_CLOEXEC)
     try:
-        os.ftruncate(memory, 1 << 20)
+        os.ftruncate(memory, LOOP_BYTES)
         for attempt in range(LOOP_ATTEMPTS):
             control = os.open(LOOP_CONTROL, os.O_RDWR | os.O_CLOEXEC)
             try:

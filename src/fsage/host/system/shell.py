@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -58,6 +59,17 @@ def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subproce
         output = (done.stderr or done.stdout).strip() or "(it printed nothing)"
         raise Failure(f"`{command}` ended with status {done.returncode}: {output}")
     return done
+
+
+UNLIMITED = "`ulimit -f unlimited`, or ask the administrator where a hard limit is set (limits.conf(5))"
+
+
+def why_files_limited(wanted_bytes: int) -> str | None:
+    """Why this process may not write files of so many bytes; None where it may."""
+    most_bytes = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if most_bytes == resource.RLIM_INFINITY or most_bytes >= wanted_bytes:
+        return None
+    return f"this process may write files of {most_bytes} bytes at most (ulimit -f), and {wanted_bytes} are wanted"
 
 
 def stop(process: subprocess.Popen[str]) -> None:

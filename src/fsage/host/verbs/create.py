@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from fsage.host import containers
 from fsage.host.remote.remote_hosts import meet
+from fsage.host.system import shell
 from fsage.host.targets import claims, kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.verbs import claim
 from fsage.model import declaration
+from fsage.model.errors import Refusal
 from fsage.model.request import Request
 from fsage.model.target import Spec
 
@@ -27,6 +29,8 @@ def create(declared: Mapping[str, object], request: Request, check: bool) -> Res
     claimed = (home / "claim.json").exists()
     kind.refuse_to_create(spec, claimed)
     if not claimed:
+        if why := shell.why_files_limited(kind.most_bytes(spec) or 0):
+            raise Refusal(f"{why} for target {spec['name']}: {shell.UNLIMITED}; nothing was touched")
         meet(spec, request)
     created = kind.create(spec, request, check)
     if not check:
