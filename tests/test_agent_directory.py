@@ -98,7 +98,7 @@ def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target
     assert "another directory" in released["proof"][0] and (place / "filler").exists()
 
 
-@pytest.mark.parametrize("how", ["release", "claim", "killed"])
+@pytest.mark.parametrize("how", ["release", "remove", "claim", "killed"])
 def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_claims_id(
     directory_target: Spec, how: str
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
         (place / "filler").rmdir()
         assert create.create(directory_target, {}, False)["msg"].endswith("is in place")
         return
-    for verb in (create.create, claim.claim, claim.release):
+    for verb in (create.create, claim.claim, claim.release, create.remove):
         for request in ({}, {"take_over": "another"}):
             with pytest.raises(Refusal, match=f"has the mark of target .*-e fsage_take_over={old}`.*release.yml"):
                 verb(directory_target, request, False)
@@ -122,8 +122,8 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
     assert (place / "filler").exists() and not home.exists()
     request = {"take_over": old}
     assert "would take over" in claim.claim(directory_target, request, True)["msg"] and not home.exists()
-    if how == "release":
-        claim.release(directory_target, request, False)
+    if how in ("release", "remove"):
+        (claim.release if how == "release" else create.remove)(directory_target, request, False)
         assert not place.exists(), "fsage had made it"
         assert "nothing was touched" not in claim.release(directory_target, request, False)["msg"]
         return

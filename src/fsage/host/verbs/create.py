@@ -42,6 +42,8 @@ def remove(declared: Mapping[str, object], request: Request, check: bool) -> Res
     """Release the target, and delete what `create` made, and only that."""
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)
+    if would := claim.take_over(spec, request, check):
+        return would
     if check or not home.is_dir():
         return _remove(spec, check)
     with lease.held(home, request):
