@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsage import seam
+from fsage.evidence import drawn
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.evidence.freespace import Counting
@@ -54,13 +56,18 @@ class Free:
             yield from map(tuple, self.places[first : first + BUFFERED].tolist())
 
 
-def read(what: str) -> Free:
-    """The free extents of a device, an image, a mount or a saved text. Raises ValueError, one sentence."""
+def read(what: str, seed: Sequence[int] | None = None) -> Free:
+    """The free extents of a device, an image, a mount or a saved text. Raises ValueError, one sentence.
+
+    `seed`: draw what a text of sizes does not say (fsage.evidence.drawn); None: such a text is refused.
+    """
     spool = _Spool()
     layout = seam.here().inspect(what, 0, Counting(keep=spool.keep))
     (store,) = layout["stores"]
     if store["unknown_bytes"]:
         raise ValueError(f"{what}: {' '.join(store['warnings'])} Nothing of it is copied before it is repaired")
+    if store["free_extents"] and not store["bitmap"] and seed:
+        return Free(*drawn.lay(store, seed), store)
     if not store["free_extents"] or not store["bitmap"]:
         why = store["absent"].get("free_extents") or store["absent"].get("bitmap")
         raise ValueError(f"{what}: where free extents lie is not known: {why}")
@@ -76,10 +83,16 @@ def read(what: str) -> Free:
     return Free(head, spool.places(), store)
 
 
-def save(what: str, path: Path) -> Free:
-    """Write the free extents of `what` to a file, packed if its name ends so, or nothing. Raises ValueError."""
-    free = read(what)
-    write(free, path)
+def save(what: str, path: Path, seed: Sequence[int] | None = None) -> Free:
+    """Write the free extents of `what` to a file, packed if its name ends so, or nothing. Raises ValueError.
+
+    Of a text of sizes, with a `seed`, the text itself: each state draws from it anew.
+    """
+    free = read(what, seed)
+    if free.head.drawn:
+        shutil.copyfile(what, path)
+    else:
+        write(free, path)
     return free
 
 

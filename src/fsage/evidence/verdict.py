@@ -244,12 +244,11 @@ def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:
         )
     worst = broken[0]
     why = f"a new file of {round_size(worst.size_bytes)} would lie in {worst.words()}, and on an empty file system in 1"
-    if not store["bitmap"]:
-        return f"Worth measuring, for {why}; but this text does not say where its free extents lie, which that needs."
     command = f"./run fsage age {shlex.quote(what)}"
     if what == "-":
         command = "./run fsage age FILE` of the same text, `--save FILE"
-    return f"Worth measuring, for {why}: `{command}` says what that costs, which depends on the device."
+    also = "" if store["bitmap"] else ". Where the extents lie this text does not say, so that is drawn several times"
+    return f"Worth measuring, for {why}: `{command}` says what that costs, which depends on the device{also}."
 
 
 def _of_files(store: Json, what: str) -> Iterator[str]:

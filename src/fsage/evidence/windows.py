@@ -109,7 +109,7 @@ class Windows:
                 if extents and extents[-1][1] == begin:
                     begin = extents.pop()[0]
                 extents.append((begin, end + shift))
-        drawn = self._notes(chosen, seed)
+        drawn = {**(self.free.head.drawn or {}), **self._notes(chosen, seed)}
         return Sample(self.free.head._replace(device_bytes=number * self.bytes, drawn=drawn, geometry=None), extents)
 
     def _inside(self, begin: int, end: int) -> list[tuple[int, int]]:

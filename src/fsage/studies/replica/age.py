@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import yaml
 
-from fsage.evidence import free
+from fsage.evidence import drawn, free
 from fsage.evidence.free import Free
 from fsage.model.evidence.extents import Head
 from fsage.model.message import Unacceptable
@@ -62,8 +62,8 @@ def prepare(
     """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
 
     It is named after what was read: the same layouts are the same study, which is then resumed. `samples`: of a layout
-    larger than the target `base`; None: it is laid whole, on a target of its own, where one can be made. Raises
-    ValueError.
+    larger than the target `base`; None: it is laid whole, on a target of its own, where one can be made. Of a text of
+    sizes alone, draws (fsage.evidence.drawn), five unasked. Raises ValueError.
     """
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
@@ -79,15 +79,22 @@ def prepare(
             name = _name_of(source, names)
             before = _free_blocks(source)
             layout = Path(place) / f"{name}.gz"
-            free_space = free.save(source, layout)
+            free_space = free.save(source, layout, (SEED, 1))
+            if free_space.head.drawn:
+                if what_if.at or what_if.deleted:
+                    raise ValueError(f"{source}: --at and --delete need its free extents, of which it has the sizes only")
+                samples = samples or drawn.DRAWS
             digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
             names.append(name)
             heads.append(free_space.head)
             most_extents = max(most_extents, len(free_space.places))
+            percent = free_space.store["fullness_percent"]
             sentences.append(
-                f"{name}: {free_space.store['fullness_percent']:.1f}% full, {len(free_space.places):,} free extents, "
-                f"by {free_space.head.source}"
+                f"{name}: {'how full is not told' if percent is None else f'{percent:.1f}% full'}, "
+                f"{len(free_space.places):,} free extents, by {free_space.head.source}"
             )
+            if free_space.head.drawn:
+                sentences.append(f"{name}: what it does not say is drawn {samples} times, each a structure of its own")
             if before != _free_blocks(source):
                 sentences.append(f"{name}: warning: it changed while it was read, so its layout is not of one moment")
             for more, changed in _if(free_space, name, names, what_if):

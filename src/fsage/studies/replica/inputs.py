@@ -84,7 +84,8 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
 
     where = f"study {plan.study.name}: layout {step.layout}"
     try:
-        head, places = of_size(read(os.fspath(plan.studies / PLACE / step.layout)), device_bytes, step)
+        seed = step.seed or 0, step.draw
+        head, places = of_size(read(os.fspath(plan.studies / PLACE / step.layout), seed), device_bytes, step)
     except ValueError as error:
         raise StudyError(f"{where}: {error}") from error
     if not places:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
-from fsage.analysis.headline import Comparison
+import numpy as np
+import pandas as pd
+
+from fsage.analysis.groups import measures, plural
+from fsage.analysis.headline import Comparison, at_largest_transfer
 from fsage.model import filesystems
 from fsage.report.answer import Answer, Named, by_comparisons
 from fsage.report.section import Data
@@ -25,7 +30,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
             for state, notes in copied(data).items()}  # fmt: skip
     comparison_answer = by_comparisons(data, study, partial(_named, data, full), CODES, partial(_worst_first, data))
-    return replace(comparison_answer, sentences=[*comparison_answer.sentences, *_foreign(data)])
+    return replace(comparison_answer, sentences=[*comparison_answer.sentences, *_foreign(data), *_from_draws(data)])
 
 
 def _foreign(data: Data) -> list[str]:
@@ -42,6 +47,41 @@ def _foreign(data: Data) -> list[str]:
         for layout, source in pairs
         if here
     ]
+
+
+def _from_draws(data: Data) -> list[str]:
+    """Of a text of sizes, how much of each interval's width comes from what it does not say (fsage.evidence.drawn)."""
+    drawn = {
+        data.axes_of(state)["layout"]: notes["drawn"]
+        for state, notes in copied(data).items()
+        if "from_sizes" in (notes.get("drawn") or {})
+    }
+    rows = at_largest_transfer(data.frame)
+    sentences = []
+    for layout, how in drawn.items():
+        names = [state for state in rows["state"].unique() if data.axes_of(state).get("layout") == layout]
+        of = rows[rows["state"].isin([state for state in names if is_copied(data, state)])]
+        shares = {measure: share_of_draws(of, measure) for measure in measures(of)}
+        words = [f"{share:.0%} of that of {plural(name)}" for name, share in shares.items() if share is not None]
+        size = "" if how["size_known"] else " and how large the device is"
+        sentences.append(
+            f"Where the free extents of {layout} lie{size}, its text does not say: it was drawn {of['structure'].nunique()} "
+            f"times. Of the width of an interval, these draws make {' and '.join(words) or 'a part that is not known'}."
+        )
+    return sentences
+
+
+def share_of_draws(rows: pd.DataFrame, measure: str) -> float | None:
+    """How much narrower an interval over draws would be without the differences between draws, as a share of it.
+
+    The variance of the draws' medians is that between draws and that of a median of a draw's own samples, about pi/2 of
+    that of their mean. Of logarithms, as intervals of ratios are.
+    """
+    logs = np.log(rows[measure]).groupby(rows["structure"])
+    if logs.ngroups < 2 or (logs.count() < 2).any():
+        return None
+    all_variance, noise = float(logs.median().var()), float((logs.var() / logs.count()).mean() * np.pi / 2)
+    return 1 - math.sqrt(min(1.0, noise / all_variance)) if all_variance else 0.0
 
 
 def _worst_first(data: Data, compared: list[Comparison]) -> list[Comparison]:

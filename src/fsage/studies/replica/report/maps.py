@@ -92,7 +92,7 @@ def _drawn(data: Data) -> list[str]:
         f"earth mover's distance of free bytes by size {_distance(drawn['emd_size'])} powers of two, of groups by free "
         f"share {_distance(drawn['emd_share'])}."
         for state, noted in copied(data).items()
-        if (drawn := noted.get("drawn"))
+        if "windows" in (drawn := noted.get("drawn") or {})
     ]
 
 
