@@ -1,7 +1,7 @@
 """Free extents of which a text has the sizes by class only: sizes within the classes and places, drawn.
 
-Each draw is a layout that the text could be of. What it says is kept: how many extents there are in each class, and of how
-many bytes. Where it does not say how large the device is, that is drawn too, from half full to 95% full.
+Each draw is a layout that the text could be of. What it says is kept: how many extents each class has, and of how many
+bytes. Where it does not say how large the device is, that is drawn too, from half full to 95% full.
 """
 
 from __future__ import annotations
@@ -52,17 +52,16 @@ def _sizes(row: Json, block: int, random: np.random.Generator) -> Blocks:
     """Sizes of a class in blocks: of its mean, between its bounds, and of its sum."""
     number, total, low = row["extents"], row["bytes"] // block, -(-row["from_bytes"] // block)
     room = max(0, -(-2 * row["from_bytes"] // block) - 1 - low)
-    over = total - number * low
-    share = over / (number * room) if room else 0.0
-    if share <= 0 or share >= 1:
-        share = min(1.0, max(0.0, share))
-        sizes = np.full(number, low + round(share * room), dtype=np.int64)
-    else:
-        sizes = low + np.rint(room * random.random(number) ** ((1 - share) / share)).astype(np.int64)
+    share = min(1.0, max(0.0, (total / number - low) / room)) if room else 0.0
+    above = random.random(number) ** ((1 - share) / share) if share else np.zeros(number)
+    sizes = low + np.floor(room * above).astype(np.int64)
     while missing := total - int(sizes.sum()):
-        step = 1 if missing > 0 else -1
-        able = np.flatnonzero(sizes < low + room if step > 0 else sizes > low)
-        if not len(able):
-            able = np.arange(number)
-        sizes[random.choice(able, size=min(len(able), abs(missing)), replace=False)] += step
+        sign = 1 if missing > 0 else -1
+        own_room = low + room - sizes if missing > 0 else sizes - low
+        if not own_room.any():
+            own_room = np.full(number, abs(missing))
+        able = random.permutation(np.flatnonzero(own_room > 0))
+        step = max(1, abs(missing) // len(able))
+        able = able[: abs(missing) // step]
+        sizes[able] += sign * np.minimum(step, own_room[able])
     return sizes

@@ -82,7 +82,9 @@ def prepare(
             free_space = free.save(source, layout, (SEED, 1))
             if free_space.head.drawn:
                 if what_if.at or what_if.deleted:
-                    raise ValueError(f"{source}: --at and --delete need its free extents, of which it has the sizes only")
+                    raise ValueError(
+                        f"{source}: --at and --delete need its free extents, of which it has the sizes only"
+                    )
                 samples = samples or drawn.DRAWS
             digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
             names.append(name)

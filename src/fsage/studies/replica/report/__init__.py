@@ -65,8 +65,9 @@ def _from_draws(data: Data) -> list[str]:
         words = [f"{share:.0%} of that of {plural(name)}" for name, share in shares.items() if share is not None]
         size = "" if how["size_known"] else " and how large the device is"
         sentences.append(
-            f"Where the free extents of {layout} lie{size}, its text does not say: it was drawn {of['structure'].nunique()} "
-            f"times. Of the width of an interval, these draws make {' and '.join(words) or 'a part that is not known'}."
+            f"Where the free extents of {layout} lie{size}, its text does not say: that was drawn "
+            f"{of['structure'].nunique()} times. Of the width of an interval, these draws make "
+            f"{' and '.join(words) or 'a part that is not known'}."
         )
     return sentences
 
