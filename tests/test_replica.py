@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ from small_filesystems import MIB, small
 from states import bring
 from tiers import first_of
 
-from fsage.evidence import free
+from fsage.evidence import drawn, free
 from fsage.evidence.windows import Windows
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting
@@ -39,9 +40,10 @@ from fsage.model.evidence import extents, texts
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
 from fsage.run import request
-from fsage.studies.replica import inputs
+from fsage.studies.replica import age, inputs
 from fsage.studies.replica.host.whole_extents import in_turns
 from fsage.studies.replica.model import Replica
+from fsage.studies.replica.report import share_of_draws
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
@@ -340,10 +342,57 @@ def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_
     (study / "layouts" / "example.gz").unlink()
     with pytest.raises(StudyError, match=r"example\.gz: No such file"):
         request.with_inputs(plan, [step])
-    e2freefrag = (EVIDENCE / "e2freefrag.txt").read_bytes()
-    (study / "layouts" / "example.gz").write_bytes(e2freefrag)
-    with pytest.raises(StudyError, match="says nothing of where free extents lie"):
+    text = (EVIDENCE / "e2freefrag.txt").read_bytes()
+    (study / "layouts" / "example.gz").write_bytes(text.replace(b"Blocksize: 4096", b"Blocksize: 0"))
+    with pytest.raises(StudyError, match="blocks of 0 bytes"):
         request.with_inputs(plan, [step])
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 40), st.floats(0, 1)), min_size=1, max_size=8), st.data())
+def test_what_a_text_of_sizes_says_is_true_of_each_draw(classes, data):
+    """Numbers and sums of all classes stay; places are apart and on the device; another seed is another layout."""
+    histogram = []
+    for power, (number, share) in {power: row for power, *row in classes}.items():
+        blocks = (number << power) + int(share * number * ((1 << power) - 1))
+        histogram.append({"from_bytes": 4096 << power, "extents": number, "bytes": 4096 * blocks})
+    free_bytes, number = sum(row["bytes"] for row in histogram), sum(row["extents"] for row in histogram)
+    device_bytes = data.draw(st.sampled_from([None, 2 * free_bytes + 4096 * number]))
+    store = {"block_bytes": 4096, "device_bytes": device_bytes, "filesystem": "xfs", "source": {"free": "freesp"}}
+    store["free_extents"] = {"histogram": histogram}
+    head, places = drawn.lay(store, (1, 1))
+    lengths = places[:, 1] - places[:, 0]
+    for row in histogram:
+        own = lengths[(lengths >= row["from_bytes"]) & (lengths < 2 * row["from_bytes"])]
+        assert (len(own), own.sum()) == (row["extents"], row["bytes"])
+    assert (places[1:, 0] > places[:-1, 1]).all() and places[0, 0] >= 0 and places[-1, 1] <= head.device_bytes
+    assert head.device_bytes == (device_bytes or head.device_bytes) > free_bytes
+    assert (drawn.lay(store, (1, 1))[1] == places).all()
+
+
+def test_a_text_of_sizes_is_a_state_for_each_draw(tmp_path):
+    """`fsage age freesp.txt`: the text itself is the layout, and each step draws from it with its own number."""
+    text = EVIDENCE.parent / "trials" / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt"
+    study, said = age.prepare([str(text)], CONFIG, tmp_path / "age", None, tmp_path / "no claim")
+    assert "how full is not told, 75,606 free extents, by freesp" in said[0]
+    assert "what it does not say is drawn 5 times, each a structure of its own" in said[1]
+    made = load_study(tmp_path / "age" / study / f"{study}.yaml")
+    assert made.states.structures == 5
+    layout = tmp_path / "age" / study / "layouts" / made.states.layouts[0]
+    assert layout.read_bytes() == text.read_bytes()
+    drawn_once, again = (free.read(str(layout), (1, draw)).places for draw in (1, 2))
+    assert len(drawn_once) == len(again) == 75_606 and not (drawn_once == again).all()
+    with pytest.raises(ValueError, match="freesp says nothing of where free extents lie"):
+        free.save(str(text), tmp_path / "saved.gz")
+    with pytest.raises(ValueError, match="--at and --delete need its free extents"):
+        age.prepare([str(text)], CONFIG, tmp_path / "age", None, tmp_path / "no claim", age.WhatIf(at=(90.0,)))
+
+
+def test_how_much_of_an_interval_is_of_the_draws():
+    rows = pd.DataFrame({"structure": [1, 1, 1, 2, 2, 2, 3, 3, 3], "rate": [100, 101, 99, 200, 202, 198, 50, 51, 49]})
+    assert share_of_draws(rows, "rate") > 0.95
+    rows["rate"] = [90, 100, 110, 91, 101, 109, 92, 99, 112]
+    assert share_of_draws(rows, "rate") == 0
+    assert share_of_draws(rows[rows["structure"] == 1], "rate") is None
 
 
 @pytest.mark.parametrize(
