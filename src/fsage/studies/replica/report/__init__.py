@@ -62,12 +62,13 @@ def _from_draws(data: Data) -> list[str]:
         names = [state for state in rows["state"].unique() if data.axes_of(state).get("layout") == layout]
         of = rows[rows["state"].isin([state for state in names if is_copied(data, state)])]
         shares = {measure: share_of_draws(of, measure) for measure in measures(of)}
-        words = [f"{share:.0%} of that of {plural(name)}" for name, share in shares.items() if share is not None]
+        words = [
+            f"{share:.0%} of the interval of {plural(name)}" for name, share in shares.items() if share is not None
+        ]
         size = "" if how["size_known"] else " and how large the device is"
         sentences.append(
             f"Where the free extents of {layout} lie{size}, its text does not say: that was drawn "
-            f"{of['structure'].nunique()} times. Of the width of an interval, these draws make "
-            f"{' and '.join(words) or 'a part that is not known'}."
+            f"{of['structure'].nunique()} times. The draws make {' and '.join(words) or 'a part that is not known'}."
         )
     return sentences
 
