@@ -8,6 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fsage.studies.blast import model
+from fsage.studies.blast.recipe import States
+from fsage.studies.blast.workloads import blast as blastn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_targets import claimed
@@ -24,9 +27,7 @@ from fsage.model import striping
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.parse import BadOutput
-from fsage.studies.blast.workloads import blast as blastn
 from fsage.studies.striping import patterns
-from fsage.studies.striping.recipe import States
 
 BLAST = workloads.load("blast")
 NAMES = [name for name in patterns.known().named() if name.startswith("blast.")]
@@ -38,7 +39,7 @@ needs_blast = pytest.mark.skipif(
 
 def steps_of(name: str, volumes: int = VOLUMES, others: tuple[str, ...] = ("blast.3",)) -> list[Step]:
     states = States(pattern=list({name, *others}), default=name, database={"volumes": volumes, "queries": 5}, seed=7)
-    (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)
+    (found,) = (one for one in recipes.load("blast").expand(states) if one.name == name)
     return found.steps(1, 0)
 
 
@@ -51,7 +52,7 @@ def steps_of(name: str, volumes: int = VOLUMES, others: tuple[str, ...] = ("blas
 @settings(max_examples=200, deadline=None)
 def test_every_byte_is_in_one_volume_and_a_segments_volumes_go_round_its_osts(osts, name, count, size):
     _, step = steps_of(name)
-    volumes = striping.volumes(step, osts, count, size)
+    volumes = model.volumes(step, osts, count, size)
     assert [one.start_bytes for one in volumes] == [number * size for number in range(count)]
     assert [one.end_bytes for one in volumes] == [number * size for number in range(1, count + 1)]
     counts = striping.counts(step, osts)
@@ -68,9 +69,9 @@ def test_every_byte_is_in_one_volume_and_a_segments_volumes_go_round_its_osts(os
 def test_a_segment_without_a_volume_and_counts_that_become_the_same_are_refused():
     _, step = steps_of("blast.18")
     with pytest.raises(Refusal, match=r"blast\.18: none of 2 volumes begins in its segment 2"):
-        striping.volumes(step, 16, 2, 100)
+        model.volumes(step, 16, 2, 100)
     with pytest.raises(Refusal, match="stripe counts 4 and 16 both become 1 on 2 OSTs"):
-        striping.volumes(step, 2, 79, 100)
+        model.volumes(step, 2, 79, 100)
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +227,7 @@ def test_on_lustre_a_segments_volumes_have_its_stripes(tmp_path, site):
     place = f"{spec['directory']}/filler"
     own = {"mine": ["A to 1G", "H"]}  # 4 x 1 MiB, then 4 x 4 MiB; 2 OSTs
     states = States(pattern=["mine"], default="mine", own=own, file_size="4G", database={"volumes": 4, "queries": 2})
-    (state,) = recipes.load("striping").expand(states)
+    (state,) = recipes.load("blast").expand(states)
     step = state.steps(1, 3)[1]
     plain = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0].replace("count:  1", "count:  2")
     lies = recorded("lfs_getstripe_y_s2_f1.txt")  # two stripes of 4 MiB

@@ -567,7 +567,7 @@ def test_a_folder_that_another_version_left_hides_no_module_from_hosts(tmp_path:
     (tmp_path / "model" / "__pycache__").mkdir(parents=True)
     (tmp_path / "model.py").touch()
     monkeypatch.setattr(plugins, "studies", lambda: ["left"])
-    monkeypatch.setitem(plugins.EXTENSIONS, "left", str(tmp_path))
+    monkeypatch.setattr(plugins, "folder", lambda study: tmp_path)
     with zipfile.ZipFile(io.BytesIO(packed())) as sent_on:
         assert "fsage/studies/left/model.py" in sent_on.namelist()
         assert "fsage/studies/left/model/__init__.py" not in sent_on.namelist()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fsage.studies.netflow.workloads import netflow
 from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
@@ -26,7 +27,6 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model.errors import Refusal
 from fsage.model.structure import Step
-from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 from fsage.workloads.shared import mpirun

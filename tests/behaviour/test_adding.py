@@ -13,6 +13,8 @@ import pytest
 import yaml
 from project import ROOT, Project
 
+from fsage import extensions
+
 EXTENSION = ROOT / "tests/extension/cut"
 STUDY = {
     "name": "cut",
@@ -106,6 +108,16 @@ def test_a_folder_that_is_not_as_it_must_be_is_refused(
     )
     assert ran.returncode == 1 and ran.stderr.startswith("fsage: FSAGE_EXTENSIONS: ") and said in ran.stderr
     assert "Traceback" not in ran.stderr and ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["blast", "netflow"])
+def test_what_comes_with_a_clone_could_lie_anywhere(tmp_path: Path, name: str) -> None:
+    """Its files are those that fsage looks for, and it imports none of its own by an absolute name."""
+    shutil.copytree(ROOT / "extensions" / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["chmod", "-R", "go-w", tmp_path], check=True)
+    for path in sorted((tmp_path / name).rglob("*.py")):
+        extensions._judge(tmp_path / name, path.relative_to(tmp_path / name))
+        assert f"from fsage.studies.{name}" not in path.read_text(), path
 
 
 def test_an_isolated_python_has_no_extension(tmp_path: Path) -> None:

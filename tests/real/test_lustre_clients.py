@@ -55,7 +55,7 @@ def test_netflows_tasks_on_two_clients_share_the_work(project: LustreProject) ->
 def test_blastn_is_launched_by_mpi(project: LustreProject) -> None:
     if not ssh("command -v blastn makeblastdb", check=False):
         pytest.skip(f"{HOST} has no blastn: apt-get install ncbi-blast+ there")
-    states = {"recipe": "striping", "pattern": ["blast.10"], "default": "blast.10", "seed": 1}
+    states = {"recipe": "blast", "pattern": ["blast.10"], "default": "blast.10", "seed": 1}
     states["database"] = {"volumes": 8, "percent": 50, "queries": 4}
     cells = {"workload": "blast", "processes": 4, "iterations": 1}
     (record,) = project.measured(headline=[], states=states, cells=cells).values()

@@ -57,7 +57,7 @@ OF_A_STUDY = {"achieved", "axes", "counts", "done", "metrics", "params", "second
 IDS = {"id": "id", "claim": "id", "instance": "id", "run": "run"}
 HOSTS = {"host", "hosts", "by_host", "cache_drop_hosts"}
 OSTS = {"osts", "brw_stats"}
-VERSIONS = {"kernel", "version", "sqlite", "makeblastdb", *tools.names()}
+VERSIONS = {"kernel", "version", "sqlite", *tools.names()}
 MAPS = {
     "notes": set(structure.kinds()),
     "tools": set(tools.names()),

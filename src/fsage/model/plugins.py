@@ -1,6 +1,7 @@
 """How modules are found by their names: those of a study lie in its folder, `fsage.studies.<study>`.
 
-There is no list of them. An extension (fsage.extensions) is a study's folder that lies elsewhere.
+There is no list of them. An extension is a study's folder that lies elsewhere: in a clone's `extensions/`, or where
+`FSAGE_EXTENSIONS` names it (fsage.extensions).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import importlib
 import pkgutil
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
@@ -17,13 +19,18 @@ STUDIES = "fsage.studies"
 OF_HOSTS = ("host", "model", "kinds")
 """Parts of a study that hosts have too."""
 EXTENSIONS: dict[str, str] = {}
-"""Study -> path of its folder, of those that lie elsewhere."""
+"""Study -> path of its folder, of those that `FSAGE_EXTENSIONS` names."""
 
 
 @cache
 def studies() -> list[str]:
     """Names of the studies' folders."""
     return sorted({*_names(STUDIES), *EXTENSIONS})
+
+
+def folder(study: str) -> Path:
+    """Where its modules are."""
+    return Path(importlib.import_module(f"{STUDIES}.{study}").__path__[0])
 
 
 @cache

@@ -3,8 +3,6 @@
 A file is divided into segments at watermarks. A segment has its own objects, which get its stripes in turn. Objects are
 numbered through the whole file. Object k lies on OST k mod the number of OSTs, so a segment begins on the OST after the
 last one of the segment before. OSTs are a local target's stores; on Lustre its servers choose them.
-
-Data that programs map as files cannot be divided into objects. They are volumes, each a whole file on one OST.
 """
 
 from __future__ import annotations
@@ -50,15 +48,6 @@ class Piece(NamedTuple):
     length: int
     object: int
     object_offset: int
-
-
-class Volume(NamedTuple):
-    """Bytes `start_bytes` to `end_bytes` of data that lie in whole files: this one's segment, and its OST."""
-
-    start_bytes: int
-    end_bytes: int
-    segment: int
-    ost: int
 
 
 @dataclass(frozen=True)
@@ -170,29 +159,6 @@ def counts(layout: Layout, osts: int) -> list[int]:
             )
         count_of[nominal] = count
     return [count_of[nominal] for _, nominal, _ in layout.segments]
-
-
-def volumes(layout: Layout, osts: int, count: int, volume_bytes: int) -> list[Volume]:
-    """Data of so many volumes of one size, in a layout: where each lies, in the order of the data.
-
-    A volume is of the segment in which, in nominal terms, it begins; a segment's volumes go round its OSTs, which are
-    those of a striped file. Raises Refusal where stripe counts become the same, or a segment is left without a volume.
-    """
-    volumes: list[Volume] = []
-    first = 0
-    for number, (stripes, (end, _, _)) in enumerate(zip(counts(layout, osts), layout.segments)):
-        stop = count if end is None else min(count, -(-end * count // layout.nominal_bytes))
-        begin = len(volumes)
-        if stop <= begin:
-            raise Refusal(
-                f"pattern {layout.pattern}: none of {count} volumes begins in its segment {number + 1}: more volumes "
-                "are needed"
-            )
-        for index in range(begin, stop):
-            ost = (first + (index - begin) % stripes) % osts
-            volumes.append(Volume(index * volume_bytes, (index + 1) * volume_bytes, number, ost))
-        first += stripes
-    return volumes
 
 
 def pieces(segments: Sequence[Segment], begin: int, end: int) -> Iterator[Piece]:

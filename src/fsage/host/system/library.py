@@ -85,7 +85,7 @@ def _files() -> dict[str, Path]:
     for part in ("host", "model"):
         files |= {f"fsage/{path.relative_to(PACKAGE)}": path for path in (PACKAGE / part).rglob("*.py")}
     for study in plugins.studies():
-        folder = Path(plugins.EXTENSIONS.get(study, PACKAGE / "studies" / study))
+        folder = plugins.folder(study)
         parts = [folder / "__init__.py", *folder.glob("model.py")]  # a package is found in a zip by its __init__ alone
         for package in (folder / part for part in plugins.OF_HOSTS):
             if sources := list(package.rglob("*.py")):  # a folder of another version, left without any, is none

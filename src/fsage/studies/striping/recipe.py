@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, model_validator
 
-from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.studies.striping import model as laid
 from fsage.studies.striping import patterns
@@ -34,28 +33,10 @@ EvictionFile = Annotated[
 ]
 
 
-class Database(Strict):
-    """A database for BLAST beside the layout."""
+class Patterned(Strict):
+    """A state for each pattern, in which cells make their files. A recipe may add to it."""
 
-    volumes: Annotated[int, Field(ge=1)] = Field(
-        79, description="number of volumes, each a file; the published database has 79"
-    )
-    percent: Annotated[int, Field(ge=1, le=100)] = Field(
-        100, description="size, in percent of the target's striped file"
-    )
-    queries: Annotated[int, Field(ge=1)] = Field(8, description="number of queries, parts of the database")
-
-    @model_validator(mode="after")
-    def _each_of_its_own_volume(self) -> Database:
-        if self.queries > self.volumes:
-            raise ValueError(f"{self.queries} queries of {self.volumes} volumes: each is from another volume")
-        return self
-
-
-class States(Strict):
-    """Block `states:` of a study: a state for each pattern. There is nothing else but a database; cells make files."""
-
-    recipe: Literal["striping"] = "striping"
+    recipe: str
     pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
     default: str = Field(description="the pattern that the others are compared with")
     realisation: Literal["segments", "pfl"] = Field(
@@ -67,19 +48,18 @@ class States(Strict):
         default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, to which its watermarks refer")
-    database: Database | None = Field(None, description="what workload blast searches; null: none")
     eviction_file: EvictionFile | None = Field(
         None,
         description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
         "client's memory; null: none",
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="seed of the database's sequences")
+    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="without effect: nothing is drawn")
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="without effect: no layout is reached from another one"
     )
 
     @model_validator(mode="after")
-    def _known(self) -> States:
+    def _known(self) -> Self:
         problems: list[Problem] = []
         own: dict[str, Pattern] = {}
         if self.own and self.file_size is None:
@@ -124,22 +104,26 @@ class States(Strict):
         return Pattern(size, patterns.segments(written, size, patterns.known().types), largest)
 
 
-def expand(states: States) -> list[State]:
+class States(Patterned):
+    """Block `states:` of a study."""
+
+    recipe: Literal["striping"] = "striping"
+
+
+def expand(states: Patterned) -> list[State]:
     """Return a state for each pattern, the default one first."""
     named_patterns = states.patterns()
     return [_state(states, name, named_patterns[name]) for name in sorted(named_patterns, key=states.default.__ne__)]
 
 
-def _state(states: States, name: str, pattern: Pattern) -> State:
+def _state(states: Patterned, name: str, pattern: Pattern) -> State:
     nominal = {
-        "recipe": "striping",
+        "recipe": states.recipe,
         "reference": states.default,
         "fullness_percent": 0,
         "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
     }
     axes: dict[str, object] = {"pattern": name}
-    laid_out = (name, states.realisation, pattern.file_bytes, pattern.largest_count, pattern.segments)
-    parts: tuple[Step, ...] = (laid.Stripe(1, *laid_out, states.eviction_file),)
-    if beside := states.database:
-        parts += (laid.Database(1, *laid_out, beside.volumes, beside.queries, beside.percent, states.seed),)
-    return State(name, name, axes, nominal, parts)
+    size, count, segments = pattern.file_bytes, pattern.largest_count, pattern.segments
+    stripe = laid.Stripe(1, name, states.realisation, size, count, segments, states.eviction_file)
+    return State(name, name, axes, nominal, (stripe,))

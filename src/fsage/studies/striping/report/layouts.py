@@ -32,7 +32,6 @@ VERIFIED = {
 
 def layouts(data: Data) -> Section | None:
     """A row for each layout, those that the target cannot have among them, with the reason."""
-    frame = data.frame[data.frame["recipe"] == "striping"]
     noted = {
         state: notes["stripe"] | notes.get("database", {}) for state, notes in data.notes.items() if "stripe" in notes
     }
@@ -49,7 +48,7 @@ def layouts(data: Data) -> Section | None:
     table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
     for state, notes in noted.items():
-        state_records, measured = frame[frame["state"] == state], rows[rows["state"] == state]
+        state_records, measured = data.frame[data.frame["state"] == state], rows[rows["state"] == state]
         cells = f"{(state_records['status'] == 'valid').sum()} of {len(state_records)} cells"
         table.append([state, *_layout(notes), *_rates(measured, names), cells])
         if "unsupported" in notes:
@@ -129,8 +128,7 @@ def _cache_row(kept: Json, other: Json) -> list[str]:
 
 def results(data: Data) -> Section | None:
     """A row for each phase whose result has a checksum; a warning names the cells in which it is another."""
-    frame = data.frame[data.frame["recipe"] == "striping"]
-    agreements = agreement.results(frame)
+    agreements = agreement.results(data.frame)
     if not agreements:
         return None
     table = [["result", "cells", "layouts", "checksums"]]
@@ -138,7 +136,7 @@ def results(data: Data) -> Section | None:
         cells = [cell for several in result.cells.values() for cell in several]
         layouts = {cell.partition(" ")[0] for cell in cells}
         table.append([result.phase, str(len(cells)), str(len(layouts)), ", ".join(map(str, result.cells))])
-    wrong = agreement.disagreements(frame)
+    wrong = agreement.disagreements(data.frame)
     same = sorted({result.phase for result in agreements if len(result.cells) == 1})
     text = f"The same in every layout and every cell: {', '.join(same)}. " if same else ""
     text += (

@@ -125,7 +125,7 @@ def scaling(data: Data) -> Section | None:
 
 def _times(data: Data) -> pd.DataFrame:
     """Medians of the seconds of each phase, as rows.described has them; those under the commonest conditions."""
-    frame = data.frame[data.frame["recipe"] == "striping"]
+    frame = data.frame
     rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
     names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
     rows = described(medians(frame, names), data.planned)

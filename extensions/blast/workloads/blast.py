@@ -30,9 +30,11 @@ from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.model.typed import JsonView
 from fsage.parse import MIB, BadOutput, check_end
-from fsage.studies.striping import model, striped
-from fsage.studies.striping.model import Database, base_of, queries_at
+from fsage.studies.striping import striped
 from fsage.workloads import Outcome, Unsupported, shared
+
+from .. import model
+from ..model import Database, Volume, base_of, queries_at
 
 PROGRAMS = ("blastn", "makeblastdb")
 PACKAGE = "ncbi-blast+"
@@ -129,7 +131,7 @@ def read(observation: JsonView) -> Outcome:
     return shared.judge(observation, Params, lambda params: ["search"], partial(_judge, noted, queries))
 
 
-def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[striping.Volume]:
+def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[Volume]:
     """The volumes of the state's database on this target."""
     striped.clients(params.nodes, claim)
     if lacking := [name for name in PROGRAMS if not claim["tools"].get(name)]:
@@ -139,7 +141,7 @@ def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[strip
         )
     step = next((step for step in steps if isinstance(step, Database)), None)
     if step is None:
-        raise ValueError("workload blast needs a state with a database: `recipe: striping` with a block `database:`")
+        raise ValueError("workload blast needs a state with a database: `recipe: blast`")
     striped.layout(steps, claim)
     try:
         volumes = step.lying(claim)

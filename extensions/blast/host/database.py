@@ -28,8 +28,9 @@ from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard, Step
 from fsage.model.target import Striping
-from fsage.studies.striping import model
-from fsage.studies.striping.model import Database, base_of, queries_at
+
+from .. import model
+from ..model import Database, base_of, queries_at
 
 
 def work(step: Database, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:

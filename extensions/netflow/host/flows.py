@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Union
 
 from fsage.model.errors import Failure
-from fsage.studies.netflow.model import KEY_BITS, LEAST_BYTES, LENGTHS, Assignment
+
+from ..model import KEY_BITS, LEAST_BYTES, LENGTHS, Assignment
 
 HEADER = struct.Struct("<4sIIIQQ")
 RECORD = struct.Struct("<IIQ")

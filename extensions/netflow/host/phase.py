@@ -25,9 +25,10 @@ from fsage.model import typed
 from fsage.model.errors import Failure
 from fsage.model.message import Unacceptable
 from fsage.model.typed import Json
-from fsage.studies.netflow.host import flows
-from fsage.studies.netflow.host.work import PHASES
-from fsage.studies.netflow.model import CHECKSUMS, Assignment
+
+from ..host import flows
+from ..host.work import PHASES
+from ..model import CHECKSUMS, Assignment
 
 SUMS = ("bytes", "records", "shares", "read_records")
 CHECKSUM = ("checksum", "read_checksum")

@@ -16,9 +16,10 @@ from typing import Any
 
 from fsage.model import striping
 from fsage.model.errors import Failure
-from fsage.studies.netflow.host import flows
-from fsage.studies.netflow.host.flows import RECORD, Corrupt, Maker, entries, verify
-from fsage.studies.netflow.model import CHECKSUMS, Assignment
+
+from ..host import flows
+from ..host.flows import RECORD, Corrupt, Maker, entries, verify
+from ..model import CHECKSUMS, Assignment
 
 
 class Work(ABC):

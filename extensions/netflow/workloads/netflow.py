@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fsage.model import device, kinds, typed
 from fsage.model.claim import Claim
@@ -25,10 +25,10 @@ from fsage.model.striping import Segment
 from fsage.model.structure import Step
 from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
-from fsage.studies.netflow import output as netflow
-from fsage.studies.netflow.model import LEAST_BYTES, LENGTHS, MOST_MODELS, Assignment, Distribution, PhaseName
 from fsage.studies.striping import striped
 from fsage.workloads import Outcome, Unsupported, shared
+
+from ..model import CHECKSUMS, LEAST_BYTES, LENGTHS, MOST_MODELS, Assignment, Distribution, PhaseName
 
 PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
 MEASURED: tuple[PhaseName, ...] = ("index", "models")
@@ -163,7 +163,7 @@ def read(observation: Mapping[str, object]) -> Outcome:
     layout = striped.noted(observation)
     if observation["status"] == "done" and not layout:
         return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
-    made: dict[str, netflow.Result] = {}
+    made: dict[str, Result] = {}
 
     def judge(params: Params, phase: PhaseResult) -> shared.Metrics:
         result, requested = _result(phase), json.loads(phase["files"][TASK])
@@ -185,17 +185,17 @@ def _at_work(params: Params, claim: Claim) -> Claim:
     return {**claim, "hosts": striped.clients(params.nodes, claim), "tasks": each}
 
 
-def _result(phase: PhaseResult) -> netflow.Result:
+def _result(phase: PhaseResult) -> Result:
     """What all hosts did in a phase, by the launcher's clock."""
 
-    def of_host(name: str, answer: JsonView) -> netflow.Result:
-        result = netflow.parse(answer["stdout"], answer["stderr"], answer["rc"])
+    def of_host(name: str, answer: JsonView) -> Result:
+        result = parse(answer["stdout"], answer["stderr"], answer["rc"])
         began = shared.began_here(phase, name, result.began, result.seconds)
         return result.model_copy(update={"began": began})
 
     if "jobs" not in phase:
-        return netflow.parse(phase["stdout"], phase["stderr"], phase["rc"])
-    return netflow.together(shared.of_hosts(phase, of_host))
+        return parse(phase["stdout"], phase["stderr"], phase["rc"])
+    return together(shared.of_hosts(phase, of_host))
 
 
 def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
@@ -226,7 +226,7 @@ def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
     return transfer_s + device.KINDS[model["kind"]].reach_s(model, span_bytes)
 
 
-def _metrics(name: str, result: netflow.Result, made: netflow.Result) -> shared.Metrics:
+def _metrics(name: str, result: Result, made: Result) -> shared.Metrics:
     if name == "index":
         _compare("bytes", result.bytes, made.bytes, "as generated")
     wanted = (made.records, made.checksum) if name == "index" else (made.read_records, made.read_checksum)
@@ -244,3 +244,58 @@ def _metrics(name: str, result: netflow.Result, made: netflow.Result) -> shared.
 def _compare(what: str, value: object, wanted: object, how: str) -> None:
     if value != wanted:
         raise BadOutput(f"{what} {value} is not {wanted}, {how}")
+
+
+class Result(BaseModel):
+    """The tasks of a host, or of several; `seconds` from the first I/O, at `began`, to the last one.
+
+    `least_shares`: of the task that did the fewest. Of a file that was generated `records` and `checksum` are what its
+    index must have, `read_records` and `read_checksum` what reading its models must give.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    phase: str
+    distribution: str
+    tasks: int
+    shares: int
+    least_shares: int
+    began: float
+    seconds: float
+    bytes: int
+    records: int
+    checksum: int
+    read_records: int | None = None
+    read_checksum: int | None = None
+
+
+def parse(stdout: str, stderr: str, rc: int | None) -> Result:
+    """The result of a phase that went right; `BadOutput` says why it did not."""
+    if rc != 0:
+        raise BadOutput(stderr.strip().rpartition("\n")[2] or f"netflow ended with code {rc}")
+    try:
+        result = Result.model_validate_json(stdout)
+    except ValidationError as error:
+        raise BadOutput(f"this is no result of netflow: {error.errors()[0]['msg']}") from error
+    if result.least_shares < 1 or result.seconds <= 0:
+        raise BadOutput(f"a task did {result.least_shares} shares in the {result.seconds} s: not all took part")
+    return result
+
+
+def together(results: Sequence[Result]) -> Result:
+    """Hosts beside each other, on clocks that agree, as one: from the first I/O of all to the last one."""
+    began = min(result.began for result in results)
+    summed = {
+        name: sum(getattr(result, name) or 0 for result in results)
+        for name in ("tasks", "shares", "bytes", "records", "checksum", "read_records", "read_checksum")
+        if getattr(results[0], name) is not None
+    }
+    summed |= {name: summed[name] % CHECKSUMS for name in ("checksum", "read_checksum") if name in summed}
+    return results[0].model_copy(
+        update={
+            **summed,
+            "least_shares": min(result.least_shares for result in results),
+            "began": began,
+            "seconds": max(result.began + result.seconds for result in results) - began,
+        }
+    )
