@@ -42,7 +42,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     """
     layouts: FileLayouts | None = None
     name, pieces, block_bytes, unmapped, line = None, list[Extent](), 0, 0, b""
-    listed, of_devices, devices = False, False, set[str]()
+    listed, of_devices, places, devices = False, False, list[str](), set[str]()
     flags, differing = Counter[bytes](), list[str]()
     for line in lines:
         if row := _row(line):
@@ -56,10 +56,9 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                     f"filefrag's row {_shown(line.strip())!r} does not add up: were its numbers hexadecimal (-X)? Run "
                     "filefrag -v"
                 )
-            where = device.decode() if of_devices else ""
-            devices.add(where)
+            places.append(device.decode() if of_devices else "")
             numbers = begin * block_bytes, place * block_bytes, length * block_bytes
-            pieces.append(Extent(*numbers, b"unwritten" in of_row, where))
+            pieces.append(Extent(*numbers, b"unwritten" in of_row))
             check_extents(len(pieces))
         elif head := HEAD.match(line):
             if pieces:
@@ -78,12 +77,13 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             layouts = layouts or FileLayouts(None)
             count = number_of(end_line[2])
             if name == end_line[1] and (listed or not count):
-                found = layouts.add(pieces)
+                found = layouts.add(pieces, places)
+                devices.update(places)
                 if found != count:
                     differing.append(f"{_shown(name)} has {found} by its rows and {count} by its last line")
             else:
                 layouts.add_number(count)
-            name, pieces = None, []
+            name, pieces, places = None, [], []
         elif line.startswith(TITLE):
             of_devices = OF_DEVICES in line
         elif line.startswith(b" "):

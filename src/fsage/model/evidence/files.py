@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import repeat
 
 from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.store import NotThisText
@@ -32,28 +34,28 @@ class FileLayouts:
         self._extents_per_file: Counter[int] = Counter()
         self._extents_of_size: Counter[int] = Counter()
 
-    def add(self, extents: list[Extent]) -> int:
-        """Count one file, its extents in logical order; return how many it has.
+    def add(self, extents: list[Extent], devices: Sequence[str] = ()) -> int:
+        """Count one file, its extents in logical order; return how many it has. `devices`: which each lies on.
 
         What follows on the device is one extent, written or not: some tools join such, others do not. So is what lies
         behind a hole that is as large on the device, or takes no place there, as filefrag counts (misc/filefrag.c).
         """
         lengths: list[int] = []
-        before = Extent(-1, -1, 0, False)
-        for extent in extents:
+        before, on = Extent(-1, -1, 0, False), ""
+        for extent, device in zip(extents, devices or repeat("")):
             jump = extent.physical - before.physical
             follows = jump in (before.length, extent.logical - before.logical)
-            if not lengths or not follows or extent.device != before.device:
+            if not lengths or not follows or device != on:
                 lengths.append(0)
             lengths[-1] += extent.length
-            before = extent
+            before, on = extent, device
         runs, length = len(lengths), sum(lengths)
         self._check(runs)
         self._extents_of_size.update(1 << length.bit_length() - 1 for length in lengths if length)
         self._files += 1
         self._bytes += length
         self._extents_per_file[runs] += 1
-        self._devices.update(extent.device for extent in extents if extent.device)
+        self._devices.update(devices)
         if self.block_bytes and runs:
             blocks = -(-length // self.block_bytes)
             self._behind += blocks - runs

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 
 class Extent(NamedTuple):
-    """One run of a file on its device; offsets and length in bytes. `device`: of Lustre, which OST; else ''."""
+    """One run of a file on its device; offsets and length in bytes."""
 
     logical: int
     physical: int
     length: int
     unwritten: bool
-    device: str = ""
 
 
 class Fragmentation(NamedTuple):
