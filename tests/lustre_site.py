@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import marshal
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fsage.host.lustre import space
-from fsage.host.system import caches
+from fsage.host.remote import connection
+from fsage.host.system import caches, settings
 
 DATA = Path(__file__).parent / "data" / "lustre"
 UNEXPECTED = 99
@@ -90,6 +93,76 @@ class Site:
         return [line for line in lines if line.startswith(program)]
 
 
+KNOBS = """#!{python} -IS
+import fnmatch, json, os, sys
+place, words = {place!r}, sys.argv[1:]
+with open(place + "/knobs.json") as file:
+    book = json.load(file)
+known, verb = book["known"], words[0]
+asked = [word for word in words[1:] if not word.startswith("-")]
+names = [word.partition("=")[0] for word in asked]
+found = [[name for name in sorted(known) if fnmatch.fnmatchcase(name, each)] for each in names]
+if verb not in ("get_param", "set_param") or (verb == "set_param" or not any(found)) and not all(found):
+    if not (verb == "get_param" and all(name.startswith(("osc.", "llite.")) for name in names)):
+        os.execv(place + "/recorded/lctl", ["lctl", *words])
+with open(place + "/log", "a") as log:
+    log.write("lctl " + " ".join(words) + "\\n")
+if verb == "get_param":
+    for each in sum(found, []):
+        print(each + "=" + known[each])
+    for name, those in zip(names, found):
+        if not those:
+            print(f"error: get_param: param_path '{{name}}': No such file or directory", file=sys.stderr)
+    sys.exit(0 if all(found) else 2)
+for word, those in zip(asked, found):
+    for each in those:
+        name, _, value = word.partition("=")
+        if [each, value] in book["refused"]:
+            print(f"error: set_param: setting {{each}}={{value}}: Numerical result out of range", file=sys.stderr)
+            sys.exit(34)
+        known[each] = book["clipped"].get(each + "=" + value, value)
+        with open(place + "/knobs.json", "w") as file:
+            json.dump(book, file)
+"""
+
+
+class Knobs:
+    """Tunables of a client of Lustre that hold what is set: `lctl` asks them first, and what was recorded then."""
+
+    def __init__(self, site: Site, **known: str) -> None:
+        """`known`: values of each name at both OSTs' connections, or at the mount's llite; on two mounts."""
+        self.site, self.path = site, site.place / "knobs.json"
+        (site.place / "recorded").mkdir()
+        (site.bin / "lctl").rename(site.place / "recorded" / "lctl")
+        (site.bin / "lctl").write_text(KNOBS.format(python=sys.executable, place=str(site.place)))
+        (site.bin / "lctl").chmod(0o755)
+        every = {
+            full: value
+            for name, value in known.items()
+            for instance in (INSTANCE, NEIGHBOUR)
+            for full in (
+                [f"llite.lustre-{instance}.{name}"]
+                if "read_ahead" in name
+                else [f"osc.lustre-OST000{number}-osc-{instance}.{name}" for number in (0, 1)]
+            )
+        }
+        self.path.write_text(json.dumps({"known": every, "refused": [], "clipped": {}}))
+
+    def change(self, **what: Any) -> None:
+        """Change what there is: `known`, `refused` ([name, value]) or `clipped` ("name=value": what it becomes)."""
+        book = json.loads(self.path.read_text())
+        for key, more in what.items():
+            book[key] = book[key] + more if isinstance(more, list) else {**book[key], **more}
+        self.path.write_text(json.dumps(book))
+
+    def now(self, name: str, instance: str = "") -> set[str]:
+        """The values of a tunable at a mount (usual: the target's)."""
+        known = json.loads(self.path.read_text())["known"]
+        return {
+            value for full, value in known.items() if full.endswith(f".{name}") and (instance or INSTANCE) in full
+        }
+
+
 def site_in(place: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Site:
     """A site whose programs are found first, with less patience, and where dropping caches leaves this machine's be."""
     site = Site(place / "site", programs)
@@ -98,10 +171,20 @@ def site_in(place: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Sit
         monkeypatch.setattr(space, patience, 0.01)
     (place / "drop_caches").touch()  # other tests measure on this machine
     monkeypatch.setattr(caches, "DROP", place / "drop_caches")
+    note = place / "lib" / "settings.json"
+    monkeypatch.setattr(settings, "NOTE", note)
+    elsewhere = f"import pathlib; from fsage.host.system import settings; settings.NOTE = pathlib.Path({str(note)!r}); "
+    monkeypatch.setattr(
+        connection, "START_AGENT", connection.START_AGENT.replace(connection.BOOT, connection.BOOT + elsewhere)
+    )
     monkeypatch.setattr(caches, "known", lambda files: [])  # so names stay
     return site
 
 
+INSTANCE = "ff11000110ffb000"
+"""What the recorded client's mount is called by, among others."""
+NEIGHBOUR = "ff494a3e32884000"
+"""A mount of somebody else on the same client."""
 SERVERS = "lctl get_param osc.lustre-OST*.ost_server_uuid mdc.lustre-MDT*.mds_server_uuid"
 
 
@@ -120,6 +203,8 @@ def lustre_target(place: Path, site: Site, **more: object) -> dict:
         site.answer(f"lfs df {asked}", recorded("lfs_df.txt"))
     site.answer(f"lfs path2fid {directory}", recorded("lfs_path2fid.txt"))
     site.answer(SERVERS, recorded("lctl_server_uuid.txt").replace("DISCONN", "FULL"))
+    site.answer(f"lfs getname {mount}", f"lustre-{INSTANCE} {mount}\n")
+    site.answer(f"lfs getname {directory}", f"lustre-{INSTANCE} {mount}\n")
     site.answer("lctl get_param -n version", "2.17.57_62_gc881f8ebcb\n")
     site.answer("lfs quota -q*", "    /mnt/lustre       0       0       0       -       0       0       0       - \n")
     site.answer("lfs project -d*", "    0 - /mnt/lustre\n")

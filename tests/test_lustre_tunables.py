@@ -1,22 +1,28 @@
-"""Tunables of Lustre clients: set, read back, compared and put back, with every trap of the recorded session."""
+"""Tunables of Lustre clients: set, read back and put back, whoever sets them in which order, whatever is killed."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lustre_site import Site, lustre_target, session
+from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, lustre_target
 
+from fsage.host import __main__ as agent
+from fsage.host.lustre import granted, tunables
+from fsage.host.system import settings
+from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root
-RECORDED = session("lctl_get_param_n_tunables.txt")
-SETTING = session("lctl_set_param.txt")
-ALL = next(answers[0]["stdout"] for command, answers in RECORDED.items() if "-n" not in command and "dirty" in command)
-OST0, OST1 = (f"osc.lustre-OST000{number}-osc-ff11000110ffb000" for number in (0, 1))
-LLITE = "llite.lustre-ff11000110ffb000"
+OST0, OST1 = (f"osc.lustre-OST000{number}-osc-{INSTANCE}" for number in (0, 1))
+RPCS = "max_rpcs_in_flight"
 
 
 @pytest.fixture
@@ -27,108 +33,160 @@ def spec(tmp_path: Path, site: Site) -> dict:
     return spec
 
 
-def asked(name: str) -> str:
-    return f"lctl get_param osc.lustre-OST*.{name} llite.lustre-*.{name}"
+@pytest.fixture
+def knobs(site: Site) -> Knobs:
+    return Knobs(
+        site,
+        max_rpcs_in_flight="8",
+        max_dirty_mb="742",
+        max_pages_per_rpc="1024",
+        max_read_ahead_mb="256",
+        max_read_ahead_per_file_mb="64",
+    )
 
 
-def holds(site: Site, name: str, *values: str) -> None:
-    """What the parameters of a name are at one look after the other; that there is none of llite or osc is no error."""
-    recorded = "".join(line + "\n" for line in ALL.splitlines() if f".{name}=" in line)
-    before = recorded.split("=")[-1].strip()
-    missing = "osc" if recorded.startswith("llite") else "llite"
-    error = f"error: get_param: param_path '{missing}/lustre-*/{name}': No such file or directory\n"
-    recorded += f"llite.lustre-two-ff11000110ffb000.{name}=1\n"  # another file system, which the glob reaches
-    looks = [recorded.replace(f"={before}\n", f"={value}\n") for value in (before, *values)]
-    site.answers({asked(name): [{"stdout": look, "stderr": error, "rc": 2} for look in looks]})
+def holder(name: str, run: dict | None = None) -> settings.Holder:
+    """A target beside the fixture's."""
+    return {"user": os.geteuid(), "target": name, "home": f"/var/lib/fsage/{name}", "fsname": "lustre", "run": run}
 
 
-def test_the_studys_tunables_are_set_by_name_read_back_and_put_back(spec: dict, site: Site) -> None:
-    holds(site, "max_rpcs_in_flight", "256")
-    holds(site, "max_read_ahead_mb", "512")
-    missing = RECORDED["lctl get_param osc.*.read_ahead_step"][0]
-    site.answers({asked("read_ahead_step"): [missing]})
-    setting = [
-        f"lctl set_param -n {LLITE}.max_read_ahead_mb=512",
-        f"lctl set_param -n {OST0}.max_rpcs_in_flight=256 {OST1}.max_rpcs_in_flight=256",
-    ]
-    for command in setting:
-        site.answer(command)
-    request = {"tuning": {"max_rpcs_in_flight": 256, "max_read_ahead_mb": 512, "read_ahead_step": 4}}
+def rpcs(value: int) -> dict[str, str]:
+    """The value at both connections."""
+    return {f"{ost}.{RPCS}": str(value) for ost in (OST0, OST1)}
+
+
+def run_of(pid: int, start: int | None) -> dict[str, Any]:
+    """A run of this machine."""
+    return {"run": f"r{pid}", "host": "c1", "machine": lease.machine(), "pid": pid, "pid_start": start}
+
+
+def test_the_studys_tunables_are_set_on_the_own_mount_read_back_and_put_back(spec: dict, knobs: Knobs) -> None:
+    request = {"tuning": {RPCS: 256, "max_read_ahead_mb": 512, "read_ahead_step": 4}}
     answer = tune.tune(spec, request, False)
-    assert answer["changed"]
+    assert answer["changed"] and f"{RPCS}: 8 -> 256 at 2 connections" in answer["proof"]
     assert answer["tunables"]["read_ahead_step"] == {
         "asked": 4,
         "unsupported": "neither osc nor llite of lustre has it",
     }
-    assert answer["tunables"]["max_rpcs_in_flight"] == {
-        "asked": 256,
-        "before": {f"{OST0}.max_rpcs_in_flight": "8", f"{OST1}.max_rpcs_in_flight": "8"},
-        "now": {f"{OST0}.max_rpcs_in_flight": "256", f"{OST1}.max_rpcs_in_flight": "256"},
-    }
-    assert [command for command in site.commands() if "set_param" in command] == setting
+    assert answer["tunables"][RPCS] == {"asked": 256, "before": rpcs(8), "now": rpcs(256)}
+    assert knobs.now(RPCS) == {"256"} and knobs.now(RPCS, NEIGHBOUR) == {"8"}
     again = tune.tune(spec, request, False)
-    assert not again["changed"]
-    assert again["tunables"] == answer["tunables"], "what was there before is kept"
-
-    back = [
-        f"lctl set_param -n {LLITE}.max_read_ahead_mb=256",
-        f"lctl set_param -n {OST0}.max_rpcs_in_flight=8 {OST1}.max_rpcs_in_flight=8",
-    ]
-    for command in back:
-        site.answer(command)
-    for name, old, new in (("max_rpcs_in_flight", "8", "256"), ("max_read_ahead_mb", "256", "512")):
-        holds(site, name, old)
-        answers = site.left()[asked(name)]
-        first = {**answers[0], "stdout": answers[0]["stdout"].replace(f"={old}\n", f"={new}\n")}
-        site.answers({asked(name): [first, answers[0]]})
-    site.commands()
+    assert not again["changed"] and again["tunables"] == answer["tunables"], "what was there before is kept"
     proof = claim.release(spec, {}, False)["proof"]
-    assert "max_rpcs_in_flight: 256 -> 8 at 2 connections" in proof
-    assert [command for command in site.commands() if "set_param" in command] == back
+    assert f"{RPCS}: 256 -> 8 at 2 connections" in proof
+    assert knobs.now(RPCS) == {"8"} and knobs.now("max_read_ahead_mb") == {"256"} and not settings.NOTE.exists()
+
+
+def test_the_next_study_has_none_of_the_tunables_of_the_last_one(spec: dict, knobs: Knobs) -> None:
+    tune.tune(spec, {"tuning": {RPCS: 16, "max_dirty_mb": 64}}, False)
+    tried = tune.tune(spec, {"tuning": {"max_dirty_mb": 64}}, True)
+    assert tried["changed"] and f"{RPCS}: would be put back" in tried["proof"] and knobs.now(RPCS) == {"16"}
+    answer = tune.tune(spec, {"tuning": {"max_dirty_mb": 64}}, False)
+    assert f"{RPCS}: 16 -> 8 at 2 connections" in answer["proof"] and set(answer["tunables"]) == {"max_dirty_mb"}
+    assert tune.tune(spec, {}, False)["tunables"] == {}
+    assert knobs.now(RPCS) == {"8"} and knobs.now("max_dirty_mb") == {"742"} and not settings.NOTE.exists()
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_whoever_lets_go_last_restores_the_first_value(spec: dict, knobs: Knobs, order: tuple[str, str]) -> None:
+    values = {"a": 16, "b": 32}
+    for name, value in values.items():
+        granted.tune("lustre", holder(name), rpcs(value))
+    assert knobs.now(RPCS) == {"32"}
+    first, last = order
+    granted.tune("lustre", holder(first), {})
+    assert knobs.now(RPCS) == {str(values[last])}, "that of who is left"
+    granted.tune("lustre", holder(last), {})
+    assert knobs.now(RPCS) == {"8"} and not settings.NOTE.exists() and not settings.NOTE.parent.exists()
+
+
+def test_the_old_value_is_noted_before_it_is_set(
+    spec: dict, knobs: Knobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is killed then: the next command of any target puts it back."""
+    dead = run_of(os.getpid(), 1)
+    put = granted.params.put
+
+    class Killed(BaseException):
+        pass
+
+    def kill(values: dict[str, str]) -> None:
+        noted = settings.notes("tunables")
+        assert {name: noted[name]["first"] for name in values} == rpcs(8)
+        put(values)
+        monkeypatch.setattr(settings, "_write", lambda whole: None)  # a killed process writes nothing any more
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(granted.params, "put", kill)
+        write = settings._write
+        granted.tune("lustre", holder("a", dead), rpcs(16))
+    monkeypatch.setattr(settings, "_write", write)
+    assert knobs.now(RPCS) == {"16"}
+    tune.settle({})
+    assert knobs.now(RPCS) == {"8"} and not settings.NOTE.exists()
+
+
+def test_what_a_living_run_or_somebody_by_hand_has_set_stays(spec: dict, knobs: Knobs, tmp_path: Path) -> None:
+    here = run_of(os.getpid(), lease.start_of(os.getpid()))
+    elsewhere = {**here, "run": "r_there", "machine": "another", "host": "launcher"}
+    home = tmp_path / "home/there"
+    granted.tune("lustre", holder("a", here), rpcs(16))
+    granted.tune("lustre", holder("b"), {f"{OST0}.max_dirty_mb": "64"})
+    granted.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
+    tune.settle({})
+    assert knobs.now(RPCS) == {"16"} and knobs.now("max_dirty_mb") == {"64", "32"}, "of the last one nothing is known"
+    lease.take(home, {"holder": {**elsewhere, "since": "now", "command": "snakemake"}})
+    (home / "claim.json").write_text("{}")
+    tune.settle({})
+    assert knobs.now("max_dirty_mb") == {"64", "32"}
+    tune.settle({"gone": ["r_there"]})
+    assert knobs.now("max_dirty_mb") == {"64", "742"}
+    granted.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
+    lease.drop(home, {"holder": {**elsewhere, "since": "now", "command": "snakemake"}})
+    tune.settle({})
+    assert knobs.now("max_dirty_mb") == {"64", "742"}, "its run gave the target back"
+
+
+def test_any_verb_of_any_target_puts_back_what_a_killed_run_left(
+    spec: dict, knobs: Knobs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    granted.tune("lustre", holder("a", run_of(os.getpid(), 1)), rpcs(16))
+    monkeypatch.setattr(agent, "end_with_parent", lambda: None)
+    for words, value in ((["--check", "recover"], "16"), (["recover"], "8")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps({"target": spec}).encode())))
+        assert agent.main(words) == 0 and knobs.now(RPCS) == {value}
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize(
     ("name", "asks", "becomes", "says"),
     [
-        ("max_pages_per_rpc", 99999, "24", "max_pages_per_rpc read back 24; put back"),
-        ("max_read_ahead_per_file_mb", 512, "256", "per_file_mb read back 256; put back"),
+        ("max_pages_per_rpc", 99999, "24", "max_pages_per_rpc: requested 99999; .* read back 24.*; put back"),
+        ("max_read_ahead_per_file_mb", 512, "64", "per_file_mb: requested 512; .* read back 64; put back"),
     ],
 )
 def test_what_lustre_takes_and_does_not_do_fails_and_is_put_back(
-    spec: dict, site: Site, name: str, asks: int, becomes: str, says: str
+    spec: dict, knobs: Knobs, name: str, asks: int, becomes: str, says: str
 ) -> None:
     """rc 0 and another value, as recorded."""
-    holds(site, name, becomes)
-    full = [line.split("=")[0] for line in ALL.splitlines() if f".{name}=" in line]
-    before = {line.split("=")[0]: line.split("=")[1] for line in ALL.splitlines()}
-    site.answer("lctl set_param -n " + " ".join(f"{one}={asks}" for one in full))
-    back = "lctl set_param -n " + " ".join(f"{one}={before[one]}" for one in full)
-    site.answer(back)
+    before = knobs.now(name)
+    every = json.loads(knobs.path.read_text())["known"]
+    knobs.change(clipped={f"{full}={asks}": becomes for full in every if full.endswith(f".{name}")})
     with pytest.raises(Failure, match=says):
         tune.tune(spec, {"tuning": {name: asks}}, False)
-    assert site.commands("lctl set_param")[-1] == back
+    assert knobs.now(name) == before and not settings.NOTE.exists()
     assert not (Path(spec["home"]) / "scratch" / "tunables.json").exists()
 
 
-def test_what_is_set_in_part_is_put_back(spec: dict, site: Site) -> None:
-    holds(site, "max_rpcs_in_flight")
-    looks = site.left()[asked("max_rpcs_in_flight")]
-    part = {
-        **looks[0],
-        "stdout": looks[0]["stdout"].replace(f"{OST0}.max_rpcs_in_flight=8", f"{OST0}.max_rpcs_in_flight=257"),
-    }
-    site.answers({asked("max_rpcs_in_flight"): [looks[0], part]})
-    refused = SETTING["lctl set_param osc.*.max_rpcs_in_flight=257"][0]
-    command = f"lctl set_param -n {OST0}.max_rpcs_in_flight=257 {OST1}.max_rpcs_in_flight=257"
-    site.answers({command: [refused]})
-    site.answer(f"lctl set_param -n {OST0}.max_rpcs_in_flight=8")
+def test_what_is_set_in_part_is_put_back(spec: dict, knobs: Knobs) -> None:
+    knobs.change(refused=[[f"{OST1}.{RPCS}", "257"]])
     with pytest.raises(Failure, match=r"(?s)OST0001\S+ read back 8; .*result out of range; put back"):
-        tune.tune(spec, {"tuning": {"max_rpcs_in_flight": 257}}, False)
-    assert site.commands("lctl set_param")[-1] == f"lctl set_param -n {OST0}.max_rpcs_in_flight=8"
+        tune.tune(spec, {"tuning": {"max_dirty_mb": 64, RPCS: 257}}, False)
+    assert knobs.now(RPCS) == {"8"} and knobs.now("max_dirty_mb") == {"742"}, "and what was set before it"
 
 
-def test_check_changes_nothing_and_odd_values_are_refused(spec: dict, site: Site) -> None:
-    holds(site, "max_dirty_mb")
+def test_check_changes_nothing_and_odd_values_are_refused(spec: dict, site: Site, knobs: Knobs) -> None:
     answer = tune.tune(spec, {"tuning": {"max_dirty_mb": 1024}}, True)
     assert set(answer["tunables"]["max_dirty_mb"]["now"].values()) == {"742"}
     assert answer["proof"] == ["max_dirty_mb: 742 -> 1024 at 2 connections"]
@@ -138,24 +196,35 @@ def test_check_changes_nothing_and_odd_values_are_refused(spec: dict, site: Site
             tune.tune(spec, {"tuning": tuning}, False)
 
 
-def test_tunables_are_put_back_without_a_release_and_preallocation_stays(spec: dict, site: Site) -> None:
-    holds(site, "max_rpcs_in_flight", "256")
-    both = (f"{OST0}.max_rpcs_in_flight={{0}}", f"{OST1}.max_rpcs_in_flight={{0}}")
-    for value in (8, 256):
-        site.answer("lctl set_param -n " + " ".join(both).format(value))
-    tune.tune(spec, {"tuning": {"max_rpcs_in_flight": 256}}, False)
+def test_tunables_are_put_back_without_a_release_and_preallocation_stays(spec: dict, knobs: Knobs) -> None:
+    tune.tune(spec, {"tuning": {RPCS: 256}}, False)
     path = Path(spec["home"]) / "scratch" / "tunables.json"
-    noted = json.loads(path.read_text())
-    path.write_text(json.dumps({**noted, "preallocation": {"asked": {"size": "4MiB"}, "before": {}, "now": {}}}))
-    wanted = "max_rpcs_in_flight: 256 -> 8 at 2 connections"
-    assert tune.restore(spec, {}, True)["proof"] == [wanted]
-    assert set(json.loads(path.read_text())) == {"max_rpcs_in_flight", "preallocation"}
-    looks = site.left()[asked("max_rpcs_in_flight")]
-    site.answers(
-        {asked("max_rpcs_in_flight"): [looks[-1], {**looks[-1], "stdout": looks[-1]["stdout"].replace("256", "8")}]}
-    )
-    site.commands()
-    assert tune.restore(spec, {}, False)["proof"] == [wanted]
-    assert site.commands("lctl set_param") == ["lctl set_param -n " + " ".join(both).format(8)]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "preallocation": {"asked": {}, "now": {}}}))
+    wanted = f"{RPCS}: 256 -> 8 at 2 connections"
+    assert tune.restore(spec, {}, True)["proof"] == [wanted] and knobs.now(RPCS) == {"256"}
+    assert set(json.loads(path.read_text())) == {RPCS, "preallocation"}
+    assert tune.untune(spec, {}, False)["proof"] == [wanted] and knobs.now(RPCS) == {"8"}
     assert set(json.loads(path.read_text())) == {"preallocation"}
-    assert not tune.restore(spec, {}, False)["changed"]
+    assert not tune.restore(spec, {}, False)["changed"] and not tune.untune(spec, {}, False)["changed"]
+
+
+def test_a_mount_that_is_gone_holds_nothing(spec: dict, site: Site, knobs: Knobs) -> None:
+    granted.tune("lustre", holder("a"), rpcs(16))
+    book = json.loads(knobs.path.read_text())
+    knobs.path.write_text(json.dumps({**book, "known": {}}))
+    assert tunables.put_back(holder("a")) == [] and not settings.NOTE.exists()
+
+
+def test_a_note_that_cannot_be_read_is_not_no_note(spec: dict, knobs: Knobs) -> None:
+    settings.NOTE.parent.mkdir()
+    settings.NOTE.write_text("{")
+    with pytest.raises(Failure, match=r"settings\.json cannot be read .*, so it is not known what settings of .* were"):
+        tune.tune(spec, {"tuning": {RPCS: 16}}, False)
+    assert knobs.now(RPCS) == {"8"}
+
+
+def test_all_may_read_the_note_and_only_its_owner_may_write(spec: dict, knobs: Knobs) -> None:
+    granted.tune("lustre", holder("a"), rpcs(16))
+    assert settings.NOTE.stat().st_mode & 0o777 == 0o644 and settings.NOTE.parent.stat().st_mode & 0o777 == 0o755
+    assert subprocess.run(["cat", settings.NOTE], capture_output=True, check=True).stdout
+    assert complete(spec)["name"] == "scratch"

@@ -11,6 +11,7 @@ from lustre_site import Site, lustre_target
 
 from fsage.host.lustre import servercache
 from fsage.host.remote.remote_hosts import Hosts, Lost
+from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import recover
 from fsage.model.declaration import complete
@@ -88,7 +89,7 @@ def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> No
     with servercache.held(hosts, ASKING) as noted:
         assert noted == {"oss1": dict.fromkeys(before, "none")}
         assert {one["value"] for one in zfs(site).values()} == {"none"}
-        assert json.loads((Path(spec["home"]) / "scratch" / "server_cache.json").read_text()) == before
+        assert {name: entry["first"] for name, entry in settings.notes("datasets").items()} == before
     assert zfs(site) == before
     assert [one for one in site.commands("zfs") if one.startswith(("zfs set", "zfs inherit"))] == [
         *(f"zfs set primarycache=none fast/ost{n}" for n in range(4)),
@@ -103,7 +104,7 @@ def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> No
     with servercache.held(hosts, [{"name": "write"}]) as noted:
         assert noted == {} and not site.commands("zfs set primarycache=none")
     hosts.close()
-    assert not (Path(spec["home"]) / "scratch" / "server_cache.json").exists()
+    assert not settings.notes("datasets")
 
 
 def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) -> None:
@@ -121,16 +122,19 @@ def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) 
     assert zfs(site)["fast/ost0"] == {"value": "none", "source": "local"}
     assert servercache.server_cache_back(spec, {}, True) == {
         "changed": True,
-        "msg": "would put primarycache of fast/ost0 back",
+        "msg": "would put back: fast/ost0: primarycache is none (local)",
         "proof": [],
     }
     assert servercache.server_cache_back(spec, {}, False)["proof"] == [
-        "fast/ost0: primarycache is all (default), as before"
+        "fast/ost0: primarycache is all (default)"
     ]
     assert zfs(site) == before
     assert not servercache.server_cache_back(spec, {}, False)["changed"]
     zfs(site, ost0=kept(value="none", source="local"))
-    (Path(spec["home"]) / "scratch" / "server_cache.json").write_text(json.dumps(before))
+    killed = {**lease.holder_of(spec), "value": {"value": "none", "source": "local"}, "since": "then"}
+    note = {"datasets": {name: {"first": first, "set": [killed]} for name, first in before.items()}}
+    settings.NOTE.parent.mkdir(exist_ok=True)
+    settings.NOTE.write_text(json.dumps(note))
     beside(spec).close()
     assert zfs(site) == before, "the next measurement does it too"
 

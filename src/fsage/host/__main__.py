@@ -166,6 +166,8 @@ def main(arguments: list[str]) -> int:
             end_with_parent()
             request = request_check.checked(given.get("request") or {}, given.get("hosts"))
             request_check.needed(verb, request)
+            if not check and verb != "probe":
+                tune.settle(request)
             if verb in ON_STEPS:
                 answer = of_step(verb, given, request, check)
             else:

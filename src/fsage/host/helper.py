@@ -1,8 +1,10 @@
 """The helper that root installs, for users who measure without being root: `sudo -n HELPER VERB`.
 
 It drops caches and does what needs root on Lustre. No verb runs a command, or takes a path or a device. A user gives a
-list of names, or a number, and each is checked. sudo(8) passes on the caller's limits, timers and ignored signals; the
-helper sets its own before it reads anything.
+list of names, or a number, and each is checked: names must be of the file system that the command names, and tunables
+lie between bounds. What a tunable was is noted before it is set (fsage.host.system.settings). What costs others
+something is done at a limited rate. sudo(8) passes on the caller's limits, timers and ignored signals; the helper sets
+its own before it reads anything.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import re
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from fsage.host.lustre import granted
-from fsage.host.system import caches, kernel_log, privilege
+from fsage.host.system import caches, files, kernel_log, privilege, settings
 from fsage.model.errors import Failure, Refusal
 
 MOST_BYTES = 1 << 20
@@ -26,93 +30,125 @@ LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024, resource.RLIMIT
     resource.RLIM_INFINITY,
 )
 """Of setrlimit(2): what the helper may use, whatever its caller may."""
+PACED = Path("/run/fsage/helper.json")
+"""When a verb that costs others something may be done next."""
+AT_ONCE, EVERY_S = 20, 1.0
+"""So often such a verb is done at once, by all users together; then it waits, for once every EVERY_S."""
 Given = dict[str, object]
-"""What the caller says: the arguments of a verb, as JSON."""
+"""What the caller says: the arguments of a verb, as JSON, with `fsname` where the command has it."""
 
 
-def hello(given: Given) -> str:
+def hello(given: Given, user: int) -> str:
     """That the user may call, and whom: the version of this helper."""
     return privilege.version()
 
 
-def drop_caches(given: Given) -> None:
+def drop_caches(given: Given, user: int) -> None:
     """Drop the page cache of the machine, once."""
+    pace("drop-caches")
     caches.drop_all_pages()
 
 
-def lustre_locks(given: Given) -> None:
-    """Give back the locks of a Lustre client that nobody uses."""
-    granted.cancel_locks(granted.check_locks(given.get("connections")))
-
-
-def lustre_tune(given: Given) -> None:
-    """Set known tunables of a Lustre client."""
-    values = granted.check_tunables(given.get("values"))
-    with _undisturbed():
-        granted.tune(values)
-
-
-def lustre_sync(given: Given) -> str:
-    """Have a Lustre server commit."""
-    return granted.commit(granted.check_fsname(given.get("fsname")))
-
-
-def lustre_counters(given: Given) -> str:
-    """What the OSTs of a Lustre server have counted."""
-    return granted.counters(granted.check_fsname(given.get("fsname")))
-
-
-def kernel_log_lines(given: Given) -> object:
+def kernel_log_lines(given: Given, user: int) -> object:
     """Lines of the kernel's log that tell of trouble."""
     return kernel_log.since(kernel_log.check_number(given.get("number")))
 
 
-def lustre_imports(given: Given) -> str:
+def lustre_locks(given: Given, user: int) -> None:
+    """Give back the locks of a Lustre client that nobody uses."""
+    fsname = granted.check_fsname(given.get("fsname"))
+    connections = granted.check_locks(fsname, given.get("connections"))
+    pace("lustre-locks")
+    granted.cancel_locks(fsname, connections)
+
+
+def lustre_tune(given: Given, user: int) -> object:
+    """Set known tunables of a Lustre client for a target, between bounds, and put back what it set before."""
+    fsname = granted.check_fsname(given.get("fsname"))
+    values = granted.check_tunables(fsname, given.get("values"))
+    holder = granted.check_holder(fsname, given.get("holder"), user)
+    pace("lustre-tune")
+    with _undisturbed():
+        return granted.tune(fsname, holder, values)
+
+
+def lustre_sync(given: Given, user: int) -> str:
+    """Have a Lustre server commit."""
+    fsname = granted.check_fsname(given.get("fsname"))
+    pace("lustre-sync")
+    return granted.commit(fsname)
+
+
+def lustre_counters(given: Given, user: int) -> str:
+    """What the OSTs of a Lustre server have counted."""
+    return granted.counters(granted.check_fsname(given.get("fsname")))
+
+
+def lustre_imports(given: Given, user: int) -> str:
     """The connections of a Lustre client, and what became of them."""
     return granted.imports(granted.check_fsname(given.get("fsname")))
 
 
-def lustre_network(given: Given) -> str:
+def lustre_network(given: Given, user: int) -> str:
     """What Lustre's network has counted."""
     return granted.network_counters()
 
 
-def lustre_free_space(given: Given) -> None:
+def lustre_free_space(given: Given, user: int) -> None:
     """The free extents of an OST of a Lustre server, as dumpe2fs prints them."""
-    granted.print_free_space(granted.check_ost(given.get("ost")))
+    fsname = granted.check_fsname(given.get("fsname"))
+    granted.print_free_space(granted.check_ost(fsname, given.get("ost")))
 
 
-VERBS: dict[str, Callable[[Given], object]] = {
-    "hello": hello,
-    "drop-caches": drop_caches,
-    "kernel-log": kernel_log_lines,
-}
-OF_LUSTRE: dict[str, Callable[[Given], object]] = {
+def undo(given: Given, user: int) -> list[str]:
+    """Put back every tunable that was set for anybody. No rule allows it: it is for administrators."""
+    with _undisturbed():
+        return [
+            f"{name}: {before} -> {now}"
+            for holder in settings.holders(granted.TUNABLES.name)
+            for name, before, now in granted.tune(holder["fsname"], holder, {})
+        ]
+
+
+Verb = Callable[[Given, int], object]
+VERBS: dict[str, Verb] = {"hello": hello, "drop-caches": drop_caches, "kernel-log": kernel_log_lines}
+OF_CLIENTS: dict[str, Verb] = {
     "lustre-locks": lustre_locks,
     "lustre-tune": lustre_tune,
+    "lustre-imports": lustre_imports,
+}
+OF_SERVERS: dict[str, Verb] = {
     "lustre-sync": lustre_sync,
     "lustre-counters": lustre_counters,
-    "lustre-imports": lustre_imports,
-    "lustre-network": lustre_network,
     granted.FREE_SPACE: lustre_free_space,
 }
+"""Of these, the command names the file system."""
+OF_NETWORK: dict[str, Verb] = {"lustre-network": lustre_network}
+UNDO = "undo"
 
 
 def main(arguments: list[str]) -> int:
     """Do one verb for the user who asks. Exit status as the agent's: 1 refused, 2 failed."""
-    verbs = {**VERBS, **OF_LUSTRE}
+    of_lustre = {**OF_CLIENTS, **OF_SERVERS}
+    verbs = {**VERBS, **OF_NETWORK, **of_lustre, UNDO: undo}
     try:
         caller = os.environ.get("SUDO_UID", "")
-        if os.geteuid() != 0 or not re.fullmatch("[1-9][0-9]*", caller):
+        verb, words = (arguments or [""])[0], arguments[1:]
+        if os.geteuid() != 0 or not (verb == UNDO or re.fullmatch("[1-9][0-9]*", caller)):
             raise Refusal("this is for users, by way of `sudo -n`; root needs no helper")
         _be_independent()
         os.environ.clear()
         os.environ.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C")
         os.umask(0o022)
         os.chdir("/")
-        if len(arguments) != 1 or arguments[0] not in verbs:
-            raise Refusal(f"no verb {' '.join(arguments)!r:.100}; there are {', '.join(verbs)}")
-        answer, code = {"value": verbs[arguments[0]](_read(sys.stdin.buffer.read(MOST_BYTES + 1)))}, 0
+        if verb not in verbs or len(words) != (verb in of_lustre):
+            raise Refusal(
+                f"no verb {' '.join(arguments)!r:.100}; there are {', '.join(verbs)}, and {', '.join(of_lustre)} want "
+                "the name of a file system"
+            )
+        given = {} if verb == UNDO else _read(sys.stdin.buffer.read(MOST_BYTES + 1))
+        given |= {"fsname": word for word in words}
+        answer, code = {"value": verbs[verb](given, int(caller or 0))}, 0
     except Refusal as why:
         answer, code = {"refused": str(why)}, 1
     except (Failure, OSError) as why:
@@ -121,6 +157,18 @@ def main(arguments: list[str]) -> int:
     if code:  # for who does not read answers, but a program's text
         print(*answer.values(), file=sys.stderr)
     return code
+
+
+def pace(verb: str) -> None:
+    """Wait until a verb may be done: AT_ONCE times at once, then once every EVERY_S, whoever asks."""
+    with files.locked(PACED.with_suffix(".lock")):
+        now = time.monotonic()
+        noted = files.read_json(PACED) or {}
+        due = max(noted.get(verb, now), now) + EVERY_S
+        if due - now > 2 * AT_ONCE * EVERY_S:
+            raise Refusal(f"{verb} was asked for more than {AT_ONCE} times in {AT_ONCE * EVERY_S:g} s; wait a minute")
+        files.write_json(PACED, {**noted, verb: due})
+    time.sleep(max(0.0, due - now - AT_ONCE * EVERY_S))
 
 
 def _be_independent() -> None:

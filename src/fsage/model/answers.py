@@ -39,6 +39,7 @@ class Dropped(Left, DroppedAll, total=False):
     """The caches of a client after a drop, with what of the measured files is still in memory."""
 
     locks: Count  # of Lustre: how many were given back
+    locks_left: Count  # and how many others took meanwhile, on the same mount
 
 
 class _Served(TypedDict):

@@ -32,40 +32,42 @@ OF_QUEUE = (
     "write_zeroes_unmap_max_bytes",
 )
 """Every file there that may be written."""
-OF_LUSTRE = (
-    "checksums",
-    "file_heat",
-    "grant_shrink",
-    "grant_shrink_interval",
-    "hybrid_io",
-    "hybrid_io_read_threshold_bytes",
-    "hybrid_io_write_threshold_bytes",
-    "idle_timeout",
-    "max_dirty_mb",
-    "max_pages_per_rpc",
-    "max_read_ahead_async_active",
-    "max_read_ahead_mb",
-    "max_read_ahead_per_file_mb",
-    "max_read_ahead_whole_mb",
-    "max_rpcs_in_flight",
-    "opencache_max_ms",
-    "opencache_threshold_count",
-    "opencache_threshold_ms",
-    "parallel_dio",
-    "read_ahead_async_file_threshold_mb",
-    "read_ahead_range_kb",
-    "read_ahead_step",
-    "short_io_bytes",
-    "statahead_agl",
-    "statahead_batch_max",
-    "statahead_max",
-    "statahead_running_max",
-    "tiny_write",
-    "unaligned_dio",
-    "xattr_cache",
-)
-"""What of osc.* and llite.* bears on speed and is one whole number; a version that lacks one has it unsupported.
-read_ahead_step is of the published study: no version from 2.7 to 2.17 has it."""
+SWITCH = (0, 1)
+OF_LUSTRE = {
+    "checksums": SWITCH,
+    "file_heat": SWITCH,
+    "grant_shrink": SWITCH,
+    "grant_shrink_interval": (1, 86400),
+    "hybrid_io": SWITCH,
+    "hybrid_io_read_threshold_bytes": (0, 1 << 30),
+    "hybrid_io_write_threshold_bytes": (0, 1 << 30),
+    "idle_timeout": (0, 3600),
+    "max_dirty_mb": (1, 2047),
+    "max_pages_per_rpc": (1, 16384),
+    "max_read_ahead_async_active": (0, 256),
+    "max_read_ahead_mb": (0, 4096),
+    "max_read_ahead_per_file_mb": (0, 2048),
+    "max_read_ahead_whole_mb": (0, 2048),
+    "max_rpcs_in_flight": (1, 256),
+    "opencache_max_ms": (0, 3_600_000),
+    "opencache_threshold_count": (0, 1_000_000),
+    "opencache_threshold_ms": (0, 3_600_000),
+    "parallel_dio": SWITCH,
+    "read_ahead_async_file_threshold_mb": (0, 4096),
+    "read_ahead_range_kb": (0, 1 << 20),
+    "read_ahead_step": (0, 4096),
+    "short_io_bytes": (0, 65536),
+    "statahead_agl": SWITCH,
+    "statahead_batch_max": (0, 1024),
+    "statahead_max": (0, 8192),
+    "statahead_running_max": (0, 256),
+    "tiny_write": SWITCH,
+    "unaligned_dio": SWITCH,
+    "xattr_cache": SWITCH,
+}
+"""What of osc.* and llite.* bears on speed and is one whole number, with the least and the most that root's helper sets
+for a user; a version that lacks one has it unsupported. read_ahead_step is of the published study: no version from 2.7
+to 2.17 has it."""
 KNOWN = {"a block queue": OF_QUEUE, "Lustre": OF_LUSTRE}
 WORDS = r"[A-Za-z0-9][A-Za-z0-9 _-]{0,31}"  # as in `scheduler: mq-deadline` or `write_cache: write through`
 LARGEST = 2**63 - 1

@@ -71,7 +71,7 @@ class Session:
             "filesystem": self.target.filesystem,
             "mount_options": self.target.mount_options(),
             "allocator_reset": self.target.allocator_reset,
-            "tunables": read_json(self.target.home / "tunables.json") or {},
+            "tunables": tuned.whole(self.target.home),
             "tools": self.target.claim["tools"],
             "images": self.target.claim.get("images", {}),
             "uid": self.target.uid,

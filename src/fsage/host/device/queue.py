@@ -16,12 +16,17 @@ OF_BFQ = "iosched/low_latency"
 """And one of BFQ's, which no study names."""
 
 
+def values(queues: list[Path], name: str) -> list[str]:
+    """What a tunable is at every queue that has it."""
+    return [_value(_knob(queue, name)) for queue in queues if (queue / name).exists()]
+
+
 def tune(
-    queues: list[Path], name: str, value: object, before: list[str] | None, check: bool
+    queues: list[Path], name: str, value: object, before: Sequence[str], check: bool
 ) -> tuple[dict[str, object], bool, str]:
     """Set a tunable of every queue and read it back: the note for it, whether anything changed, and a sentence.
 
-    `before`: what it was before fsage set it first, where that is noted.
+    `before`: what it was before fsage set it first.
     """
     knobs = [_knob(queue, name) for queue in queues if (queue / name).exists()]
     if not knobs:
@@ -38,7 +43,7 @@ def tune(
         raise Failure(f"{knobs[0]}: requested {value}, reads back {now}")
     was = ", ".join(sorted(set(held)))
     sentence = f"{was} (unchanged)" if was == str(value) else f"{was} -> {value}"
-    return {"asked": value, "before": before or held, "now": now}, changed, sentence
+    return {"asked": value, "before": before, "now": now}, changed, sentence
 
 
 def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) -> list[str]:

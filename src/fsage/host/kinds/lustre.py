@@ -13,7 +13,8 @@ from fsage.host.lustre import limits, osts, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
 from fsage.host.remote import connection
 from fsage.host.system import files, privilege
-from fsage.host.targets import directories
+from fsage.host.system.settings import Holder
+from fsage.host.targets import directories, lease, tuned
 from fsage.host.targets.kinds import Lacking, Servers
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.host.targets.osts import NoOsts
@@ -165,8 +166,7 @@ class Lustre(Directory, facts.Lustre):
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         proof = cls._emptied(spec, claim)
         if claim and spec["lustre"]:
-            home = Path(spec["home"]) / spec["name"]
-            proof += tunables.put_back(spec["lustre"]["fsname"], home / "tunables.json")
+            proof += tunables.put_back(lease.holder_of(spec))
             proof += lustre.unmark(spec, claim)
         return [*proof, *directories.unmake(spec)]
 
@@ -220,11 +220,20 @@ class Lustre(Directory, facts.Lustre):
             raise Failure(str(self.layout_unavailable_because))
         return servers.free_space(self.osts, ost, counting)
 
-    def tune(self, wanted: Mapping[str, object], noted: dict[str, object], check: bool) -> tuple[bool, list[str]]:
-        return tunables.tune(self.lustre["fsname"], wanted, noted, check)
+    def tune(
+        self, wanted: Mapping[str, object], holder: Holder, check: bool
+    ) -> tuple[bool, list[str], dict[str, object]]:
+        changed, proof, noted = tunables.tune(self.mounts[0], wanted, holder, check)
+        changed |= noted != tuned.read(self.home)
+        if not check:
+            tuned.note(self.home, noted)
+        return changed, proof, noted
 
-    def untune(self, path: Path, check: bool) -> list[str]:
-        return tunables.put_back(self.lustre["fsname"], path, check)
+    def untune(self, holder: Holder, check: bool) -> list[str]:
+        proof = tunables.put_back(holder, check)
+        if not check:
+            tuned.note(self.home, {})
+        return proof
 
 
 TARGET = Lustre

@@ -6,35 +6,74 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from fsage.host.lustre import params
-from fsage.host.system import privilege
+from fsage.host.system import privilege, settings
 from fsage.host.system.privilege import privileged
+from fsage.host.system.settings import Holder
 from fsage.host.system.shell import run
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.tuning import OF_LUSTRE
 
 FSNAME = r"[A-Za-z0-9_-]{1,8}"
-OST = re.compile(rf"{FSNAME}-OST[0-9a-f]{{4}}")
-LOCKS = re.compile(rf"ldlm\.namespaces\.{FSNAME}-(OST|MDT)[0-9a-f]{{4}}-(osc|mdc)-[0-9a-f]{{1,16}}")
-PREFIX = rf"(osc\.{FSNAME}-OST[0-9a-f]{{4}}-osc|llite\.{FSNAME})-[0-9a-f]{{1,16}}"
-TUNABLE = re.compile(rf"{PREFIX}\.(\w{{1,64}})")
-VALUE = re.compile(r"[0-9][0-9.]{0,19}")
+LOCKS = r"ldlm\.namespaces\.{}-(OST|MDT)[0-9a-f]{{4}}-(osc|mdc)-[0-9a-f]{{1,16}}"
+TUNABLE = r"(osc\.{0}-OST[0-9a-f]{{4}}-osc|llite\.{0})-[0-9a-f]{{1,16}}\.(\w{{1,64}})"
+WORD = 1024  # characters of what a user tells of himself
 MOST = 10_000  # connections of a client
 FREE_SPACE = "lustre-free-space"
 
 
 @privileged("lustre-locks")
-def cancel_locks(connections: list[str]) -> None:
+def cancel_locks(fsname: str, connections: list[str]) -> None:
     """Cancel the unused locks of connections, given by their names below ldlm.namespaces. Raises Failure."""
     params.put({f"{name}.lru_size": "clear" for name in connections})
 
 
 @privileged("lustre-tune")
-def tune(values: dict[str, str]) -> None:
-    """Set tunables of this client by their full names. Raises Failure."""
-    params.put(values)
+def tune(fsname: str, holder: Holder, values: dict[str, str]) -> list[list[str]]:
+    """Have a holder set these tunables of this client, by their full names, and no others: what else he set goes back.
+
+    Returns [name, value before, value now] of each that changed. Raises Failure.
+    """
+    return [list(step) for step in settings.change(holder, TUNABLES, values)]
+
+
+def _put(values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Set tunables and read them back. Before a Failure is raised, the values of `before` are restored.
+
+    Lustre may take a value out of range at one OST and refuse it at the next. It may also clip or ignore it, with exit
+    status 0. Names are given one by one, because a glob reaches the metadata server's connections as well. The order is
+    alphabetical: max_read_ahead_mb must be set before max_read_ahead_per_file_mb, which it limits.
+    """
+    touched: list[str] = []
+    for name in sorted({tunable(full) for full in values}):
+        wanted = {full: value for full, value in values.items() if tunable(full) == name}
+        touched += wanted
+        why = None
+        try:
+            params.put(wanted)
+        except Failure as error:
+            why = str(error)
+        after = params.get(*touched)
+        other = [full for full, value in wanted.items() if after.get(full) != value]
+        if not why and not other:
+            continue
+        if back := {full: before[full] for full in touched if after.get(full) != before[full]}:
+            params.put(back)
+        holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
+        requested = ", ".join(sorted(set(wanted.values())))
+        raise Failure(f"{name}: requested {requested}; {holds}{'; ' + why if why else ''}; put back to what was there")
+
+
+TUNABLES = settings.Kind("tunables", lambda names: dict(params.get(*sorted(names))), _put)
+
+
+def tunable(full: str) -> str:
+    """The tunable of a parameter's full name."""
+    return full.rpartition(".")[2]
 
 
 @privileged("lustre-sync")
@@ -76,30 +115,48 @@ def free_space_words(ost: str, device: str) -> list[str]:
     """The command that prints the free space of an OST of this server: of root, or by the helper (print_free_space)."""
     if os.geteuid() == 0:
         return ["dumpe2fs", device]
-    ask = shlex.join(privilege.command(FREE_SPACE))
+    ask = shlex.join(privilege.command(FREE_SPACE, ost.rpartition("-OST")[0]))
     return ["sh", "-c", f"printf %s {shlex.quote(json.dumps({'ost': ost}))} | {ask}"]
 
 
-def check_locks(connections: object) -> list[str]:
-    """The list of connections, checked. Raises Refusal."""
+def check_locks(fsname: str, connections: object) -> list[str]:
+    """The list of connections to a file system, checked. Raises Refusal."""
     if not isinstance(connections, list) or not 0 < len(connections) <= MOST:
         raise Refusal(f"{shown(connections)} is no list of connections")
-    if wrong := [name for name in connections if not isinstance(name, str) or not LOCKS.fullmatch(name)]:
-        raise Refusal(f"{shown(wrong[0])} is no connection of a Lustre client")
+    known = re.compile(LOCKS.format(re.escape(fsname)))
+    if wrong := [name for name in connections if not isinstance(name, str) or not known.fullmatch(name)]:
+        raise Refusal(f"{shown(wrong[0])} is no connection of a Lustre client to {fsname}")
     return connections
 
 
-def check_tunables(values: object) -> dict[str, str]:
-    """The tunables with their values, checked. Raises Refusal."""
-    if not isinstance(values, dict) or not 0 < len(values) <= MOST:
+def check_tunables(fsname: str, values: object) -> dict[str, str]:
+    """The tunables of a client of a file system with their values, checked. Raises Refusal."""
+    if not isinstance(values, dict) or len(values) > MOST:
         raise Refusal(f"{shown(values)} is no object of tunables")
     for name, value in values.items():
-        match = TUNABLE.fullmatch(name)
+        match = re.fullmatch(TUNABLE.format(re.escape(fsname)), name)
         if not match or match[2] not in OF_LUSTRE:
-            raise Refusal(f"{shown(name)} is no tunable of a Lustre client that is known: {', '.join(OF_LUSTRE)}")
-        if not isinstance(value, str) or not VALUE.fullmatch(value):
-            raise Refusal(f"{shown(value)} is no value of {name}: a number is wanted")
+            raise Refusal(
+                f"{shown(name)} is no tunable of a Lustre client of {fsname} that is known: {', '.join(OF_LUSTRE)}"
+            )
+        least, most = OF_LUSTRE[match[2]]
+        if not isinstance(value, str) or not re.fullmatch(r"\d{1,19}", value, re.ASCII):
+            raise Refusal(f"{shown(value)} is no value of {name}: a whole number is wanted")
+        if not least <= int(value) <= most:
+            raise Refusal(f"{match[2]} is {value}: a user may have {least} to {most} set, and nothing was touched")
     return values
+
+
+def check_holder(fsname: str, holder: object, user: int) -> Holder:
+    """For whom a user says that he sets something on a file system, checked. Raises Refusal."""
+    words = holder if isinstance(holder, dict) else {}
+    run = words.get("run")
+    told = [words.get("target"), words.get("home"), *(run.values() if isinstance(run, dict) else ())]
+    plain = all(isinstance(word, int) or (isinstance(word, str) and len(word) <= WORD) for word in told)
+    if not plain or not isinstance(run, (dict, type(None))) or (run is not None and "run" not in run):
+        raise Refusal(f"{shown(holder)} does not say for which target tunables are set")
+    target, home = str(words["target"]), str(words["home"])
+    return {"user": user, "target": target, "home": home, "fsname": fsname, "run": run}
 
 
 def check_fsname(fsname: object) -> str:
@@ -109,8 +166,8 @@ def check_fsname(fsname: object) -> str:
     return fsname
 
 
-def check_ost(ost: object) -> str:
-    """The name of an OST, checked. Raises Refusal."""
-    if not isinstance(ost, str) or not OST.fullmatch(ost):
-        raise Refusal(f"{shown(ost)} is not the name of an OST")
+def check_ost(fsname: str, ost: object) -> str:
+    """The name of an OST of a file system, checked. Raises Refusal."""
+    if not isinstance(ost, str) or not re.fullmatch(rf"{re.escape(fsname)}-OST[0-9a-f]{{4}}", ost):
+        raise Refusal(f"{shown(ost)} is not the name of an OST of {fsname}")
     return ost

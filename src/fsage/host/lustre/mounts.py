@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -76,6 +77,14 @@ def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:
             f"and {wanted} is declared (fsage_target.lustre); nothing was touched"
         )
     return mount
+
+
+def instance(mount: Path, fsname: str) -> str:
+    """What tells a mount of a file system from others on this host, in the names of its parameters. Raises Failure."""
+    said = run(["lfs", "getname", str(mount)]).stdout
+    if not (match := re.search(rf"(?:^|\s){re.escape(fsname)}-([0-9a-f]+)(?:\s|$)", said)):
+        raise Failure(f"`lfs getname {mount}` said {said[:80]!r}: no client of {fsname}")
+    return match[1]
 
 
 ANSWERS = ("FULL", "IDLE")  # an idle connection is made again at the next request

@@ -1,22 +1,23 @@
 """The cache of Lustre's servers on ZFS: `primarycache` of each OST's dataset, set for a cell and restored after it.
 
 `none` caches nothing in the ARC, `metadata` no data (zfsprops(7)). A cell's files are written after it was set, so
-nothing of them is ever cached. A dataset keeps its properties over reboots. The former value is therefore noted first,
-in `<home>/server_cache.json` of the server, until it is restored. An OST on ldiskfs has no such property.
+nothing of them is ever cached. A dataset keeps its properties over reboots, and so does the note of the former value
+(fsage.host.system.settings). An OST on ldiskfs has no such property.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
 from fsage.host.lustre import params
-from fsage.host.system import files
+from fsage.host.system import settings
 from fsage.host.system.shell import run
+from fsage.host.targets import lease
 from fsage.host.targets.kinds import Servers
 from fsage.model.caches import SERVERS_KEPT
-from fsage.model.declaration import complete, home_of, lustre_of
+from fsage.model.declaration import complete, lustre_of
 from fsage.model.errors import Failure
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
@@ -74,47 +75,55 @@ def serve(spec: Spec, setting: str | None) -> dict[str, object]:
         return {"proof": put_back(spec), "now": {}}
     fsname = lustre_of(spec)["fsname"]
     ldiskfs, zfs = (params.get(f"osd-{kind}.{fsname}-OST*.mntdev") for kind in ("ldiskfs", "zfs"))
-    now = {}
+    datasets = sorted(zfs.values())
     if setting and zfs:
-        path = _note_of(spec)
-        before = {dataset: _read(dataset) for dataset in sorted(zfs.values())}
-        files.write_json(path, {**before, **(files.read_json(path) or {})})  # what was there first is what is put back
-        for dataset in before:
-            run(["zfs", "set", f"{PROPERTY}={setting}", dataset])
-            now[dataset] = _read(dataset)["value"]
-            if now[dataset] != setting:
-                raise Failure(f"{dataset}: requested {PROPERTY}={setting}, `zfs get` shows {now[dataset]}")
-    return {"ldiskfs": [name.split(".")[1] for name in ldiskfs], "zfs": sorted(zfs.values()), "now": now}
+        settings.change(lease.holder_of(spec), DATASETS, dict.fromkeys(datasets, {"value": setting, "source": "local"}))
+    now = dict.fromkeys(datasets, setting) if setting else {}
+    return {"ldiskfs": [name.split(".")[1] for name in ldiskfs], "zfs": datasets, "now": now}
 
 
-def put_back(spec: Spec) -> list[str]:
-    """Restore what is noted on this server; a sentence for each dataset. Raises Failure."""
-    path, proof = _note_of(spec), []
-    for dataset, before in (files.read_json(path) or {}).items():
-        if _read(dataset) != before:
-            run(_back(dataset, **before))
-            if (now := _read(dataset)) != before:
-                raise Failure(f"{dataset}: {PROPERTY} was {before}, and is {now} after it was put back")
-        proof.append(f"{dataset}: {PROPERTY} is {before['value']} ({before['source']}), as before")
-    files.remove(path)
-    return proof
+def put_back(spec: Spec, check: bool = False) -> list[str]:
+    """Restore what a target set on this server; a sentence for each dataset. Raises Failure."""
+    holder = lease.holder_of(spec)
+    held = [name for name, entry in settings.notes(DATASETS.name).items() if settings.of(holder, entry)]
+    settings.change(holder, DATASETS, {}, check=check)
+    return [f"{dataset}: {PROPERTY} is {_words(_read(dataset))}" for dataset in sorted(held)]
 
 
 def server_cache_back(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """The verb `server_cache_back`: restore what a killed command left; the release uses it too."""
-    spec = complete(declared)
-    noted = files.read_json(_note_of(spec)) or {}
-    if check or not noted:
-        sentence = (
-            f"would put {PROPERTY} of {', '.join(noted)} back" if noted else "no cache of a server to put back here"
-        )
-        return {"changed": bool(noted), "msg": sentence, "proof": []}
-    proof = put_back(spec)
+    proof = put_back(complete(declared), check)
+    if check or not proof:
+        sentence = "would put back: " + "; ".join(proof) if proof else "no cache of a server to put back here"
+        return {"changed": bool(proof), "msg": sentence, "proof": []}
     return {"changed": True, "msg": "; ".join(proof), "proof": proof}
 
 
-def _note_of(spec: Spec) -> Path:
-    return home_of(spec) / "server_cache.json"
+def _put(values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Set datasets and read them back; where one fails, those before it are restored. Raises Failure."""
+    touched: list[str] = []
+    try:
+        for dataset, wanted in values.items():
+            touched.append(dataset)
+            _set(dataset, wanted)
+    except Failure:
+        for dataset in reversed(touched):
+            if _read(dataset) != before[dataset]:
+                _set(dataset, before[dataset])
+        raise
+
+
+DATASETS = settings.Kind("datasets", lambda names: {name: _read(name) for name in sorted(names)}, _put)
+
+
+def _set(dataset: str, wanted: Mapping[str, str]) -> None:
+    run(_command(dataset, **wanted))
+    if (now := _read(dataset)) != wanted:
+        raise Failure(f"{dataset}: requested {PROPERTY}={_words(wanted)}, `zfs get` shows {_words(now)}")
+
+
+def _words(property_now: Mapping[str, str]) -> str:
+    return f"{property_now['value']} ({property_now['source']})"
 
 
 def _read(dataset: str) -> dict[str, str]:
@@ -123,8 +132,8 @@ def _read(dataset: str) -> dict[str, str]:
     return {"value": value, "source": source}
 
 
-def _back(dataset: str, value: str, source: str) -> list[str]:
-    """The command that restores a property: set where it was set on the dataset itself, else inherited."""
+def _command(dataset: str, value: str, source: str) -> list[str]:
+    """The command that gives a dataset its property: set where it is of the dataset itself, else inherited."""
     if source == "local":
         return ["zfs", "set", f"{PROPERTY}={value}", dataset]
     return ["zfs", "inherit", *(["-S"] if source == "received" else []), PROPERTY, dataset]

@@ -1,113 +1,112 @@
-"""Tunables of Lustre clients: osc.* of each OST's connection and llite.* of the mount, set and read back."""
+"""Tunables of Lustre clients: osc.* of each OST's connection and llite.* of the target's own mount, set and read back.
+
+Every user of the client has them. So what was there first is noted on the host (fsage.host.system.settings).
+"""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fsage.host.lustre import granted, params
-from fsage.host.system import files, privilege
-from fsage.model.errors import Failure, Refusal
-from fsage.model.tuning import OF_LUSTRE, PREALLOCATION
+from fsage.host.lustre import granted, mounts, params
+from fsage.host.lustre.granted import TUNABLES, tunable
+from fsage.host.system import privilege, settings
+from fsage.host.system.settings import Holder
+from fsage.model.errors import Refusal
+from fsage.model.tuning import OF_LUSTRE
 from fsage.model.typed import Json
 
 Values = dict[str, str]  # by the parameter's full name
 
 
-def now(fsname: str, *names: str) -> Values:
-    """Values of tunables at the client's connections to one file system; without those that Lustre does not have."""
-    values = params.get(*(f"{kind}.{name}" for name in names for kind in (f"osc.{fsname}-OST*", f"llite.{fsname}-*")))
-    ours = re.compile(rf"(?:osc\.{fsname}-OST|llite\.{fsname}-[0-9a-f]+\.)")  # `a-*` is of the file system a-b as well
-    return {full: value for full, value in values.items() if ours.match(full)}
+def now(mount: Path, fsname: str, *names: str) -> Values:
+    """Values of tunables of one mount of a file system; without those that Lustre does not have. Raises Failure."""
+    instance = mounts.instance(mount, fsname)
+    osc, llite = f"osc.{fsname}-OST*-osc-{instance}", f"llite.{fsname}-{instance}"
+    return params.get(*(f"{of}.{name}" for name in names for of in (osc, llite)))
 
 
-def known(fsname: str) -> dict[str, str]:
+def known(mount: Path, fsname: str) -> dict[str, str]:
     """The values of all tunables that a study may set, by name; '8 or 16' where connections differ. Raises Failure."""
     values: dict[str, set[str]] = {}
-    for full, value in now(fsname, *OF_LUSTRE).items():
-        values.setdefault(full.rpartition(".")[2], set()).add(value)
+    for full, value in now(mount, fsname, *OF_LUSTRE).items():
+        values.setdefault(tunable(full), set()).add(value)
     return {name: " or ".join(sorted(several)) for name, several in values.items()}
 
 
-def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> None:
-    """Set parameters and read them back. Before a Failure is raised, the values of `before` are restored.
+def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool) -> tuple[bool, list[str], Json]:
+    """Have a target set `wanted` (name -> whole number) and nothing else: what it set before goes back.
 
-    Lustre may take a value out of range at one OST and refuse it at the next. It may also clip or ignore it, with exit
-    status 0. Names are given one by one, because a glob reaches the metadata server's connections as well.
+    Returns whether anything changed (or would), a sentence for each, and for each name `asked`, `before` and `now`, or
+    `unsupported`.
     """
-    why = None
-    try:
-        granted.tune(dict(wanted))
-    except Failure as error:
-        why = str(error)
-    after = now(fsname, name)
-    other = [full for full, value in wanted.items() if after.get(full) != value]
-    if not why and not other:
-        return
-    granted.tune({full: before[full] for full in wanted if after.get(full) != before[full]})
-    holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
-    requested = ", ".join(sorted(set(wanted.values())))
-    raise Failure(f"{name}: requested {requested}; {holds}{'; ' + why if why else ''}; put back to what was there")
-
-
-def tune(fsname: str, wanted: Mapping[str, object], noted: Json, check: bool) -> tuple[bool, list[str]]:
-    """Set `wanted` (name -> whole number); `noted` gets for each name `asked`, `before` and `now`, or `unsupported`.
-
-    Returns whether anything changed (or would), and a sentence for each. The order is alphabetical: max_read_ahead_mb
-    must be set before max_read_ahead_per_file_mb, which it limits.
-    """
-    changed, sentences = False, []
+    fsname = holder["fsname"]
+    noted: Json = {}
+    sentences: list[str] = []
+    values: Values = {}
+    desired: Values = {}
     for name, value in sorted(wanted.items()):
         if name in OF_LUSTRE and (isinstance(value, bool) or not isinstance(value, int)):
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
-        values = now(fsname, name) if name in OF_LUSTRE else {}
-        why = privilege.unavailable_because() if values else f"neither osc nor llite of {fsname} has it"
-        if why:
-            entry: dict[str, object] = {"asked": value, "unsupported": why}
-            sentences.append(f"{name}: unsupported, {entry['unsupported']}")
-        else:
-            other = {full: str(value) for full, holds in values.items() if holds != str(value)}
-            sentences.append(f"{name}: {words(values, other) if other else f'{value} (unchanged)'}")
-            if other and not check:
-                put(fsname, name, other, values)
-                changed = True
-            before = {**values, **noted.get(name, {}).get("before", {})}
-            entry = {"asked": value, "before": before, "now": values if check else now(fsname, name)}
-        if noted.get(name) != entry:
-            noted[name] = entry
-            changed = True
-    return changed, sentences
+        has = now(mount, fsname, name) if name in OF_LUSTRE else {}
+        if why := privilege.unavailable_because() if has else f"neither osc nor llite of {fsname} has it":
+            noted[name] = {"asked": value, "unsupported": why}
+            sentences.append(f"{name}: unsupported, {why}")
+            continue
+        noted[name] = {"asked": value, "before": has, "now": has}
+        values |= has
+        desired |= dict.fromkeys(has, str(value))
+        sentences += words(name, has, {full: str(value) for full in has if has[full] != str(value)}) or [
+            f"{name}: {value} (unchanged)"
+        ]
+    stale = _stale(holder, desired)
+    if check:
+        changed = bool(stale) or any(values[full] != value for full, value in desired.items())
+        return changed, [*sentences, *(f"{name}: would be put back" for name in sorted(set(map(tunable, stale))))], noted
+    steps = granted.tune(fsname, holder, desired) if desired or stale else []
+    firsts = settings.notes(TUNABLES.name)
+    for entry in noted.values():
+        if "unsupported" not in entry:
+            entry["before"] = {full: firsts.get(full, {}).get("first", value) for full, value in entry["before"].items()}
+            entry["now"] = {full: desired[full] for full in entry["now"]}  # as read back
+    return bool(steps), [*sentences, *put_back_words(step for step in steps if step[0] in stale)], noted
 
 
-def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
-    """Restore the values that are noted in the file `path`, and remove the note; a sentence for each name.
+def put_back(holder: Holder, check: bool = False) -> list[str]:
+    """Let go of all that a target set on this host; a sentence for each tunable that changed by that.
 
-    Connections that ended since are left out: after a new mount they have other names and Lustre's own values. The note
-    of the servers' preallocation stays, which its own verb restores.
+    Connections that ended since are left out: after a new mount they have other names and Lustre's own values.
     """
-    proof, noted = [], files.read_json(path) or {}
-    for name, entry in sorted(noted.items()):
-        values = now(fsname, name) if name in OF_LUSTRE and "before" in entry else {}
-        other = {
-            full: entry["before"][full] for full in values if entry["before"].get(full, values[full]) != values[full]
-        }
-        if other:
-            proof.append(f"{name}: {words(values, other)}")
-            if not check:
-                put(fsname, name, other, values)
-    if not check:
-        kept = {name: entry for name, entry in noted.items() if name == PREALLOCATION}
-        files.write_json(path, kept) if kept else files.remove(path)
-    return proof
+    if not _stale(holder, {}):
+        return []
+    if check:
+        return put_back_words(list(step) for step in settings.change(holder, TUNABLES, {}, check=True))
+    return put_back_words(granted.tune(holder["fsname"], holder, {}))
 
 
-def words(values: Values, wanted: Mapping[str, str]) -> str:
-    """What changes: '8 -> 256 at 6 connections'.
+def _stale(holder: Holder, desired: Mapping[str, str]) -> list[str]:
+    """The tunables that a target holds, and wants no more."""
+    held = {full for full, entry in settings.notes(TUNABLES.name).items() if settings.of(holder, entry)}
+    return sorted(held - set(desired))
 
-    >>> words({"osc.a": "8", "osc.b": "8", "osc.c": "4"}, {"osc.a": "2", "osc.b": "2"})
-    '8 -> 2 at 2 connections'
+
+def put_back_words(steps: Iterable[list[str]]) -> list[str]:
+    """A sentence for each tunable of which connections got another value."""
+    sentences: list[str] = []
+    every = sorted(steps)
+    for name in sorted({tunable(full) for full, *_ in every}):
+        of_name = [step for step in every if tunable(step[0]) == name]
+        sentences += words(name, {full: was for full, was, _ in of_name}, {full: value for full, _, value in of_name})
+    return sentences
+
+
+def words(name: str, values: Values, wanted: Mapping[str, str]) -> list[str]:
+    """What changes: 'max_rpcs_in_flight: 8 -> 256 at 6 connections'; none where nothing does.
+
+    >>> words("x", {"osc.a": "8", "osc.b": "8", "osc.c": "4"}, {"osc.a": "2", "osc.b": "2"})
+    ['x: 8 -> 2 at 2 connections']
     """
     steps = Counter(f"{values[full]} -> {value}" for full, value in wanted.items())
-    return ", ".join(f"{step} at {count} connections" for step, count in steps.items())
+    joined = ", ".join(f"{step} at {count} connections" for step, count in steps.items())
+    return [f"{name}: {joined}"] if joined else []

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from fsage.host.lustre import params
 from fsage.host.preallocation.requested import BLOCK_BYTES, Requested, table_of, table_words
-from fsage.host.system import files
+from fsage.host.system import files, settings
+from fsage.host.system.settings import Holder
 from fsage.host.system.shell import run
 from fsage.model.declaration import home_of, lustre_of
 from fsage.model.errors import Failure, Refusal
@@ -30,6 +31,7 @@ INODE_TABLE = re.compile(r"^Inode blocks per group: +(\d+)$", re.MULTILINE)
 READ_BYTES = 4096
 OFF = "0"  # what is written for an empty table: preallocation is switched off
 
+KIND, KEYS = "prealloc", ("prealloc_table", "mb_last_group")
 Values = dict[str, object]  # "prealloc_table": text; "mb_last_group": number, or why there is none
 
 
@@ -147,27 +149,51 @@ def wanted(osts: list[Ost], requested: Requested) -> dict[str, Values]:
     return values
 
 
-def restorable(now: Values, keys: Iterable[str]) -> Values:
-    """Those of `keys` that can be written again; several pointers cannot, for each CPU has its own."""
-    return {key: now[key] for key in keys if key != "mb_last_group" or isinstance(now[key], int)}
+def put(osts: list[Ost], values: dict[str, Values], holder: Holder, restore: bool, check: bool) -> dict[str, Values]:
+    """Have a target set these values, or let go of what it set on these OSTs; the new values of each OST that changed.
+
+    On Failure the values from before are restored.
+    """
+    of_name = {str(ost.place / key): (ost, key) for ost in osts for key in KEYS}
+    wanted = {name: values[ost.name][key] for name, (ost, key) in of_name.items() if key in values[ost.name]}
+    steps = settings.change(holder, _kind(of_name), wanted, of_name if restore else (), check)
+    changed: dict[str, Values] = {}
+    for step in steps:
+        ost, key = of_name[step.name]
+        changed.setdefault(ost.name, {})[key] = step.now
+    return changed
 
 
-def put(osts: list[Ost], values: dict[str, Values]) -> bool:
-    """Write what differs, on every OST; whether anything did. On Failure the values from before are restored."""
-    touched: list[tuple[Ost, Values]] = []
-    try:
-        for ost in osts:
-            now = ost.now()
-            differs = {key: value for key, value in values[ost.name].items() if now[key] != value}
-            if differs:
-                touched.append((ost, restorable(now, differs)))
-                ost.set(differs)
-    except Failure as failure:
-        for ost, before in reversed(touched):
-            ost.set(before)
-        names = ", ".join(ost.name for ost, _ in touched)
-        raise Failure(f"{failure}; the values from before were restored on {names}") from failure
-    return bool(touched)
+def _kind(of_name: Mapping[str, tuple[Ost, str]]) -> settings.Kind:
+    """The settings of OSTs, by the paths of their files. Several pointers cannot be written again: None."""
+
+    def read(names: Collection[str]) -> Values:
+        values: Values = {}
+        for name in names:
+            if name in of_name:
+                ost, key = of_name[name]
+                value = ost.now()[key]
+                values[name] = value if key == "prealloc_table" or isinstance(value, int) else None
+        return values
+
+    def put(values: Mapping[str, object], before: Mapping[str, object]) -> None:
+        touched: list[str] = []
+        try:
+            for name, value in values.items():
+                touched.append(name)
+                set_one(name, value)
+        except Failure as failure:
+            for name in reversed(touched):
+                if before[name] is not None:
+                    set_one(name, before[name])
+            restored = ", ".join(sorted({of_name[name][0].name for name in touched}))
+            raise Failure(f"{failure}; the values from before were restored on {restored}") from failure
+
+    def set_one(name: str, value: object) -> None:
+        ost, key = of_name[name]
+        ost.set({key: value})
+
+    return settings.Kind(KIND, read, put)
 
 
 def _ost(name: str, device: str, proc: Path) -> Ost:

@@ -17,7 +17,7 @@ SHOWN = 3
 
 def of(target: Target) -> Json | None:
     """What tune_prealloc.yml noted of a target."""
-    return (files.read_json(target.home / "tunables.json") or {}).get(PREALLOCATION)
+    return tuned.whole(target.home).get(PREALLOCATION)
 
 
 def size_bytes(target: Target) -> int:

@@ -17,7 +17,7 @@ from fsage.host.preallocation import ldiskfs
 from fsage.host.preallocation.requested import read, settings_in
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Preallocation
-from fsage.host.system import files
+from fsage.host.system import files, places
 from fsage.host.targets import lease
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
@@ -54,27 +54,19 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
         return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
     if not wanted:
         raise Refusal(f"{host}: {NOTHING}")
-    if restore:
-        osts = [ost for ost in osts if ost.name in noted["before"]]  # another host may serve the others by now
-        values = {ost.name: noted["before"][ost.name] for ost in osts}
-    else:
-        values = ldiskfs.wanted(osts, ask)
+    values = {ost.name: ldiskfs.Values() for ost in osts} if restore else ldiskfs.wanted(osts, ask)
     before = {ost.name: ost.now() for ost in osts}
     if not check and not restore:
-        kept = {ost: ldiskfs.restorable(before[ost], own) for ost, own in values.items()}
-        for ost, kept_values in (noted or {}).get("before", {}).items():  # the first values are those to restore
-            kept[ost] = {**kept.get(ost, {}), **kept_values}
-        files.write_json(path, {"asked": wanted, "proc": place, "before": kept})
-    changed = any(before[ost][key] != value for ost, own in values.items() for key, value in own.items())
-    if not check:
-        changed = ldiskfs.put(osts, values)
-        if restore:
-            files.remove(path)
-    now = {ost.name: {**before[ost.name], **values[ost.name]} if check else ost.now() for ost in osts}
-    touched = [key for key, of in OF.items() if of & set(wanted) or any(key in own for own in values.values())]
+        files.write_json(path, {"asked": wanted, "proc": place})
+    changed = ldiskfs.put(osts, values, lease.holder_of(spec, request), restore, check)
+    if restore and not check:
+        files.remove(path)
+        places.remove_empty(path.parent, path.parent.parent)
+    now = {ost.name: {**before[ost.name], **changed.get(ost.name, {})} if check else ost.now() for ost in osts}
+    touched = [key for key, of in OF.items() if of & set(wanted) or any(key in own for own in changed.values())]
     steps = {ost.name: [(key, before[ost.name][key], now[ost.name][key]) for key in touched] for ost in osts}
     return {
-        "changed": changed,
+        "changed": bool(changed),
         "msg": f"{len(osts)} ldiskfs OSTs of {fsname} on {host}",
         "proof": [
             f"{ost.name} ({ost.device}): {key} {_step(was, has)}" for ost in osts for key, was, has in steps[ost.name]
@@ -155,11 +147,14 @@ def _of_one(value: object) -> bool:
 
 def _put(target: Target, settable: Preallocation, size_bytes: int, now: dict[str, object]) -> None:
     """Set the preallocation of every directory, and mount with the option that belongs to it."""
+    path = target.home / "tunables.json"
+    noted = files.read_json(path) or {}
+    files.write_json(path, now)
     try:
         settable.give(target.mounts[0], size_bytes)
     except Failure as why:  # larger than half an allocation group, say
+        files.write_json(path, noted) if noted else files.remove(path)
         raise Refusal(f"{why}; nothing was changed") from why
-    files.write_json(target.home / "tunables.json", now)
     for mount in target.mounts:
         for directory in settable.directories(mount):
             settable.give(directory, size_bytes)

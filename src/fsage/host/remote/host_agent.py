@@ -181,7 +181,7 @@ def drop_of(target: Target, of_state: Iterable[Path] = ()) -> Dropped:
     """Drop a client's caches of a shared target; the answer of caches.drop."""
     lustre = target.spec["lustre"]
     files = [*measured_files(target.mounts), *of_state]
-    return cold.drop(lustre["fsname"], files) if lustre else caches.drop(files)
+    return cold.drop(target.mounts[0], lustre["fsname"], files) if lustre else caches.drop(files)
 
 
 def measured_files(mounts: list[Path]) -> list[Path]:

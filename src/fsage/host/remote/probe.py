@@ -13,14 +13,14 @@ from pathlib import Path
 from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
-from fsage.host.lustre import granted, params, tunables
+from fsage.host.lustre import mounts, params, tunables
 from fsage.host.system import files, privilege
 from fsage.host.system.memory import memory_bytes
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets import kinds, run_as, site_limits
 from fsage.model import declaration
 from fsage.model.declaration import GIB
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Facts, Probe
 from fsage.model.target import Spec
 from fsage.model.typed import Json, JsonView
@@ -59,8 +59,9 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
         "claim": {"id": claim["id"], "created": claim["created"], "status": claim["status"]} if claim else None,
     }
     if spec["lustre"]:
-        with suppress(Failure):  # what a user may not read is not known
-            found_out["tunables"] = tunables.known(spec["lustre"]["fsname"])
+        with suppress(Failure, Refusal):  # what a user may not read is not known
+            mount = mounts.client_mount(spec["lustre"], Path(spec["directory"])).point
+            found_out["tunables"] = tunables.known(mount, spec["lustre"]["fsname"])
     return {
         "changed": False,
         "msg": f"{found_out['host']} can hold a {spec['kind']} target"

@@ -19,7 +19,7 @@ from fsage.model.errors import Failure, Refusal
 PATIENCE_S = 60.0  # what is done under a lock of ours takes seconds
 
 
-def write_json(path: Path | str, obj: object) -> None:
+def write_json(path: Path | str, obj: object, mode: int = places.PRIVATE_FILE) -> None:
     """Write `obj` to `path` atomically and durably: temporary file, fsync, rename, fsync of the directory."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -30,6 +30,7 @@ def write_json(path: Path | str, obj: object) -> None:
             json.dump(obj, out, indent=1, sort_keys=True)
             out.write("\n")
             out.flush()
+            os.fchmod(out.fileno(), mode)
             os.fsync(out.fileno())
         os.replace(temporary.name, path.name, src_dir_fd=above, dst_dir_fd=above)
         os.fsync(above)

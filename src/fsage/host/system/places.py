@@ -162,6 +162,13 @@ def empty(above: int, path: Path | str, threads: int = 1, spend: Callable[[], No
         _empty(above, Path(path), device, DEEPEST, lambda remove, names: each(remove, paced(names)))
 
 
+def remove_empty(*folders: Path) -> None:
+    """Remove these directories, one after another, as far as nothing is in them."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
 def remove(path: Path | str) -> None:
     """Remove a file, or a directory with all that is in it; a missing one is no error."""
     path = Path(path)

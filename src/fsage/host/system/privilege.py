@@ -25,7 +25,10 @@ INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 
 CODE = (
     *(f"model/{name}" for name in ("__init__", "errors", "message", "tuning", "caches")),
     *("host/helper", "host/lustre/granted", "host/lustre/params"),
-    *(f"host/system/{name}" for name in ("caches", "kernel_log", "libc", "privilege", "shell")),
+    *(
+        f"host/system/{name}"
+        for name in ("caches", "files", "kernel_log", "libc", "places", "privilege", "settings", "shell")
+    ),
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""
 ANSWER_BYTES = 16 * MIB
@@ -35,7 +38,10 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def privileged(verb: str) -> Callable[[Function], Function]:
-    """Make a function that needs root callable by a user, as a verb of the helper; arguments and result are JSON."""
+    """Make a function that needs root callable by a user, as a verb of the helper; arguments and result are JSON.
+
+    The argument `fsname`, where there is one, is a word of the command, so that rules of sudo may say which it is.
+    """
 
     VERBS.append(verb)
 
@@ -70,19 +76,20 @@ def version() -> str:
 
 def ask(verb: str, given: dict[str, object]) -> object:
     """The helper's answer. Raises Failure, and Refusal where there is no helper or no permission to call it."""
-    words = command(verb)
+    words = command(verb, str(given.get("fsname", "")))
+    told = {key: value for key, value in given.items() if key != "fsname"}
     try:
         done = subprocess.run(
-            words, input=json.dumps(given, default=str), capture_output=True, text=True, errors="replace", check=False
+            words, input=json.dumps(told, default=str), capture_output=True, text=True, errors="replace", check=False
         )
     except FileNotFoundError as error:
         raise Refusal(_unheard(f"{error.filename}: no such program")) from None
     return value(done.stdout, done.stderr, f"`{' '.join(words)}`")
 
 
-def command(verb: str) -> list[str]:
-    """The command that calls the helper of this host."""
-    return ["sudo", "-n", str(HELPER), verb]
+def command(verb: str, fsname: str = "") -> list[str]:
+    """The command that calls the helper of this host; `fsname`: the Lustre file system that a verb is about."""
+    return ["sudo", "-n", str(HELPER), verb, *([fsname] if fsname else [])]
 
 
 def value(text: str, errors: str, who: str) -> object:

@@ -10,10 +10,12 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.system import files, places
+from fsage.host.system import files, places, settings
 from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
+from fsage.model import declaration
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, Holder
+from fsage.model.target import Spec
 from fsage.model.typed import Json, JsonView
 
 NOTE = "lease.json"  # in a target's home
@@ -55,6 +57,40 @@ def dead_here(holder: JsonView) -> bool:
     """Whether a holder's process ran on this machine and has ended; `holder` may be another host's answer."""
     pid = holder.get("pid")
     return holder.get("machine") == machine() and type(pid) is int and start_of(pid) != holder.get("pid_start")
+
+
+def holder_of(spec: Spec, request: Asker | None = None) -> settings.Holder:
+    """For whom this process sets what others share on this host: a target, and the request's run."""
+    run = (request or {}).get("holder")
+    return {
+        "user": os.geteuid(),
+        "target": spec["name"],
+        "home": str(declaration.home_of(spec)),
+        "fsname": spec["lustre"]["fsname"] if spec["lustre"] else "",
+        "run": {key: run.get(key) for key in ("run", "host", "machine", "pid", "pid_start")} if run else None,
+    }
+
+
+def gone(holder: settings.Holder, request: Asker) -> bool:
+    """Whether the run for which something was set here has ended; not where somebody set it by hand.
+
+    A run whose process is elsewhere has its lease on the first of the clients.
+    """
+    run = holder["run"]
+    if not run:
+        return False
+    if run["run"] in request.get("gone", ()):
+        return True
+    if run.get("machine") == machine():
+        return start_of(run["pid"]) != run["pid_start"]
+    home = Path(holder["home"])
+    try:
+        if not (home / "claim.json").exists():
+            return False
+        current = read_json(home / NOTE)
+    except (OSError, Refusal):
+        return False
+    return not current or current["run"] != run["run"] or not alive(current)
 
 
 def describe(holder: JsonView) -> str:

@@ -14,7 +14,8 @@ from fsage.host.device.model import Model
 from fsage.host.stores.filesystem import Range
 from fsage.host.system import files
 from fsage.host.system.fanotify import FileWatch
-from fsage.host.targets import directories, run_as
+from fsage.host.system.settings import Holder
+from fsage.host.targets import directories, run_as, tuned
 from fsage.host.targets.kinds import Kind
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.host.targets.osts import NoOsts
@@ -26,7 +27,6 @@ from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.observation import Mounting
 from fsage.model.target import Spec
-from fsage.model.tuning import PREALLOCATION
 from fsage.model.typed import Json
 
 
@@ -220,25 +220,40 @@ class Target(Kind):
         """Why the extents of its files cannot be read."""
         return f"FIEMAP: {error.strerror}"
 
-    def tune(self, wanted: Mapping[str, object], noted: Json, check: bool) -> tuple[bool, list[str]]:
-        """Set tunables and note them in `noted`; whether something changed, and a sentence for each."""
-        changed, proof = False, []
-        for name, value in sorted(wanted.items()):
-            entry, now, sentence = queue.tune(self.queues(), name, value, noted.get(name, {}).get("before"), check)
-            proof.append(f"{name}: {sentence}")
-            changed = changed or now or noted.get(name) != entry
-            noted[name] = entry
-        return changed, proof
+    def tune(
+        self, wanted: Mapping[str, object], holder: Holder, check: bool
+    ) -> tuple[bool, list[str], dict[str, object]]:
+        """Set `wanted` and no other tunable; whether something changed, a sentence for each, and what is noted.
 
-    def untune(self, path: Path, check: bool) -> list[str]:
-        """Restore the tunables that are noted at `path`, but not the preallocation; a sentence for each."""
-        noted, proof = files.read_json(path) or {}, list[str]()
-        for name in sorted(set(noted) - {PREALLOCATION}):
-            proof += queue.put_back(self.queues(), name, noted[name].get("before", ()), check)
+        Each is noted before it is set. What was set before and is not wanted any more goes back.
+        """
+        noted = tuned.read(self.home)
+        entries: Json = {}
+        changed = set(noted) > set(wanted)
+        proof = self._queues_back({name: entry for name, entry in noted.items() if name not in wanted}, check)
+        for name, value in sorted(wanted.items()):
+            before = noted.get(name, {}).get("before") or queue.values(self.queues(), name)
+            if before and not check:
+                tuned.note(self.home, {**noted, **entries, name: {"asked": value, "before": before}})
+            entries[name], now, sentence = queue.tune(self.queues(), name, value, before, check)
+            proof.append(f"{name}: {sentence}")
+            changed = changed or now or noted.get(name) != entries[name]
         if not check:
-            left = {name: entry for name, entry in noted.items() if name == PREALLOCATION}
-            files.write_json(path, left) if left else files.remove(path)
+            tuned.note(self.home, entries)
+        return changed, proof, entries
+
+    def untune(self, holder: Holder, check: bool) -> list[str]:
+        """Restore what was set by `tune`; a sentence for each tunable that changes."""
+        proof = self._queues_back(tuned.read(self.home), check)
+        if not check:
+            tuned.note(self.home, {})
         return proof
+
+    def _queues_back(self, noted: Json, check: bool) -> list[str]:
+        back = [
+            queue.put_back(self.queues(), name, entry.get("before", ()), check) for name, entry in sorted(noted.items())
+        ]
+        return [sentence for sentences in back for sentence in sentences]
 
     def stamp(self, index: int) -> None:
         """Write target, claim and store into a mark on the store. Raises Refusal where another claim's mark is."""

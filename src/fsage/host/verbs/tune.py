@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping
 
-from fsage.host.lustre import tunables
-from fsage.host.system.files import read_json, write_json
-from fsage.host.targets.lease import held
+from fsage.host.lustre import granted, tunables
+from fsage.host.system import settings
+from fsage.host.targets import lease, tuned
+from fsage.host.targets.lease import held, holder_of
 from fsage.host.targets.opening import opened
 from fsage.model import tuning
 from fsage.model.declaration import complete, home_of
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
+from fsage.model.hosts import Asker
 from fsage.model.message import Unacceptable
 from fsage.model.request import Request
 
 
 def tune(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Set the tunables in `request["tuning"]`: those of Lustre, or of the block queue of every store.
+    """Set the tunables in `request["tuning"]` and no others: those of Lustre, or of the block queue of every store.
 
-    What the target does not have (max_rpcs_in_flight on a block queue, say) is noted as unsupported.
-    What is set is put back when the target is released: the values before stand in tunables.json.
+    What the target does not have (max_rpcs_in_flight on a block queue, say) is noted as unsupported. What an earlier
+    request set, and this one does not name, is put back; all is when the run ends, or the target is released.
     """
     wanted = request.get("tuning", {})
     try:
@@ -28,17 +32,13 @@ def tune(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
         raise Refusal(f"{why}; nothing was touched") from None
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
-        path = target.home / "tunables.json"
-        noted = read_json(path) or {}
         model = target.model_in_place()
-        changed, proof = target.tune(wanted, noted, check)
-        if changed and not check:
-            write_json(path, noted)
+        changed, proof, noted = target.tune(wanted, holder_of(target.spec, request), check)
         return {
             "changed": changed,
             "msg": f"{len(wanted)} tunables" + (", of which nothing was set" if check else ""),
             "proof": proof,
-            "tunables": noted,
+            "tunables": {**tuned.whole(target.home), **noted},
             "device_model": model,
         }
 
@@ -47,17 +47,29 @@ def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str,
     """Restore the tunables of a claimed target to their values before the first `tune`, and remove the note."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
-        proof = target.untune(target.home / "tunables.json", check)
+        proof = target.untune(holder_of(target.spec, request), check)
         done = "would be put back" if check else "put back"
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 
 
 def untune(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Restore Lustre's tunables on this host. Those of loop devices end with the devices."""
+    """Restore Lustre's tunables on this host. Those of loop devices are restored by `hold`, or end with the devices."""
     spec = complete(declared)
-    lustre, path = spec["lustre"], home_of(spec) / "tunables.json"
-    if not lustre or check or not path.exists():
+    holder = holder_of(spec, request)
+    if not spec["lustre"] or check or not any(settings.same(holder, other) for other in settings.holders(OF_CLIENTS)):
         return {"changed": False, "msg": "no tunables to put back here", "proof": []}
     with held(home_of(spec), request):
-        proof = tunables.put_back(lustre["fsname"], path)
+        proof = tunables.put_back(holder)
+        tuned.note(home_of(spec), {})
         return {"changed": True, "msg": "put back the tunables of this host", "proof": proof}
+
+
+OF_CLIENTS = granted.TUNABLES.name
+
+
+def settle(request: Asker) -> None:
+    """Put back what runs have set on this host that were killed since, of any target; what cannot be stays noted."""
+    for holder in settings.holders(OF_CLIENTS):
+        if os.geteuid() in (0, holder["user"]) and lease.gone(holder, request):
+            with contextlib.suppress(Failure, Refusal, OSError):
+                granted.tune(holder["fsname"], holder, {})

@@ -1,0 +1,182 @@
+"""Settings of this host that others share with a target: what was there first, and who has set what since.
+
+There is one note a host. A setting is noted before it is set: its first value, and each holder with the value that he
+wants. The value of the last holder counts. When he lets go, that of the holder before him comes back, and after the
+last holder the first value. So it does not matter in which order targets are tuned and released.
+
+Everybody may read the note, because a cell is valid only under settings that its study names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict
+
+from fsage.host.system import files, places
+from fsage.model.errors import Failure
+
+NOTE = Path("/var/lib/fsage/settings.json")
+READABLE_FOLDER, READABLE = 0o755, 0o644
+
+Values = dict[str, Any]
+"""Values by the setting's name, as JSON; None: nothing that could be restored."""
+
+
+class Holder(TypedDict):
+    """For whom a setting is set: a target of a user, on a file system, and the run that did it (None: by hand)."""
+
+    user: int
+    target: str
+    home: str
+    fsname: str
+    run: Any
+
+
+class Kind(NamedTuple):
+    """Settings of one kind. `read` leaves out what is not there (any more); `put` sets and reads back, or restores."""
+
+    name: str
+    read: Callable[[Collection[str]], Values]
+    put: Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+
+
+class Step(NamedTuple):
+    """A setting that was changed: its value then, and now."""
+
+    name: str
+    before: Any
+    now: Any
+
+
+def notes(kind: str) -> dict[str, Any]:
+    """What is noted of settings of a kind: {setting: {"first": value, "set": [{"value", "since", **Holder}]}}.
+
+    Raises Failure where the note cannot be read or is no note: then it is not known what was there first.
+    """
+    return _read().get(kind, {})
+
+
+def change(
+    holder: Holder, kind: Kind, wanted: Mapping[str, Any], drop: Collection[str] | None = None, check: bool = False
+) -> list[Step]:
+    """Set `wanted` for a holder, and let go of `drop` (None: of all else that he holds); what changed by that.
+
+    With `check` nothing is changed. Raises Failure; then settings and note are as they were.
+    """
+    with contextlib.nullcontext() if check else _locked():
+        whole = _read()
+        before: dict[str, Any] = whole.get(kind.name, {})
+        held = {name for name, entry in before.items() if of(holder, entry)}
+        dropped = (held if drop is None else held & set(drop)) - set(wanted)
+        if not wanted and not dropped:
+            return []
+        now = kind.read({*wanted, *dropped})
+        after = {name: {**entry, "set": list(entry["set"])} for name, entry in before.items()}
+        for name in dropped:
+            after[name]["set"] = [other for other in after[name]["set"] if not same(holder, other)]
+        for name in set(wanted) & set(now):
+            after.setdefault(name, {"first": now[name], "set": []})
+            after[name]["set"] = list(_with(after[name]["set"], holder, wanted[name]))
+        goal = {name: _goal(after[name]) for name in sorted({*wanted, *dropped} & set(now))}
+        differs = {name: value for name, value in goal.items() if value is not None and value != now[name]}
+        if not check:
+            _write({**whole, kind.name: {**after, **{name: before[name] for name in dropped}}})
+            try:
+                if differs:
+                    kind.put(differs, now)
+            except BaseException:
+                _write(whole)
+                raise
+            _write({**whole, kind.name: {name: entry for name, entry in after.items() if entry["set"]}})
+    return [Step(name, now[name], value) for name, value in differs.items()]
+
+
+def of(holder: Holder, entry: Mapping[str, Any]) -> bool:
+    """Whether a holder is among those of a noted setting."""
+    return any(same(holder, other) for other in entry["set"])
+
+
+def holders(kind: str) -> list[Holder]:
+    """All who hold settings of a kind, each once."""
+    every = [other for entry in notes(kind).values() for other in entry["set"]]
+    return [other for number, other in enumerate(every) if not any(same(other, first) for first in every[:number])]
+
+
+def described(other: Mapping[str, Any]) -> str:
+    """A noted holder in words."""
+    run = f", run {other['run']['run']}" if other["run"] else ""
+    return f"target {other['target']} of user {other['user']} ({other['home']}{run}, since {other['since']})"
+
+
+def same(holder: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both are the same target of the same user."""
+    return all(holder[key] == other[key] for key in ("user", "home"))
+
+
+def _with(listed: list[Any], holder: Holder, value: Any) -> Iterator[Any]:
+    """The holders with one more; who holds the same value already keeps his place."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    kept = False
+    for other in listed:
+        if not same(holder, other):
+            yield other
+        elif other["value"] == value:
+            kept = True
+            yield {**other, **holder}
+    if not kept:
+        yield {**holder, "value": value, "since": since}
+
+
+def _goal(entry: Mapping[str, Any]) -> Any:
+    return entry["set"][-1]["value"] if entry["set"] else entry["first"]
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    """Hold the note's folder, which is removed when nothing is left in it."""
+    while True:
+        with places.opened(NOTE.parent, READABLE_FOLDER) as folder:
+            os.fchmod(folder, READABLE_FOLDER)
+            deadline = time.monotonic() + files.PATIENCE_S
+            while not files.lock(folder):
+                if time.monotonic() > deadline:
+                    raise Failure(f"{NOTE.parent} is locked by {files.describe_holders(folder)}: no setting was changed")
+                time.sleep(0.01)
+            if not _is(folder):  # who locked it before removed it
+                continue
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # a target has its home there
+                    NOTE.parent.rmdir()
+            return
+
+
+def _is(folder: int) -> bool:
+    try:
+        now = os.stat(NOTE.parent)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(now, os.fstat(folder))
+
+
+def _read() -> dict[str, Any]:
+    try:
+        return files.read_json(NOTE) or {}
+    except (OSError, Failure) as error:
+        raise Failure(
+            f"{NOTE} cannot be read ({error}), so it is not known what settings of {os.uname().nodename} were before "
+            "fsage set them; nothing was touched"
+        ) from error
+
+
+def _write(whole: Mapping[str, Any]) -> None:
+    left = {kind: entries for kind, entries in whole.items() if entries}
+    if left:
+        files.write_json(NOTE, left, READABLE)
+    else:
+        files.remove(NOTE)
