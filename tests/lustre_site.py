@@ -158,9 +158,7 @@ class Knobs:
     def now(self, name: str, instance: str = "") -> set[str]:
         """The values of a tunable at a mount (usual: the target's)."""
         known = json.loads(self.path.read_text())["known"]
-        return {
-            value for full, value in known.items() if full.endswith(f".{name}") and (instance or INSTANCE) in full
-        }
+        return {value for full, value in known.items() if full.endswith(f".{name}") and (instance or INSTANCE) in full}
 
 
 def site_in(place: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Site:

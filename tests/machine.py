@@ -44,7 +44,7 @@ class Furnished:
             copy.write_text(f"{Path(path).read_text()}{line}\n")
             copy.chmod(0o640 if copy.name == "shadow" else 0o644)
             self.run("mount", "--bind", str(copy), path)
-        self.put("/etc/sudoers.d/fsage", sudoers.rules(name, lustre=True).encode(), 0o440)
+        self.put("/etc/sudoers.d/fsage", sudoers.rules(name).encode(), 0o440)
         self.put(str(privilege.HELPER), sudoers.program(), 0o755)
         self.open_up(Path(sys.base_prefix))
 

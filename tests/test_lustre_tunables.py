@@ -100,9 +100,7 @@ def test_whoever_lets_go_last_restores_the_first_value(spec: dict, knobs: Knobs,
     assert knobs.now(RPCS) == {"8"} and not settings.NOTE.exists() and not settings.NOTE.parent.exists()
 
 
-def test_the_old_value_is_noted_before_it_is_set(
-    spec: dict, knobs: Knobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_old_value_is_noted_before_it_is_set(spec: dict, knobs: Knobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is killed then: the next command of any target puts it back."""
     dead = run_of(os.getpid(), 1)
     put = granted.params.put

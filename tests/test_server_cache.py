@@ -125,9 +125,7 @@ def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) 
         "msg": "would put back: fast/ost0: primarycache is none (local)",
         "proof": [],
     }
-    assert servercache.server_cache_back(spec, {}, False)["proof"] == [
-        "fast/ost0: primarycache is all (default)"
-    ]
+    assert servercache.server_cache_back(spec, {}, False)["proof"] == ["fast/ost0: primarycache is all (default)"]
     assert zfs(site) == before
     assert not servercache.server_cache_back(spec, {}, False)["changed"]
     zfs(site, ost0=kept(value="none", source="local"))

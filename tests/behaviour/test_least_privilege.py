@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -63,7 +64,8 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
     )
     assert refused.returncode == 1 and "password" in refused.stderr, "sudo allows the verbs alone"
     for as_caller, verb, given, said in (
-        (f"SUDO_UID={UID}", "id", "{}", "no verb 'id'; there are hello, drop-caches, kernel-log, lustre-locks"),
+        (f"SUDO_UID={UID}", "id", "{}", "no verb 'id'; there are hello, drop-caches, kernel-log, lustre-network"),
+        (f"SUDO_UID={UID}", "lustre-sync", "{}", "no verb 'lustre-sync'; .* want the name of a file system"),
         (f"SUDO_UID={UID}", "hello", "[]", "standard input is not a JSON object"),
         (f"SUDO_UID={UID}", "hello", "[" * 100_000, "standard input is not JSON"),
         (f"SUDO_UID={UID}", "hello", " " * (helper.MOST_BYTES + 1), f"more than {helper.MOST_BYTES} bytes"),
@@ -71,7 +73,7 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
         ("SUDO_UID=", "hello", "{}", "root needs no helper"),
     ):
         ran = machine.run("env", as_caller, str(privilege.HELPER), verb, input=given, check=False)
-        assert ran.returncode == 1 and said in json.loads(ran.stdout)["refused"]
+        assert ran.returncode == 1 and re.search(said, json.loads(ran.stdout)["refused"])
     theirs = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state")}
     answer = agent(machine, user, "create", theirs)
     assert answer["failed"] and "kind: directory" in answer["msg"] and not any(user.iterdir())
@@ -85,22 +87,24 @@ from fsage.host.lustre import granted
 def limits(given):
     return {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")}
 
-def tune(values):
+def tune(fsname, holder, values):
+    assert fsname == "a" and holder["user"] == %d
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGTSTP):
         os.kill(os.getpid(), number)
     print("tuned", file=sys.stderr)
 
 helper.VERBS["limits"], granted.tune = limits, tune
 sys.exit(helper.main(sys.argv[1:]))
-"""
+""".replace("%d", str(UID))
 
 
 @pytest.mark.root
 def test_the_helper_has_limits_of_its_own_and_is_not_stopped_halfway() -> None:
     """Who calls it by sudo hands his limits, timers and ignored signals on."""
 
-    def call(verb: str, given: str, *front: str) -> subprocess.CompletedProcess[str]:
+    def call(verb: str, given: str, *front: str, fsname: str = "") -> subprocess.CompletedProcess[str]:
         words = [*front, "env", f"SUDO_UID={UID}", f"PYTHONPATH={LIBRARY}", AGENT[0], "-S", "-c", INSIDE, verb]
+        words += [fsname] if fsname else []
         return subprocess.run(words, input=given, capture_output=True, text=True, check=False)
 
     limits = json.loads(call("limits", "{}", *("prlimit", "--fsize=0:", "--cpu=60:", "--nofile=64:", "--")).stdout)[
@@ -108,7 +112,8 @@ def test_the_helper_has_limits_of_its_own_and_is_not_stopped_halfway() -> None:
     ]
     assert limits["RLIMIT_FSIZE"] == limits["RLIMIT_CPU"] == [-1, -1]
     assert limits["RLIMIT_CORE"] == [0, 0] and limits["RLIMIT_NOFILE"] == [1024, 1024]
-    tuned = call("lustre-tune", json.dumps({"values": {"osc.a-OST0000-osc-ff.max_dirty_mb": "32"}}))
+    given = {"holder": {"target": "t", "home": "/h"}, "values": {"osc.a-OST0000-osc-ff.max_dirty_mb": "32"}}
+    tuned = call("lustre-tune", json.dumps(given), fsname="a")
     assert tuned.stderr == "tuned\n" and tuned.returncode < 0, "all values are set; then it ends, without a traceback"
 
 
@@ -138,12 +143,18 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) ->
 
 @pytest.mark.skipif(not shutil.which("visudo"), reason="needs visudo (package sudo)")
 def test_the_rules_are_to_the_letter(tmp_path: Path) -> None:
-    plain = sudoers.rules(USER, lustre=False)
-    assert "lustre" not in plain.lower() and plain.endswith(f"{USER} ALL = (root) NOPASSWD: FSAGE\n")
-    text = sudoers.rules(USER, lustre=True)
-    (tmp_path / "rules").write_text(text)
-    subprocess.run(["visudo", "-c", "-f", tmp_path / "rules"], check=True, capture_output=True)
-    rules = [line for line in text.splitlines() if not line.startswith("#")]
-    assert "*" not in "".join(rules) and rules[-1] == f"{USER} ALL = (root) NOPASSWD: FSAGE, FSAGE_LUSTRE"
-    assert sum(f"{privilege.HELPER} " in line for line in rules) == len(helper.VERBS) + len(helper.OF_LUSTRE)
-    assert sum(" | sudo install " in line for line in text.splitlines()) == 2
+    plain = sudoers.rules(USER)
+    assert "lustre" not in plain.lower() and plain.endswith(f"{USER} ALL = (root) NOPASSWD: FSAGE_CLIENTS\n")
+    of_role = {
+        sudoers.CLIENTS: {*helper.VERBS, *helper.OF_NETWORK, *(f"{verb} scratch" for verb in helper.OF_CLIENTS)},
+        sudoers.SERVERS: {*helper.VERBS, *(f"{verb} scratch" for verb in helper.OF_SERVERS)},
+    }
+    for role, commands in of_role.items():
+        text = sudoers.rules(USER, "scratch", role)
+        (tmp_path / "rules").write_text(text)
+        subprocess.run(["visudo", "-c", "-f", tmp_path / "rules"], check=True, capture_output=True)
+        rules = [line for line in text.splitlines() if not line.startswith("#")]
+        assert "*" not in "".join(rules) and rules[-1] == f"{USER} ALL = (root) NOPASSWD: FSAGE_{role.upper()}"
+        listed = " ".join(rules[:-1]).partition(" = ")[2].replace("\\", "").split(",")
+        assert {command.split(f"{privilege.HELPER} ")[1].strip() for command in listed} == commands
+        assert sum(" | sudo install " in line for line in text.splitlines()) == 2

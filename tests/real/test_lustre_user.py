@@ -18,7 +18,8 @@ from fsage.host.system import privilege
 
 pytestmark = real.MARKS
 USER, SERVER = "fsagetest", f"{HOST}-server"
-HOME, RULES = f"/home/{USER}", "/etc/sudoers.d/fsagetest"
+RPCS = "max_rpcs_in_flight"
+HOME, RULES, OF_SERVERS = f"/home/{USER}", "/etc/sudoers.d/fsagetest", "/etc/sudoers.d/fsagetest-servers"
 PORT, KEYS, DAEMON = 2022, "/etc/ssh/fsagetest_keys", "/run/fsagetest.pid"
 ONE = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
 MAKE = f"""set -e
@@ -39,7 +40,7 @@ echo $! >{DAEMON}
 install -D -m 755 /dev/stdin {privilege.HELPER}
 chmod 1777 {real.MOUNT}
 """
-UNMAKE = f"""chmod 755 {real.MOUNT}; kill $(cat {DAEMON}); rm -f {privilege.HELPER} {RULES} {KEYS} {DAEMON}
+UNMAKE = f"""chmod 755 {real.MOUNT}; kill $(cat {DAEMON}); rm -f {privilege.HELPER} {RULES} {OF_SERVERS} {KEYS} {DAEMON}
 rmdir /usr/local/libexec/fsage; userdel --force --remove {USER}"""
 
 
@@ -56,7 +57,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     spec = {**real.declaration(oss=[SERVER]), "home": f"{HOME}/fsage"}
     try:
         ssh(MAKE, stdin=sudoers.program())
-        ssh(f"install -m 440 /dev/stdin {RULES} && visudo -c -q", stdin=sudoers.rules(USER, lustre=True).encode())
+        for role, path in ((sudoers.CLIENTS, RULES), (sudoers.SERVERS, OF_SERVERS)):
+            ssh(f"install -m 440 /dev/stdin {path} && visudo -c -q", stdin=sudoers.rules(USER, "lustre", role).encode())
         with real.at_work(folder, spec, (HOST,), str(config), SERVER) as made:
             yield made
         assert ssh(f"ls -A {HOME}/fsage 2>/dev/null", check=False).split() == []
@@ -68,19 +70,21 @@ def test_a_site_tries_his_rights_before(project: LustreProject) -> None:
     """With exactly the printed rules nothing stands in the way. Each rule that is missing is named."""
     words = ("fsage", "--target", project.spec["name"], "site", "small")
     assert "Nothing stands in the way" in project.done(*words)
-    ssh(f"sed -i.bak s/lustre-free-space/nothing/ {RULES} && visudo -c -q")
-    try:
-        said = project.fails(*words)
-        assert f"lacks the right to call {privilege.HELPER} lustre-free-space" in said, said
-        assert f"does not reach {SERVER} as `ssh {SERVER}` does: the right to call" in said, said
-    finally:
-        ssh(f"mv {RULES}.bak {RULES}")
+    for path, verb, front in (
+        (RULES, "lustre-locks", "lacks the right to call"),
+        (OF_SERVERS, "lustre-free-space", f"does not reach {SERVER} as `ssh {SERVER}` does: the right to call"),
+    ):
+        ssh(f"sed -i.bak s/{verb}/nothing/ {path} && visudo -c -q")
+        try:
+            assert f"{front} {privilege.HELPER} {verb} lustre" in project.fails(*words)
+        finally:
+            ssh(f"mv {path}.bak {path}")
 
 
 def test_his_cells_are_cold_tuned_and_counted(project: LustreProject) -> None:
     """Locks, tunables, commit and counters are asked of the helper."""
     cells = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
-    (record,) = project.measured(**ONE, **cells, tuning={"max_rpcs_in_flight": 16}).values()
+    (record,) = project.measured(**ONE, **cells, tuning={RPCS: 16}).values()
     assert record["conditions"]["uid"] == int(ssh(f"id -u {USER}"))
     for phase in record["phases"]:
         assert (phase["cache_drop"], phase["metadata"], phase["cached_pages"]) == (
@@ -89,7 +93,13 @@ def test_his_cells_are_cold_tuned_and_counted(project: LustreProject) -> None:
             0,
         )
     assert record["osts"]["absent"] == {} and record["osts"]["brw_stats"]
-    assert set(ssh("lctl get_param -n osc.lustre-OST*-osc-[^M]*.max_rpcs_in_flight").split()) == {"16"}
+    assert {
+        value for phase in ("before", "now") for value in record["conditions"]["tunables"][RPCS][phase].values()
+    } == {
+        "8",
+        "16",
+    }
+    assert set(ssh(f"lctl get_param -n osc.lustre-OST*-osc-[^M]*.{RPCS}").split()) == {"8"}, "the run put it back"
     refused = ssh(f"su {USER} -c 'sudo -n id'; su {USER} -c 'sudo -n lctl set_param debug=0'; true", check=False)
     assert refused == "", "his sudo has the verbs alone"
     place = next((project.root / "results/quarantine").rglob("10.50@64M.*.json"))  # where `measured` set it aside

@@ -27,6 +27,7 @@ def site(
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
     sudoers: Annotated[bool, typer.Option("--sudoers", help="print the rules with which a user needs no root")] = False,
+    servers: Annotated[bool, typer.Option("--servers", help="with --sudoers: the rules for servers of Lustre")] = False,
     helper: Annotated[bool, typer.Option("--helper", help="print the program that these rules allow")] = False,
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
@@ -39,8 +40,9 @@ def site(
         sys.stdout.buffer.write(seam.here().helper())
         return
     if sudoers:
-        lustre = where_.target().spec["lustre"] is not None
-        print(seam.here().sudo_rules(inspect.user_of(where_.inventory), lustre), end="")
+        role, lustre = "servers" if servers else "clients", where_.target().spec["lustre"]
+        user = inspect.user_of(where_.inventory, role)
+        print(seam.here().sudo_rules(user, lustre["fsname"] if lustre else None, role), end="")
         return
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = inspect.inspect(where_.inventory, tuned=bool(inspect.with_tuned_servers(plans)))

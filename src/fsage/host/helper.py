@@ -35,26 +35,26 @@ PACED = Path("/run/fsage/helper.json")
 AT_ONCE, EVERY_S = 20, 1.0
 """So often such a verb is done at once, by all users together; then it waits, for once every EVERY_S."""
 Given = dict[str, object]
-"""What the caller says: the arguments of a verb, as JSON, with `fsname` where the command has it."""
+"""What the caller says: the arguments of a verb, as JSON; with his number (`user`), and `fsname` of the command."""
 
 
-def hello(given: Given, user: int) -> str:
+def hello(given: Given) -> str:
     """That the user may call, and whom: the version of this helper."""
     return privilege.version()
 
 
-def drop_caches(given: Given, user: int) -> None:
+def drop_caches(given: Given) -> None:
     """Drop the page cache of the machine, once."""
     pace("drop-caches")
     caches.drop_all_pages()
 
 
-def kernel_log_lines(given: Given, user: int) -> object:
+def kernel_log_lines(given: Given) -> object:
     """Lines of the kernel's log that tell of trouble."""
     return kernel_log.since(kernel_log.check_number(given.get("number")))
 
 
-def lustre_locks(given: Given, user: int) -> None:
+def lustre_locks(given: Given) -> None:
     """Give back the locks of a Lustre client that nobody uses."""
     fsname = granted.check_fsname(given.get("fsname"))
     connections = granted.check_locks(fsname, given.get("connections"))
@@ -62,45 +62,45 @@ def lustre_locks(given: Given, user: int) -> None:
     granted.cancel_locks(fsname, connections)
 
 
-def lustre_tune(given: Given, user: int) -> object:
+def lustre_tune(given: Given) -> object:
     """Set known tunables of a Lustre client for a target, between bounds, and put back what it set before."""
     fsname = granted.check_fsname(given.get("fsname"))
     values = granted.check_tunables(fsname, given.get("values"))
-    holder = granted.check_holder(fsname, given.get("holder"), user)
+    holder = granted.check_holder(fsname, given.get("holder"), given.get("user"))
     pace("lustre-tune")
     with _undisturbed():
         return granted.tune(fsname, holder, values)
 
 
-def lustre_sync(given: Given, user: int) -> str:
+def lustre_sync(given: Given) -> str:
     """Have a Lustre server commit."""
     fsname = granted.check_fsname(given.get("fsname"))
     pace("lustre-sync")
     return granted.commit(fsname)
 
 
-def lustre_counters(given: Given, user: int) -> str:
+def lustre_counters(given: Given) -> str:
     """What the OSTs of a Lustre server have counted."""
     return granted.counters(granted.check_fsname(given.get("fsname")))
 
 
-def lustre_imports(given: Given, user: int) -> str:
+def lustre_imports(given: Given) -> str:
     """The connections of a Lustre client, and what became of them."""
     return granted.imports(granted.check_fsname(given.get("fsname")))
 
 
-def lustre_network(given: Given, user: int) -> str:
+def lustre_network(given: Given) -> str:
     """What Lustre's network has counted."""
     return granted.network_counters()
 
 
-def lustre_free_space(given: Given, user: int) -> None:
+def lustre_free_space(given: Given) -> None:
     """The free extents of an OST of a Lustre server, as dumpe2fs prints them."""
     fsname = granted.check_fsname(given.get("fsname"))
     granted.print_free_space(granted.check_ost(fsname, given.get("ost")))
 
 
-def undo(given: Given, user: int) -> list[str]:
+def undo(given: Given) -> list[str]:
     """Put back every tunable that was set for anybody. No rule allows it: it is for administrators."""
     with _undisturbed():
         return [
@@ -110,7 +110,7 @@ def undo(given: Given, user: int) -> list[str]:
         ]
 
 
-Verb = Callable[[Given, int], object]
+Verb = Callable[[Given], object]
 VERBS: dict[str, Verb] = {"hello": hello, "drop-caches": drop_caches, "kernel-log": kernel_log_lines}
 OF_CLIENTS: dict[str, Verb] = {
     "lustre-locks": lustre_locks,
@@ -147,8 +147,10 @@ def main(arguments: list[str]) -> int:
                 "the name of a file system"
             )
         given = {} if verb == UNDO else _read(sys.stdin.buffer.read(MOST_BYTES + 1))
-        given |= {"fsname": word for word in words}
-        answer, code = {"value": verbs[verb](given, int(caller or 0))}, 0
+        given["user"] = int(caller or 0)
+        if words:
+            given["fsname"] = words[0]
+        answer, code = {"value": verbs[verb](given)}, 0
     except Refusal as why:
         answer, code = {"refused": str(why)}, 1
     except (Failure, OSError) as why:

@@ -172,10 +172,10 @@ def helper() -> bytes:
     return sudoers.program()
 
 
-def sudo_rules(user: str, lustre: bool) -> str:
+def sudo_rules(user: str, fsname: str | None, role: str) -> str:
     from fsage.host import sudoers
 
-    return sudoers.rules(user, lustre)
+    return sudoers.rules(user, fsname, role)
 
 
 if TYPE_CHECKING:

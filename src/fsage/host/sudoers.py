@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable
 from pathlib import PurePath
 
 from fsage.host import helper
 from fsage.host.system.privilege import HELPER, INSTALL, texts
 
-RULES = "/etc/sudoers.d/fsage"
+CLIENTS, SERVERS = "clients", "servers"
+RULES = {CLIENTS: "/etc/sudoers.d/fsage", SERVERS: "/etc/sudoers.d/fsage-servers"}
+WHAT = {
+    "": "They drop the caches of the host, and read its kernel's log.",
+    CLIENTS: "They drop the caches of the host, cancel unused locks and set\n# known tunables between bounds.",
+    SERVERS: "They drop the caches of the host, have it commit, and read\n# counters and free space (dumpe2fs).",
+}
 MAIN = "import sys\nfrom fsage.host.helper import main\nsys.exit(main(sys.argv[1:]))\n"
 
 
@@ -25,21 +30,24 @@ def program() -> bytes:
     return b"#!/usr/bin/python3 -IS\n" + buffer.getvalue()
 
 
-def rules(user: str, lustre: bool) -> str:
-    """Rules of sudoers(5) that suffice for a user; every command to the letter. `lustre`: for a target of that kind."""
+def rules(user: str, fsname: str | None = None, role: str = CLIENTS) -> str:
+    """Rules of sudoers(5) that suffice for a user on the hosts of one role; every command to the letter.
 
-    def commands(verbs: Iterable[str]) -> str:
-        return ", \\\n    ".join(f"{HELPER} {verb}" for verb in verbs)
-
-    of_lustre = f"""\
-# Clients of Lustre: locks, known tunables, connections. Servers: commit, counters, free space (dumpe2fs).
-# They are of all who use that client, or file system.
-Cmnd_Alias FSAGE_LUSTRE = {commands(helper.OF_LUSTRE)}
-"""
+    `fsname`: the Lustre file system of his target; its verbs are allowed for no other.
+    """
+    of_lustre = helper.OF_CLIENTS if role == CLIENTS else helper.OF_SERVERS
+    commands = [f"{HELPER} {verb}" for verb in helper.VERBS]
+    if fsname:
+        commands += [f"{HELPER} {verb}" for verb in helper.OF_NETWORK if role == CLIENTS]
+        commands += [f"{HELPER} {verb} {fsname}" for verb in of_lustre]
+    option = "" if role == CLIENTS else f" --{role}"
+    listed = ", \\\n    ".join(commands)
     return f"""\
-# What fsage may ask of root for user {user}. On each host the administrator installs the helper and these rules:
+# What fsage may ask of root for user {user} on its {role}. {WHAT[role] if fsname else WHAT[""]}
+# On each of the {role} the administrator installs the helper and these rules:
 #   {INSTALL}
-#   ./run fsage site --sudoers | sudo install -o root -g root -m 0440 /dev/stdin {RULES}
-Cmnd_Alias FSAGE = {commands(helper.VERBS)}
-{of_lustre if lustre else ""}{user} ALL = (root) NOPASSWD: FSAGE{", FSAGE_LUSTRE" if lustre else ""}
+#   ./run fsage site --sudoers{option} | sudo install -o root -g root -m 0440 /dev/stdin {RULES[role]}
+# `sudo {HELPER} {helper.UNDO}` puts back every tunable that was set by it.
+Cmnd_Alias FSAGE_{role.upper()} = {listed}
+{user} ALL = (root) NOPASSWD: FSAGE_{role.upper()}
 """

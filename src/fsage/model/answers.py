@@ -8,7 +8,7 @@ from fsage.model import MIB, typed
 from fsage.model.hosts import Facts
 from fsage.model.message import printable, read
 from fsage.model.signs import Look
-from fsage.model.typed import Check, Count, Json, Seconds, Signed, Word
+from fsage.model.typed import Check, Count, Json, Printable, Seconds, Signed, Word
 
 ANSWER_BYTES = 4 * MIB
 MOST_ENDS = 100_000  # of free extents in one answer: 19 digits each
@@ -58,6 +58,12 @@ class Tables(TypedDict):
     """The preallocation table of each ldiskfs OST of a server."""
 
     tables: dict[str, str]
+
+
+class Astray(TypedDict):
+    """Settings of a host that a study does not name, a sentence each."""
+
+    astray: list[Printable]
 
 
 class Committed(TypedDict):
@@ -112,6 +118,7 @@ ANSWERS: dict[str, object] = {
     "drop": DroppedAll,
     "server_cache": Served,
     "prealloc": Tables,
+    "settings": Astray,
     "commit": Committed,
     "counters": Counters,
     "free_space": FreeSpace,

@@ -131,5 +131,5 @@ class Local(Protocol):
     def helper(self) -> bytes:
         """The program that root installs for users who measure without being root."""
 
-    def sudo_rules(self, user: str, lustre: bool) -> str:
-        """Rules of sudoers(5) that suffice for a user; `lustre`: on a target of that kind."""
+    def sudo_rules(self, user: str, fsname: str | None, role: str) -> str:
+        """Rules of sudoers(5) that suffice for a user on `clients` or `servers`; `fsname`: on that Lustre."""

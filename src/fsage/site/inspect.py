@@ -5,6 +5,8 @@ from __future__ import annotations
 import getpass
 import json
 import re
+import shlex
+import shutil
 import subprocess
 import tempfile
 import time
@@ -80,18 +82,39 @@ def inspect(inventory: Path, tuned: bool = False) -> Site:
     return Site(hosts, tuple(groups))
 
 
-def user_of(inventory: Path) -> str:
-    """The user name with which hosts are reached: `ansible_user`, or the current user. Raises StudyError."""
-    hosts = _read(inventory).get("_meta", {}).get("hostvars", {}).values()
-    named = sorted({str(host["ansible_user"]) for host in hosts if host.get("ansible_user")})
+def user_of(inventory: Path, group: str = "clients") -> str:
+    """The user as whom the hosts of a group are logged in to, by the inventory or ssh's configuration.
+
+    Raises StudyError where there are several, or none that rules could be for.
+    """
+    inventory_json = _read(inventory)
+    variables = inventory_json.get("_meta", {}).get("hostvars", {})
+    names = _groups(inventory, inventory_json).get(group, [])
+    named = sorted({login_of(name, variables.get(name, {})) for name in names}) or [getpass.getuser()]
     if len(named) > 1:
         raise StudyError(f"inventory {inventory} has several users ({', '.join(named)}): rules are for one; name one")
-    user = named[0] if named else getpass.getuser()
+    (user,) = named
     if user == "root":
-        raise StudyError("root needs no rules: run this as the user who measures, or name him: ansible_user")
+        raise StudyError(
+            "root needs no rules: run this as the user who measures, or name him: ansible_user, or `User` in ssh's "
+            "configuration"
+        )
     if not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", user):
         raise StudyError(f"{user!r} is not a user's name that can stand in sudoers(5)")
     return user
+
+
+def login_of(name: str, variables: Json) -> str:
+    """As whom a host of an inventory is logged in to: `ansible_user`, else what ssh's configuration says."""
+    if variables.get("ansible_user"):
+        return str(variables["ansible_user"])
+    if variables.get("ansible_connection") == "local" or not shutil.which("ssh"):
+        return getpass.getuser()
+    options = [str(variables.get(f"ansible_ssh_{kind}_args") or "") for kind in ("common", "extra")]
+    words = ["ssh", "-G", *shlex.split(" ".join(options)), str(variables.get("ansible_host") or name)]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    match = re.search(r"^user (\S+)$", ran.stdout, re.MULTILINE)
+    return match[1] if match else getpass.getuser()
 
 
 def _read(inventory: Path) -> Json:
@@ -105,9 +128,9 @@ def _read(inventory: Path) -> Json:
     return inventory_json
 
 
-def _groups(inventory: Path) -> dict[str, list[str]]:
+def _groups(inventory: Path, read: Json | None = None) -> dict[str, list[str]]:
     """Group -> hosts, as Ansible reads the inventory."""
-    listed = _read(inventory)
+    listed = read or _read(inventory)
 
     groups: dict[str, list[str]] = {}
 

@@ -19,11 +19,13 @@ from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.instruments.instrument import Instruments, Work
 from fsage.host.lustre import servercache, servers
 from fsage.host.preallocation import setting
+from fsage.host.remote.connection import Lost
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import inspect, layout_record, remove_measured
 from fsage.host.structure.quota import Quota
 from fsage.host.system import places
 from fsage.host.system.files import read_json
+from fsage.host.targets import tuned
 from fsage.host.targets.lease import Orphaned, Watch
 from fsage.host.targets.site_limits import why_not_now
 from fsage.host.targets.target import Target
@@ -149,8 +151,8 @@ class Session:
         self.unsure = [*self.unsure, cell] if seen["looked_at"] == "sample" else []
         if cannot := cell.get("unsupported") or self.unavailable_because(cell):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
-        elif full := self.over_quota(cell) or self.below.refused(cell):
-            observation = self.observation(cell, began, seen, [], "failed", full)
+        elif not_now := self.over_quota(cell) or self.below.refused(cell) or self.astray():
+            observation = self.observation(cell, began, seen, [], "failed", not_now)
         else:
             self.now = token.changed(self.mount, self.now, status=MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre, self.hosts) if self.lustre else None
@@ -160,8 +162,7 @@ class Session:
                 )
             ended = self.instruments.stopped
             counted = osts.ended() if osts else None
-            if osts and (untuned := self.untuned()):
-                why = why or untuned
+            why = why or (self.untuned() if osts else None) or self.astray()
             cleaning = time.monotonic()
             broken = self.clean(failed=bool(why))
             why = why or broken
@@ -202,6 +203,15 @@ class Session:
     def untuned(self) -> str | None:
         """Why the servers have another preallocation than was noted; None: the same, or none was set."""
         return setting.unavailable_because(self.hosts, self.conditions["tunables"].get(PREALLOCATION))
+
+    def astray(self) -> str | None:
+        """Which setting is in force that the study does not name, or is not as it says; None: none."""
+        try:
+            return self.hosts.astray(self.target, self.request.get("tuning", {}))
+        except Lost:
+            raise
+        except Failure as why:
+            return f"under which settings it is measured is not known: {why}"
 
     def doubt(self) -> None:
         """Fail the cells that only a sample vouches for, once all files were examined and a change was found."""

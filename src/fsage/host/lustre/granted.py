@@ -147,13 +147,18 @@ def check_tunables(fsname: str, values: object) -> dict[str, str]:
     return values
 
 
-def check_holder(fsname: str, holder: object, user: int) -> Holder:
+def check_holder(fsname: str, holder: object, user: object) -> Holder:
     """For whom a user says that he sets something on a file system, checked. Raises Refusal."""
     words = holder if isinstance(holder, dict) else {}
     run = words.get("run")
     told = [words.get("target"), words.get("home"), *(run.values() if isinstance(run, dict) else ())]
     plain = all(isinstance(word, int) or (isinstance(word, str) and len(word) <= WORD) for word in told)
-    if not plain or not isinstance(run, (dict, type(None))) or (run is not None and "run" not in run):
+    if (
+        not isinstance(user, int)
+        or not plain
+        or not isinstance(run, (dict, type(None)))
+        or (run is not None and "run" not in run)
+    ):
         raise Refusal(f"{shown(holder)} does not say for which target tunables are set")
     target, home = str(words["target"]), str(words["home"])
     return {"user": user, "target": target, "home": home, "fsname": fsname, "run": run}

@@ -77,7 +77,8 @@ def serve(spec: Spec, setting: str | None) -> dict[str, object]:
     ldiskfs, zfs = (params.get(f"osd-{kind}.{fsname}-OST*.mntdev") for kind in ("ldiskfs", "zfs"))
     datasets = sorted(zfs.values())
     if setting and zfs:
-        settings.change(lease.holder_of(spec), DATASETS, dict.fromkeys(datasets, {"value": setting, "source": "local"}))
+        wanted = {dataset: {"value": setting, "source": "local"} for dataset in datasets}
+        settings.change(lease.holder_of(spec), DATASETS, wanted)
     now = dict.fromkeys(datasets, setting) if setting else {}
     return {"ldiskfs": [name.split(".")[1] for name in ldiskfs], "zfs": datasets, "now": now}
 

@@ -63,12 +63,18 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
     stale = _stale(holder, desired)
     if check:
         changed = bool(stale) or any(values[full] != value for full, value in desired.items())
-        return changed, [*sentences, *(f"{name}: would be put back" for name in sorted(set(map(tunable, stale))))], noted
+        return (
+            changed,
+            [*sentences, *(f"{name}: would be put back" for name in sorted(set(map(tunable, stale))))],
+            noted,
+        )
     steps = granted.tune(fsname, holder, desired) if desired or stale else []
     firsts = settings.notes(TUNABLES.name)
     for entry in noted.values():
         if "unsupported" not in entry:
-            entry["before"] = {full: firsts.get(full, {}).get("first", value) for full, value in entry["before"].items()}
+            entry["before"] = {
+                full: firsts.get(full, {}).get("first", value) for full, value in entry["before"].items()
+            }
             entry["now"] = {full: desired[full] for full in entry["now"]}  # as read back
     return bool(steps), [*sentences, *put_back_words(step for step in steps if step[0] in stale)], noted
 

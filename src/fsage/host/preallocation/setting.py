@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fsage.host.preallocation.requested import read, size_words
-from fsage.host.system import files
+from fsage.host.targets import tuned
 from fsage.host.targets.kinds import Servers
 from fsage.host.targets.target import Target
 from fsage.model.errors import Refusal

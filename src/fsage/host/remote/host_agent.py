@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.lustre import cold, granted, servercache, servers
-from fsage.host.preallocation import ldiskfs
+from fsage.host.preallocation import astray, ldiskfs
 from fsage.host.remote import probe, signs
 from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
@@ -68,6 +68,7 @@ class HostAgent:
             "read": self.read,
             "server_cache": self.server_cache,
             "prealloc": self.prealloc,
+            "settings": self.settings,
             "commit": self.commit,
             "counters": self.counters,
             "free_space": self.free_space,
@@ -106,6 +107,13 @@ class HostAgent:
         """The preallocation table of each ldiskfs OST that this host serves, under `tables`."""
         assert self.spec  # servers only
         return {"tables": ldiskfs.tables_of(self.spec)}
+
+    def settings(self, tuning: dict[str, object]) -> dict[str, object]:
+        """A sentence for each setting of this host that a study with this `tuning` does not name, under `astray`."""
+        if self.target:
+            return {"astray": astray.of_client(self.target, tuning)}
+        assert self.spec
+        return {"astray": astray.of_server(self.spec)}
 
     def commit(self) -> dict[str, object]:
         """Have the targets that this host serves commit; the objects that its MDTs still have to destroy."""

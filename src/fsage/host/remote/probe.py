@@ -13,7 +13,7 @@ from pathlib import Path
 from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
-from fsage.host.lustre import mounts, params, tunables
+from fsage.host.lustre import granted, mounts, params, tunables
 from fsage.host.system import files, privilege
 from fsage.host.system.memory import memory_bytes
 from fsage.host.system.shell import SSH, run
@@ -26,6 +26,10 @@ from fsage.model.target import Spec
 from fsage.model.typed import Json, JsonView
 
 SSH_ANSWER_S = 30
+EVERY = range(256)
+PLAIN = ("drop-caches", "kernel-log")
+ON_CLIENTS = ("lustre-locks", "lustre-tune", "lustre-imports")
+ON_SERVERS = ("lustre-sync", "lustre-counters", granted.FREE_SPACE)
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 
 
@@ -71,17 +75,18 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
     }
 
 
-def denied(spec: Spec, front: Sequence[str] = ()) -> list[str]:
+def denied(spec: Spec, front: Sequence[str] = (), server: bool = False) -> list[str]:
     """Verbs of root's helper that this user may not call, of those that `fsage site --sudoers` allows; none is called.
 
-    `front`: what takes the command to another host.
+    `front`: what takes the command to another host, `server`: one of Lustre's servers.
     """
-    every = [*privilege.VERBS, granted.FREE_SPACE]
-    verbs = every if spec["lustre"] else [verb for verb in every if not verb.startswith("lustre-")]
-    asked = [[*front, "sudo", "-n", "-l", str(privilege.HELPER), verb] for verb in verbs]
-    denied = [words[-1] for words in asked if run(words, timeout=SSH_ANSWER_S, ok=range(256)).returncode]
-    rules = "install the rules of `fsage site --sudoers`"
-    return [f"the right to call {privilege.HELPER} {', '.join(denied)}: {rules}"] if denied else []
+    verbs = [[verb] for verb in PLAIN]
+    if lustre := spec["lustre"]:
+        verbs += [[verb, lustre["fsname"]] for verb in (ON_SERVERS if server else ON_CLIENTS)]
+    ask = [*front, "sudo", "-n", "-l", str(privilege.HELPER)]
+    refused = [" ".join(verb) for verb in verbs if run([*ask, *verb], timeout=SSH_ANSWER_S, ok=EVERY).returncode]
+    rules = f"install the rules of `fsage site --sudoers{' --servers' if server else ''}`"
+    return [f"the right to call {privilege.HELPER} {', '.join(refused)}: {rules}"] if refused else []
 
 
 def unreached(spec: Spec, hosts: dict[str, list[Json]]) -> dict[str, str]:
@@ -94,7 +99,7 @@ def unreached(spec: Spec, hosts: dict[str, list[Json]]) -> dict[str, str]:
         try:
             run([*SSH, name, "true"], timeout=SSH_ANSWER_S)
             if os.geteuid() and name in servers:
-                return "; ".join(denied(spec, [*SSH, name])) or None
+                return "; ".join(denied(spec, [*SSH, name], server=True)) or None
         except Failure as failure:
             return str(failure)
         return None

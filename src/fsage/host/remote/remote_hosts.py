@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from fsage.host.preallocation import astray
 from fsage.host.remote import probe, signs
 from fsage.host.remote.connection import PATIENCE_S, Host, Lost, answers_of, ask_all, end, silence, start
 from fsage.host.remote.host_agent import drop_of
@@ -172,6 +173,12 @@ class Hosts:
     def ask_servers(self, **what: object) -> dict[str, dict[str, object]]:
         """Tell every server to do something; the answer of each, by name."""
         return ask_all([*self.servers, *self.watched] if what["do"] in READS else self.servers, lambda _: what)
+
+    def astray(self, target: Target, tuning: Mapping[str, object]) -> str | None:
+        """Which setting of a host a study with this `tuning` does not name, or is not as it says; None: all are."""
+        asked = ask_all([*self.clients, *self.servers], lambda _: {"do": "settings", "tuning": dict(tuning)})
+        others = [sentence for answer in asked.values() for sentence in cast("list[str]", answer["astray"])]
+        return astray.first([*astray.of_client(target, tuning), *others])
 
     def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> dict[str, object]:
         """Run a phase's command on each client that has one of its `jobs`, this one included; all begin at once.

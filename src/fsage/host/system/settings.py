@@ -144,7 +144,9 @@ def _locked() -> Iterator[None]:
             deadline = time.monotonic() + files.PATIENCE_S
             while not files.lock(folder):
                 if time.monotonic() > deadline:
-                    raise Failure(f"{NOTE.parent} is locked by {files.describe_holders(folder)}: no setting was changed")
+                    raise Failure(
+                        f"{NOTE.parent} is locked by {files.describe_holders(folder)}: no setting was changed"
+                    )
                 time.sleep(0.01)
             if not _is(folder):  # who locked it before removed it
                 continue
@@ -167,6 +169,8 @@ def _is(folder: int) -> bool:
 def _read() -> dict[str, Any]:
     try:
         return files.read_json(NOTE) or {}
+    except PermissionError:  # a user, where root keeps targets and has noted nothing: the first note opens the folder
+        return {}
     except (OSError, Failure) as error:
         raise Failure(
             f"{NOTE} cannot be read ({error}), so it is not known what settings of {os.uname().nodename} were before "

@@ -242,6 +242,21 @@ class Target(Kind):
             tuned.note(self.home, entries)
         return changed, proof, entries
 
+    def astray(self, tuning: Mapping[str, object]) -> list[str]:
+        """A sentence for each tunable that is not as a study's `tuning` says, and for each that it does not name."""
+        noted = {name: entry for name, entry in tuned.read(self.home).items() if "unsupported" not in entry}
+        sentences = [
+            f"{name} of {self.name}'s queue is {', '.join(now)}, and the study does not name it: an earlier one did"
+            for name, entry in sorted(noted.items())
+            if name not in tuning and (now := queue.values(self.queues(), name)) != entry["before"]
+        ]
+        return sentences + [
+            f"{name} of {self.name}'s queue is {', '.join(now)}, and the study names {tuning[name]}: "
+            "tune_clients.yml sets it"
+            for name in sorted(set(tuning) & set(noted))
+            if set(now := queue.values(self.queues(), name)) != {str(tuning[name])}
+        ]
+
     def untune(self, holder: Holder, check: bool) -> list[str]:
         """Restore what was set by `tune`; a sentence for each tunable that changes."""
         proof = self._queues_back(tuned.read(self.home), check)
