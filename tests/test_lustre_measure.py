@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
-from lustre_site import INSTANCE, Site, at_servers, brw_stats, lustre_target, recorded, session
+from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats, lustre_target, recorded, session
 
 from fsage.host.cells import measure
 from fsage.host.kinds.lustre import Lustre, LustreOsts
-from fsage.host.lustre import cold
+from fsage.host.lustre import cold, granted
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
-from fsage.host.verbs import claim
+from fsage.host.targets import lease
+from fsage.host.verbs import claim, tune
 from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
@@ -110,6 +112,32 @@ def test_a_cell_whose_file_went_elsewhere_fails(spec: dict, site: Site) -> None:
     seen = measured(spec)
     assert seen["status"] == "failed"
     assert seen["why"] == f"write: 1 files lie elsewhere: {place} has 2 stripes on OSTs [0, 1], requested were 1"
+
+
+def test_a_cell_under_a_setting_that_its_study_does_not_name_is_not_valid(spec: dict, site: Site) -> None:
+    """Which, what it is, and who noted it; so is one whose own tunables somebody changed, and no other."""
+    knobs = Knobs(site, max_rpcs_in_flight="8")
+    rpcs = {f"osc.lustre-OST000{number}-osc-{INSTANCE}.max_rpcs_in_flight": "16" for number in (0, 1)}
+    mine = lease.holder_of(complete(spec))
+    other = {**mine, "target": "own2", "home": "/var/lib/fsage/own2"}
+    granted.tune("lustre", other, rpcs)
+    why = measured(spec)["why"]
+    assert "OST0000-osc-ff11000110ffb000.max_rpcs_in_flight of" in why and "is 16, was 8" in why
+    assert f"the study does not name it: target own2 of user {os.geteuid()} (/var/lib/fsage/own2, since" in why
+
+    def again(name: str, **tuning: int) -> dict:
+        cell = {**CELL, "name": name}
+        request = {"state": "1.00", "steps": STEPS, "study": "test", "cells": [cell], "tuning": tuning}
+        measure.measure(spec, request, False)
+        (path,) = (Path(spec["home"]) / "scratch" / "outbox").rglob(f"{name}.1.json")
+        return json.loads(path.read_text())
+
+    assert again("w_2", max_rpcs_in_flight=16)["why"] is None, "it is what the study names, whoever set it"
+    granted.tune("lustre", other, {name.replace(INSTANCE, NEIGHBOUR): "16" for name in rpcs})
+    assert again("w_3")["why"] is None, "of another mount, and the own one has its first value again"
+    tune.tune(spec, {"tuning": {"max_rpcs_in_flight": 32}}, False)
+    knobs.change(known=dict.fromkeys(rpcs, "64"))
+    assert "is 64, and the study names 32: tune_clients.yml sets it" in again("w_4", max_rpcs_in_flight=32)["why"]
 
 
 def test_busy_locks_of_others_on_the_mount_are_a_note_and_no_failure(

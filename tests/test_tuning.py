@@ -102,3 +102,31 @@ def test_the_agent_sets_no_other_file_and_what_it_set_goes_with_the_device(local
 def test_the_same_list_holds_for_both(tmp_path: Path) -> None:
     for names in tuning.KNOWN.values():
         assert set(load_with(tmp_path, **dict.fromkeys(names, 1))) == set(names)
+
+
+@pytest.mark.root
+def test_the_next_study_has_no_tunables_of_the_last_one(local_target: dict) -> None:
+    """Each is noted before it is set; what is not as a study says is told."""
+    claimed(local_target)
+    target = open_target(local_target)
+    (queues,) = target.queues()
+    before = (queues / "nomerges").read_text()
+    home = Path(local_target["home"]) / local_target["name"]
+    set_knob, seen = queue.set_knob, []
+
+    def looking(knob: Path, value: object) -> None:
+        seen.append(json.loads((home / "tunables.json").read_text())["nomerges"]["before"])
+        set_knob(knob, value)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(queue, "set_knob", looking)
+        tune.tune(local_target, {"tuning": {"nomerges": 2}}, False)
+    assert seen == [[before.strip()]]
+    assert target.astray({"nomerges": 2}) == []
+    assert "queue is 2, and the study does not name it" in target.astray({})[0]
+    assert "queue is 2, and the study names 1" in target.astray({"nomerges": 1})[0]
+    assert tune.tune(local_target, {"tuning": {}}, False)["proof"] == [f"{queues / 'nomerges'}: 2 -> {before.strip()}"]
+    assert (queues / "nomerges").read_text() == before and not (home / "tunables.json").exists()
+    tune.tune(local_target, {"tuning": {"nomerges": 2}}, False)
+    assert tune.untune(local_target, {}, False)["changed"] and not tune.untune(local_target, {}, False)["changed"]
+    assert (queues / "nomerges").read_text() == before and not (home / "tunables.json").exists()

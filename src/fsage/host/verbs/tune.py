@@ -8,15 +8,16 @@ from collections.abc import Mapping
 
 from fsage.host.lustre import granted, tunables
 from fsage.host.system import settings
-from fsage.host.targets import lease, tuned
+from fsage.host.targets import claims, lease, tuned
 from fsage.host.targets.lease import held, holder_of
-from fsage.host.targets.opening import opened
+from fsage.host.targets.opening import open_target, opened
 from fsage.model import tuning
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker
 from fsage.model.message import Unacceptable
 from fsage.model.request import Request
+from fsage.model.target import Spec
 
 
 def tune(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
@@ -53,15 +54,33 @@ def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str,
 
 
 def untune(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Restore Lustre's tunables on this host. Those of loop devices are restored by `hold`, or end with the devices."""
+    """Restore what `tune` set for a target on this host, whether or not the target can still be opened.
+
+    Tunables of loop devices end with the devices.
+    """
     spec = complete(declared)
-    holder = holder_of(spec, request)
-    if not spec["lustre"] or check or not any(settings.same(holder, other) for other in settings.holders(OF_CLIENTS)):
+    home, holder = home_of(spec), holder_of(spec, request)
+    held_here = any(settings.same(holder, other) for other in settings.holders(OF_CLIENTS))
+    if check or not (held_here or tuned.read(home)):
         return {"changed": False, "msg": "no tunables to put back here", "proof": []}
-    with held(home_of(spec), request):
-        proof = tunables.put_back(holder)
-        tuned.note(home_of(spec), {})
-        return {"changed": True, "msg": "put back the tunables of this host", "proof": proof}
+    with held(home, request):
+        if spec["lustre"]:
+            proof = tunables.put_back(holder)
+            tuned.note(home, {})
+        else:
+            proof = _device_back(spec, holder)
+    return {"changed": True, "msg": "put back the tunables of this host", "proof": proof}
+
+
+def _device_back(spec: Spec, holder: settings.Holder) -> list[str]:
+    """Restore the tunables of a target's own devices; none where it is not open any more."""
+    claim = claims.read(home_of(spec))
+    if not claim or claim["status"] != "claimed":
+        return []
+    try:
+        return open_target(spec).untune(holder, False)
+    except (Refusal, Failure) as why:  # its devices are gone, or not its own: what was set went with them
+        return [f"no device to put back tunables of: {why}"]
 
 
 OF_CLIENTS = granted.TUNABLES.name
