@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lustre_site import SERVERS, Site, recorded, session
+from lustre_site import INSTANCE, NEIGHBOUR, SERVERS, Site, recorded, session
 
 from fsage.host.lustre import mounts, params, servers, space, stripes
 from fsage.model.declaration import complete
@@ -49,6 +50,37 @@ def test_lfs_df_of_any_age_and_with_an_ost_that_was_removed(name: str, numbers: 
             space.parse(text.replace("1K-blocks", option))
 
 
+def test_an_ost_that_is_not_needed_may_be_silent_and_what_passes_is_asked_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is a sentence. Nobody waits for what does not pass."""
+    mount, text = Path("/mnt/lustre"), recorded("lfs_df.txt")
+    line = text.splitlines()[3]
+
+    def says(why: str) -> dict[str, Any]:
+        return {"stdout": text.replace(line, f"lustre-OST0001_UUID : {why}"), "stderr": "", "rc": 5}
+
+    whole = {"stdout": text, "stderr": "", "rc": 0}
+    for passing in ("Input/output error", "Cannot send after transport endpoint shutdown"):
+        site.answers({f"lfs df {mount}": [says(passing), says(passing), whole]})
+        assert len(space.osts(mount)) == 2 and len(site.commands()) == 3
+    site.answers({f"lfs df {mount}": [says("Input/output error")]})
+    assert [ost.number for ost in space.osts(mount, [0])] == [0] and len(site.commands()) == 1
+    monkeypatch.setattr(space, "PASSES_S", 0.1)
+    sentence = (
+        rf"how full lustre-OST0001 \(Input/output error\) of {mount} is, asked again and again for 0 s: `lfs check"
+    )
+    with pytest.raises(Failure, match=sentence):
+        space.osts(mount, [1])
+    site.answers({f"lfs df {mount}": [says("Operation not permitted")]})
+    with pytest.raises(Failure, match=r"lustre-OST0001 \(Operation not permitted\) of .* is, asked once"):
+        space.osts(mount)
+    mdt = text.splitlines()[1]
+    site.answer(f"lfs df {mount}", text.replace(mdt, "MDT0000 : Input/output error"))
+    with pytest.raises(Failure, match="MDT0000"):
+        space.osts(mount, [0])
+
+
 def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lfs").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "lfs").chmod(0o755)
@@ -60,22 +92,32 @@ def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch
         space.osts(Path("/mnt/lustre"))
 
 
+PLACE = Path("/mnt/lustre")
+
+
 def test_a_target_of_which_an_ost_is_lost_is_not_opened(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """To read what lies there would wait for ever; one that only comes back is waited for, one left out is not."""
     lost = recorded("lctl_server_uuid.txt")
     site.answer(SERVERS, lost, lost, lost.replace("DISCONN", "FULL"))
-    mounts.await_servers("lustre")
+    site.answer(f"lfs getname {PLACE}", f"lustre-{INSTANCE} {PLACE}\n")
+
+    def wait(*osts: int) -> None:
+        mounts.await_servers(PLACE, "lustre", lambda: list(osts) or None)
+
+    wait()
     assert len(site.commands(SERVERS)) == 3
     site.answer(SERVERS, lost.replace("DISCONN", "DISCONN\tDEACTIVATED"), lost)
-    mounts.await_servers("lustre")
+    wait()
     monkeypatch.setattr(mounts, "PATIENCE_S", 0)
+    wait(1)  # no file of it lies on OST 0
     with pytest.raises(Failure, match=r"lustre-OST0000 \(DISCONN\): no answer on .* would wait for ever"):
-        mounts.await_servers("lustre")
+        wait(0, 1)
+    site.answer(SERVERS, lost.replace(INSTANCE, NEIGHBOUR))
+    wait()  # of somebody else's mount
 
 
 LOOKS = [answer["stdout"] for answer in session("enospc_one_ost.txt")["lfs df /mnt/lustre"]]
 EMPTY = {"lustre-OST0000": 1392 * KIB, "lustre-OST0001": 1392 * KIB}
-PLACE = Path("/mnt/lustre")
 
 
 def test_quiet_looks_are_no_proof_that_deleted_objects_are_gone(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

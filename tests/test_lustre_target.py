@@ -80,6 +80,35 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
     assert not claim.claim(spec, {}, False)["changed"]
 
 
+def test_only_osts_that_files_may_lie_on_matter(tmp_path: Path, site: Site) -> None:
+    """By the declared list or pool; of a target that may use any, by where its files lie."""
+    spec = lustre_target(tmp_path, site, osts=[0], stripe_count=1)
+    place = Path(spec["directory"])
+    lost = recorded("lfs_df.txt").splitlines(keepends=True)
+    lost[3] = "lustre-OST0001_UUID : Input/output error\n"
+    for asked in (root_of(spec), place):
+        site.answers({f"lfs df {asked}": [{"stdout": "".join(lost), "stderr": "", "rc": 5}]})
+    for tree in ("filler", "measured"):
+        site.answer(f"lfs setstripe -o 0 -S 1M {place / tree}")
+        shown = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
+        site.answer(
+            f"lfs getstripe -y -d {place / tree}", f"{shown.replace('offset: -1', 'offset: 0')}\n- l_ost_idx: 0\n"
+        )
+    claim.claim(spec, {}, False)
+    target = open_target(spec)
+    assert target.claim["lustre"]["usable"] == [0] and target.free(place).osts.keys() == {"lustre-OST0000"}
+    find = f"lfs find {place} --type f --ost"
+    site.answer(f"{find} 0", f"{place}/measured/a\n")
+    assert target.osts.is_used("lustre-OST0000") and not target.osts.is_used("lustre-OST0001")
+    assert target.osts.is_used("lustre-MDT0000"), "everybody uses it"
+    del target.claim["lustre"]["usable"]
+    site.answer(f"{find} 1")
+    assert not target.osts.is_used("lustre-OST0001")
+    site.answer(f"{find} 1", stderr="error", rc=5)
+    assert target.osts.is_used("lustre-OST0001"), "what is not known is not no"
+    assert claim.release(spec, {}, False)["changed"]
+
+
 def test_a_second_target_on_the_file_system_of_one_is_refused_from_anywhere(
     whole: dict, site: Site, tmp_path: Path
 ) -> None:

@@ -119,6 +119,11 @@ def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_troub
     for look in (taken["before"]["lvm"], taken["after"]["lvm"]):
         del look["connections"]
     assert "evicted by lustre-OST0000, " in str(signs.judge([{"name": "read", "signs": taken}]).failed)
+    others = {**taken, "unused": ["lustre-OST0000", "lustre-OST0002"]}
+    told = signs.judge([{"name": "read", "signs": others}])
+    assert told.failed is None and "evicted by lustre-OST0000, lustre-OST0002, on which no file" in told.warnings[0]
+    some = signs.judge([{"name": "read", "signs": {**taken, "unused": ["lustre-OST0002"]}}])
+    assert "evicted by lustre-OST0000, so that" in str(some.failed) and "evicted by lustre-OST0002" in some.warnings[0]
     idle = {"time": 5.0, "connections": {"a-OST0000-osc-ff": {"state": "IDLE", "history": [[3, "FULL"], [4, "IDLE"]]}}}
     again = {"state": "FULL", "generation": 9, "history": [[4, "IDLE"], [6, "CONNECTING"], [6, "FULL"]]}
     used = {"time": 9.0, "connections": {"a-OST0000-osc-ff": again}}
@@ -149,7 +154,10 @@ def test_a_directory_on_lustre_has_the_connections_of_that_file_system_looked_at
 
 
 def test_what_lustre_and_nfs_print_is_read() -> None:
-    (ost, connection), (mdt, _) = looks.connections((DATA / "imports.txt").read_text()).items()
+    text = (DATA / "imports.txt").read_text()
+    (ost, connection), (mdt, _) = looks.connections(text).items()
+    assert looks.connections(text, ost.rpartition("-")[2]).keys() == {ost, mdt}
+    assert looks.connections(text, "ff00") == {}, "of another mount of it"
     assert ost.startswith("lustre-OST0002-osc-ff") and mdt.startswith("lustre-MDT0000-mdc-ff")
     assert (
         connection["history"][-1][1] == connection["state"]

@@ -73,11 +73,15 @@ class Look(TypedDict, total=False):
     absent: dict[Word, Word]
 
 
-class Looks(TypedDict):
-    """Of each host a look before a phase and one after it."""
-
+class _Looks(TypedDict):
     before: dict[Word, Look]
     after: dict[Word, Look]
+
+
+class Looks(_Looks, total=False):
+    """Of each host a look before a phase and one after it. `unused`: OSTs that evicted it and have no file of it."""
+
+    unused: list[Word]
 
 
 class Judged(NamedTuple):
@@ -94,17 +98,23 @@ def judge(phases: Iterable[JsonView]) -> Judged:
     for phase in phases:
         for host, after in phase.get("signs", {}).get("after", {}).items():
             before, where = phase["signs"]["before"].get(host, {}), f"{phase['name']}: {host}"
-            failed += [f"{where}: {what}" for what in evicted(before, after)]
+            unused = phase["signs"].get("unused", ())
+            by = evicted(before, after)
+            if used := [name for name in by if name not in unused]:
+                lost = "so that what it had cached and its locks were lost"
+                failed.append(f"{where}: evicted by {_named(used)}, {lost}")
+            if others := [name for name in by if name in unused]:
+                warnings.append(f"{where}: evicted by {_named(others)}, on which no file of the target lies")
             warnings += [f"{where}: {what}" for what in _suspicious(before, after)]
     return Judged("; ".join(failed) or None, warnings)
 
 
 def evicted(before: JsonView, after: JsonView) -> list[str]:
-    """By which targets the client was evicted between two looks of a host: a sentence, or none."""
+    """By which targets the client was evicted between two looks of a host: 'lustre-OST0000'."""
     names = [name for name, states in _new_states(before, after) if EVICTED in states]
     if not names and not after.get("connections"):  # who may not read connections sees it in the kernel's log
-        names = sorted({match[1] for line in _lines(after) if (match := re.search(r"was evicted by (\S+?);", line))})
-    return [f"evicted by {_named(names)}, so that what it had cached and its locks were lost"] if names else []
+        names = [match[1] for line in _lines(after) if (match := re.search(r"was evicted by (\S+?);", line))]
+    return sorted({_plain(name) for name in names})
 
 
 def _suspicious(before: JsonView, after: JsonView) -> Iterator[str]:
@@ -191,5 +201,10 @@ def _waits(before: JsonView, after: JsonView) -> Iterator[tuple[str, float]]:
 
 def _named(names: Iterable[str] | Mapping[str, object]) -> str:
     """'lustre-OST0000, lustre-OST0001 and 4 more', without what tells a client's mounts apart."""
-    short = [re.sub(r"-(osc|mdc)-[0-9a-f]+$", "", name) for name in names]
+    short = list(map(_plain, names))
     return ", ".join(short[:SHOWN]) + (f" and {len(short) - SHOWN} more" if len(short) > SHOWN else "")
+
+
+def _plain(name: str) -> str:
+    """'lustre-OST0000' of 'lustre-OST0000-osc-ff11'."""
+    return re.sub(r"-(osc|mdc)-[0-9a-f]+$", "", name)

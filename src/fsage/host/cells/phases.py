@@ -26,11 +26,12 @@ from fsage.host.states.fingerprint import layout_of
 from fsage.host.system import caches, commands
 from fsage.host.system.library import at_hand
 from fsage.host.targets.target import Target
-from fsage.model import limits
+from fsage.model import limits, signs
 from fsage.model.caches import WARM
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
+from fsage.model.signs import Looks
 from fsage.model.token import Token
 from fsage.model.typed import Json
 
@@ -132,6 +133,8 @@ class Phases:
             result.update(cast(PhaseResult, looked))
             result["counters"] = counters.since()
             result["signs"] = {"before": before, "after": self.hosts.look(self.target, before)}
+            if unused := self.unused(result["signs"]):
+                result["signs"]["unused"] = unused
             if self.stalls.longest_s:
                 result["signs"]["after"][self.hosts.client_names[0]]["stalled_s"] = self.stalls.longest_s
             self.stalls = None
@@ -155,6 +158,12 @@ class Phases:
                 if why := self.place(files, result, state):
                     return taken, f"{phase['name']}: {why}"
         return taken, None
+
+    def unused(self, looks: Looks) -> list[str]:
+        """The OSTs that evicted a client during a phase, and on which no file of the target lies."""
+        before = looks["before"]
+        by = {name for host, after in looks["after"].items() for name in signs.evicted(before.get(host, {}), after)}
+        return [name for name in sorted(by) if not self.target.osts.is_used(name)]
 
     def place(self, files: list[Path], result: PhaseResult, state: Token) -> str | None:
         """Note in `result` on which OSTs the files lie; why these are not the declared ones, or None."""

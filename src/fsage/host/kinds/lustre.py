@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import weakref
 from collections.abc import Mapping, Sequence
@@ -85,6 +86,14 @@ class LustreOsts(NoOsts):
     def verify_fillers(self) -> None:
         stripes.verify_fillers(self.target)
 
+    def is_used(self, name: str) -> bool:
+        if not (match := re.fullmatch(rf"{re.escape(self.target.lustre['fsname'])}-OST([0-9a-f]{{4}})", name)):
+            return True
+        number, usable = int(match[1], 16), self.target.usable
+        if usable is not None and number not in usable:
+            return False
+        return stripes.any_on(self.target.mounts[0], number)
+
 
 class Lustre(Directory, facts.Lustre):
     """A directory on Lustre, emptied by deleting."""
@@ -103,6 +112,11 @@ class Lustre(Directory, facts.Lustre):
         assert self.spec["lustre"] is not None
         return self.spec["lustre"]
 
+    @property
+    def usable(self) -> list[int] | None:
+        """The numbers of the OSTs that files of the target may lie on, where a pool or a list says so; None: all."""
+        return self.claim["lustre"].get("usable")
+
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
         room_bytes: dict[str, int] = {}
@@ -114,7 +128,7 @@ class Lustre(Directory, facts.Lustre):
         if not lacking:
             try:
                 mount = lustre.mount_of(spec).point
-                room_bytes = {str(mount): sum(ost.available_bytes for ost in space.osts(mount))}
+                room_bytes = {str(mount): sum(ost.available_bytes for ost in space.osts(mount, ()))}
                 if not whole:
                     room_bytes = {spec["directory"]: lustre.inspect(spec).capacity_bytes}
             except (Refusal, Failure) as error:
@@ -140,7 +154,7 @@ class Lustre(Directory, facts.Lustre):
     @classmethod
     def reach(cls, spec: Spec, hosts: Servers) -> None:
         if lustre_of(spec)["oss"]:
-            servers.reach(hosts, lustre_of(spec), space.osts(lustre.mount_of(spec).point))
+            servers.reach(hosts, lustre_of(spec), space.osts(lustre.mount_of(spec).point, ()))
 
     def begin(self, mount: Path) -> None:
         if self.state_known and lustre.laid_ost(self.lustre):
@@ -176,7 +190,7 @@ class Lustre(Directory, facts.Lustre):
     def verify(self) -> None:
         """`Refusal` unless directory and file system are those that were claimed."""
         lustre.verify(self.spec, self.claim)
-        lustre.refuse_without_osts(space.osts(self.mounts[0]), self.spec, self.claim)
+        lustre.refuse_without_osts(space.osts(self.mounts[0], self.usable), self.spec, self.claim)
 
     def empty(self) -> None:
         """Delete what fsage made, and wait until the OSTs have freed its objects. Raises Failure."""
@@ -188,15 +202,14 @@ class Lustre(Directory, facts.Lustre):
 
     def settle(self, wrong: Wrong = nothing) -> None:
         for mount in self.mounts:
-            space.await_frees(mount, self.osts.sync, wrong, self.state_known)
+            space.await_frees(mount, self.osts.sync, wrong, self.state_known, self.usable)
 
     def limits(self) -> Limits:
-        usable = self.claim["lustre"].get("usable")
-        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, usable)
+        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, self.usable)
 
     def free(self, mount: Path) -> Free:
-        usable = self.claim["lustre"].get("usable")
-        osts = [ost for ost in space.osts(mount) if usable is None or ost.number in usable]
+        usable = self.usable
+        osts = [ost for ost in space.osts(mount, usable) if usable is None or ost.number in usable]
         # `available`: without the servers' reserve, as the capacity of the claim
         return Free(sum(ost.available_bytes for ost in osts), None, space.used(osts))
 

@@ -43,7 +43,7 @@ class Osts(Limits):
         """Read the OSTs anew, after the time for which a client repeats its last answer."""
         if self.known:
             time.sleep(space.LOOK_EVERY_S)
-        osts = space.osts(self.mount)
+        osts = space.osts(self.mount, self.usable)
         self.known = {ost.number: ost for ost in osts if self.usable is None or ost.number in self.usable}
         self.outstanding = self._outstanding()
         self.good_bytes = min(map(self.left_on, self.known))
@@ -109,7 +109,7 @@ class Osts(Limits):
         return min(left_bytes, len(on) * max(0, each))
 
     def freed(self) -> None:
-        space.await_frees(self.mount, self.sync, alone=self.alone)
+        space.await_frees(self.mount, self.sync, alone=self.alone, needed=self.usable)
 
 
 def _held(path: Path) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,6 +81,7 @@ def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:
     return mount
 
 
+@functools.cache  # a mount keeps it, and so does what a command works on
 def instance(mount: Path, fsname: str) -> str:
     """What tells a mount of a file system from others on this host, in the names of its parameters. Raises Failure."""
     said = run(["lfs", "getname", str(mount)]).stdout
@@ -92,13 +95,17 @@ LEFT_OUT = "DEACTIVATED"  # by an administrator: nothing waits for this server
 PATIENCE_S, LOOK_EVERY_S = 120.0, 1.0  # after a server came back its clients recover first
 
 
-def await_servers(fsname: str) -> None:
-    """Wait until every OST and MDT answers this client. Raises Failure naming those that do not.
+def await_servers(mount: Path, fsname: str, needed: Callable[[], list[int] | None]) -> None:
+    """Wait until every MDT, and every OST that files may lie on, answers this mount. Raises Failure naming the others.
 
-    The kernel shows that to root only. For a user no server is listed here, and he waits.
+    `needed`: the numbers of these OSTs; None: all. The kernel shows that to root only. For a user no server is listed
+    here, and he waits.
     """
+    if not silent(fsname):  # asked first for all mounts: it costs one command
+        return
+    of_mount, osts = instance(mount, fsname), needed()
     deadline = time.monotonic() + PATIENCE_S
-    while lost := silent(fsname):
+    while lost := silent(fsname, of_mount, osts):
         if time.monotonic() > deadline:
             raise Failure(
                 f"{params.names([f'{name} ({state})' for name, state in lost.items()])}: no answer on "
@@ -108,12 +115,15 @@ def await_servers(fsname: str) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def silent(fsname: str) -> dict[str, str]:
-    """The servers that do not answer, with the state of the connection to each."""
+def silent(fsname: str, of_mount: str = "", osts: list[int] | None = None) -> dict[str, str]:
+    """The servers that do not answer, with the state of the connection to each; of one mount, and of these OSTs."""
     patterns = f"osc.{fsname}-OST*.ost_server_uuid", f"mdc.{fsname}-MDT*.mds_server_uuid"
-    answers = [value.split() for value in params.get(*patterns).values()]
-    return {
-        words[0].removesuffix("_UUID"): words[1]
-        for words in answers
-        if len(words) > 1 and words[1] not in ANSWERS and LEFT_OUT not in words
-    }
+    lost = {}
+    for full, value in params.get(*patterns).items():
+        words = value.split()
+        if len(words) < 2 or words[1] in ANSWERS or LEFT_OUT in words or of_mount not in full:
+            continue
+        name = words[0].removesuffix("_UUID")
+        if osts is None or "-OST" not in name or int(name[-4:], 16) in osts:
+            lost[name] = words[1]
+    return lost

@@ -64,7 +64,7 @@ def is_one(fsname: str, name: object) -> bool:
 
 def fullness(target: Target) -> dict[str, dict[str, float]]:
     """How full each OST is, read through the client."""
-    return space.fullness(space.osts(target.mounts[0]))
+    return space.fullness(space.osts(target.mounts[0], ()))
 
 
 def _of(ost: str, fstype: str, device: str | None) -> Store:

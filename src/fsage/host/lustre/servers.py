@@ -143,7 +143,7 @@ class Watch:
 
     def _fullness(self) -> Json | None:
         try:
-            return space.fullness(space.osts(self.mount))
+            return space.fullness(space.osts(self.mount, ()))
         except Failure as why:
             self.absent["fullness"] = str(why)
             return None

@@ -5,13 +5,17 @@ After an unlink the old numbers stay for 7 to 8 s: the MDT commits every 5 s, on
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Optional
 
-from fsage.host.system.shell import Silent, run
+from fsage.host.system import shell
+from fsage.host.system.shell import run
 from fsage.host.targets.limits import Wrong, nothing
 from fsage.model.errors import Failure
 from fsage.model.evidence import lfs_df
@@ -22,6 +26,11 @@ from fsage.model.evidence.store import NotThisText
 LOOK_EVERY_S = 1.1
 PENDING_EVERY_S = (0.1, 0.2, 0.4, 0.8)  # then as the last: each time all targets of the servers commit
 ANSWER_S = 120.0  # `lfs df` itself would wait for a lost OST for ever (seen on 2.17)
+PASSES_S = 30.0  # a client that was evicted connects anew within seconds
+PASSING = tuple(
+    os.strerror(code)
+    for code in (errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN, errno.EAGAIN, errno.ETIMEDOUT, errno.EINPROGRESS)
+)
 FREES_PATIENCE_S = 300.0
 STILL_S = 20.0  # where nothing was freed for so long after the servers committed, nothing more will be
 UNSEEN_S = 10.0  # freeing takes at most so long where no server can be told to commit
@@ -37,7 +46,7 @@ Sync = Callable[[], Optional[int]]
 def parse(text: str) -> list[Ost]:
     """The OSTs in what `lfs df` prints, by number, without those that are deactivated. Raises Failure."""
     try:
-        return lfs_df.parse(text.splitlines())[0]
+        return lfs_df.parse(text.splitlines()).all_osts()
     except NotThisText as why:
         raise Failure(str(why)) from why
 
@@ -47,12 +56,46 @@ def name_of(fsname: str, number: int) -> str:
     return f"{fsname}-OST{number:04x}"
 
 
-def osts(mount: Path) -> list[Ost]:
-    """The OSTs of the file system mounted at `mount`. Raises Failure."""
-    try:
-        return parse(run(["lfs", "df", str(mount)], timeout=ANSWER_S).stdout)
-    except Silent as why:
-        raise Failure(f"{why}: an OST or MDT does not answer; `lfs check servers` names it") from why
+def osts(mount: Path, needed: Collection[int] | None = None) -> list[Ost]:
+    """The OSTs of the file system mounted at `mount` that answer. Raises Failure where one of those needed does not.
+
+    `needed`: the numbers of the OSTs that files may lie on; None: all. What passes, such as after an eviction, is asked
+    again for PASSES_S.
+    """
+    began = time.monotonic()
+    while True:
+        found, silent = _asked(mount)
+        lacking = [one for one in silent if needed is None or one.number is None or one.number in needed]
+        if not lacking and found:
+            return found
+        waited_s = time.monotonic() - began
+        passing = all(one.why in PASSING for one in lacking)
+        if not lacking or not passing or waited_s > PASSES_S:
+            names = ", ".join(f"{one.name} ({one.why})" for one in lacking) or "any OST"
+            asked = f"asked again and again for {waited_s:.0f} s" if passing and lacking else "asked once"
+            raise Failure(
+                f"{os.uname().nodename} does not learn how full {names} of {mount} is, {asked}: `lfs check servers` "
+                "names what does not answer. Bring it back, or have it deactivated, and run the same command again"
+            )
+        time.sleep(LOOK_EVERY_S)
+
+
+def _asked(mount: Path) -> tuple[list[Ost], list[lfs_df.Silent]]:
+    """What `lfs df` says; where it waits for a target that is lost, what `lfs df --lazy` says of the others."""
+    for words in (["lfs", "df"], ["lfs", "df", "--lazy"]):
+        with contextlib.suppress(shell.Silent):
+            ran = run([*words, str(mount)], timeout=ANSWER_S, ok=range(256))
+            if ran.returncode and not ran.stdout.strip():
+                raise Failure(f"`{' '.join(words)} {mount}` ended with status {ran.returncode}: {ran.stderr.strip()}")
+            try:
+                read = lfs_df.parse(ran.stdout.splitlines())
+            except NotThisText as why:
+                raise Failure(str(why)) from why
+            return read.osts, read.silent
+    raise Failure(
+        f"`lfs df {mount}` did not end within {ANSWER_S:g} s: an OST or MDT does not answer; `lfs check servers` "
+        "names it"
+    )
 
 
 def fullness(osts: list[Ost]) -> dict[str, dict[str, float]]:
@@ -100,8 +143,12 @@ def in_all(then: Mapping[str, int], more_bytes: int, tolerance_bytes: int) -> Wr
     return wrong
 
 
-def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing, alone: bool = True) -> list[Ost]:
+def await_frees(
+    mount: Path, sync: Sync, wrong: Wrong = nothing, alone: bool = True, needed: Collection[int] | None = None
+) -> list[Ost]:
     """Wait until the objects of deleted files are destroyed, and `wrong` finds nothing; the OSTs by `lfs df` then.
+
+    `needed`: the OSTs that files may lie on; of others nothing is awaited (`osts`).
 
     `sync` has the servers commit, and counts the objects that they still have to destroy (None: no server answers).
     Where nothing is wrong, a count that does not fall for STILL_S is ignored. After an OST was formatted, an MDT waits
@@ -124,7 +171,7 @@ def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing, alone: bool = T
                 break
             time.sleep(next(pauses))
         time.sleep(LOOK_EVERY_S)
-        now = osts(mount)
+        now = [ost for ost in osts(mount, needed) if needed is None or ost.number in needed]
         at, quiet = time.monotonic(), used(now) == last or not alone
         if used(now) != last:
             last, still_since = used(now), at

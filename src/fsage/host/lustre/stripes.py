@@ -119,6 +119,12 @@ def one_on_each(folder: Path, numbers: Sequence[int]) -> dict[str, Path]:
     return paths
 
 
+def any_on(place: Path, number: int) -> bool:
+    """Whether a file below `place` has a stripe on an OST, by the layouts that the MDTs have; if not known, yes."""
+    ran = run(["lfs", "find", str(place), "--type", "f", "--ost", str(number)], ok=range(256))
+    return bool(ran.stdout.strip()) or ran.returncode != 0
+
+
 def _placed(osts: Sequence[int], pool: str | None) -> str:
     """The OSTs or the pool of a layout, in words."""
     return f" in pool {pool}" if pool else f" on OSTs {', '.join(map(str, osts))}" if osts else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -53,7 +54,8 @@ def inspect(spec: Spec) -> Found:
     refuse_second(mount)
     if whole:
         _refuse_shared(spec, client)
-    osts = space.osts(mount)
+    declared = declared_osts(lustre)
+    osts = space.osts(mount, declared)
     usable = _usable(lustre, osts)
     noted: LustreClaim = {
         "declared": _declared(lustre),
@@ -61,7 +63,7 @@ def inspect(spec: Spec) -> Found:
         "osts": space.fullness(osts),
         "budget": {},
     }
-    if len(usable) < len(osts):
+    if declared is not None:
         noted["usable"] = [ost.number for ost in usable]
     capacity_bytes = _usable_bytes(lustre, usable)
     if not whole:
@@ -113,7 +115,7 @@ def mount_of(spec: Spec) -> mounts.ClientMount:
     """
     lustre = lustre_of(spec)
     mount = mounts.client_mount(lustre, Path(spec["directory"]))
-    mounts.await_servers(lustre["fsname"])
+    mounts.await_servers(mount.point, lustre["fsname"], lambda: declared_osts(lustre))
     return mount
 
 
@@ -239,14 +241,16 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, 
     free as much as fsage held, within the tolerance.
     """
     ours = sum(_held_bytes(place / name) for name in TREES)
-    used_bytes = sum(space.used(space.osts(place)).values())
+    usable = claim["lustre"].get("usable")
+    now = [ost for ost in space.osts(place, usable) if usable is None or ost.number in usable]
+    used_bytes = sum(space.used(now).values())
     directories.clear(place, keep_mark=True, threads=THREADS, spend=spend)
     left = [name for name in TREES if os.path.lexists(place / name)]
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
     # What others deleted before may come free now as well, so only more used space is wrong, not less.
     more_bytes = space.OWN_BYTES + tolerance_bytes(lustre_of(spec), claim)
-    most = used_bytes - ours + more_bytes * len(claim["lustre"]["osts"])
+    most = used_bytes - ours + more_bytes * len(now)
 
     def wrong(osts: Sequence[Ost]) -> list[str]:
         if alone:
@@ -254,7 +258,7 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, 
         held = sum(ost.used_bytes for ost in osts)
         return [f"the OSTs hold {(held - most) / MIB:.0f} MiB more than they should"] if held > most else []
 
-    space.await_frees(place, sync, wrong, alone)
+    space.await_frees(place, sync, wrong, alone, usable)
     prepare(place, lustre_of(spec))
 
 
@@ -282,13 +286,20 @@ def _declared(lustre: LustreSpec) -> dict[str, object]:
     return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
 
 
+def declared_osts(lustre: LustreSpec) -> list[int] | None:
+    """The numbers of the OSTs of the declared pool or list; None where neither is declared: then it may be any."""
+    if not lustre["pool"]:
+        return list(lustre["osts"]) if lustre["osts"] else None
+    ran = run(["lfs", "pool_list", f"{lustre['fsname']}.{lustre['pool']}"], ok=range(256))
+    return [int(match[1], 16) for match in re.finditer(r"-OST([0-9a-f]{4})(?:_UUID)?\s*$", ran.stdout, re.MULTILINE)]
+
+
 def _usable(lustre: LustreSpec, osts: list[Ost]) -> list[Ost]:
     """The OSTs of the declared pool or list; else all. Raises Refusal where there are no such."""
     if lustre["pool"]:
-        pool = f"{lustre['fsname']}.{lustre['pool']}"
-        ran = run(["lfs", "pool_list", pool], ok=range(256))
-        names = {line.strip().removesuffix("_UUID") for line in ran.stdout.splitlines()}
-        if not (usable := [ost for ost in osts if ost.name in names]):
+        of_pool = declared_osts(lustre) or []
+        if not (usable := [ost for ost in osts if ost.number in of_pool]):
+            pool = f"{lustre['fsname']}.{lustre['pool']}"
             raise Refusal(
                 f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it"
             )

@@ -6,6 +6,7 @@ difference between two looks means.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fsage.host.lustre import granted, params
-from fsage.host.lustre.mounts import fsname_of
+from fsage.host.lustre.mounts import fsname_of, instance
 from fsage.host.system import kernel_log, mounting
 from fsage.host.system.mounting import Mount
 from fsage.model.errors import Failure, Refusal
@@ -52,7 +53,7 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
         seen["nfs"] = {point: counters for point, counters in counted.items() if point in nfs}
     for fsname in () if serves else _fsnames(spec, below):
         try:
-            seen["connections"] = connections(granted.imports(fsname))
+            seen["connections"] = connections(granted.imports(fsname), _instance(fsname, below))
         except (OSError, Failure, Refusal) as why:
             absent["connections"] = str(why)
         try:
@@ -123,13 +124,24 @@ def nfs_counters(mountstats: str) -> dict[str, Nfs]:
     return counted
 
 
-def connections(text: str) -> dict[str, Connection]:
-    """The connections of a client in the output of `lctl get_param` (granted.imports)."""
+def _instance(fsname: str, below: Sequence[Mount]) -> str:
+    """What tells the target's mount of a file system from others on this host; empty where that is not known."""
+    for mount in below:
+        if fsname_of(mount) == fsname:
+            with contextlib.suppress(Failure):
+                return instance(Path(mount.point), fsname)
+    return ""
+
+
+def connections(text: str, of_mount: str = "") -> dict[str, Connection]:
+    """The connections of a client's mount in the output of `lctl get_param` (granted.imports)."""
     seen: dict[str, Connection] = {}
     for name, value in params.parse(text).items():
         if params.OF_SERVER.search(name):
             continue
         _, device, parameter = name.split(".")
+        if not device.endswith(of_mount):
+            continue
         connection = seen.setdefault(device, {"state": "unknown"})
         if parameter == "import":
             for key, pattern in _OF_IMPORT.items():

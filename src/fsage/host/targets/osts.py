@@ -51,6 +51,10 @@ class NoOsts:
         """The OSTs that have a cell's files (stripes.placement); None without any. Raises Failure."""
         return None
 
+    def is_used(self, name: str) -> bool:
+        """Whether files of the target lie on a server's target of this name, as far as can be known."""
+        return True
+
     def verify_fillers(self) -> None:
         """Raise Failure where files of the structure lie on other OSTs than declared."""
         return

@@ -25,9 +25,37 @@ class Ost(NamedTuple):
     available_bytes: int
 
 
-def parse(lines: Iterable[str]) -> tuple[list[Ost], list[str]]:
-    """The OSTs by number, and the names of those that are deactivated. Raises NotThisText."""
-    osts, inactive, silent, summary = list[Ost](), list[str](), list[str](), None
+class Silent(NamedTuple):
+    """A target of the file system that did not tell how full it is (`OST0001`), and the error that came instead."""
+
+    name: str
+    why: str
+
+    @property
+    def number(self) -> int | None:
+        """Of an OST its number; None of an MDT, which everybody needs."""
+        match = re.search(r"OST([0-9a-f]{4})$", self.name)
+        return int(match[1], 16) if match else None
+
+
+class Read(NamedTuple):
+    """The OSTs by number, the names of those that are deactivated, and who did not answer."""
+
+    osts: list[Ost]
+    inactive: list[str]
+    silent: list[Silent]
+
+    def all_osts(self) -> list[Ost]:
+        """The OSTs. Raises NotThisText where one, or an MDT, did not answer."""
+        if self.silent:
+            silent = "; ".join(f"{target.name} : {target.why}" for target in self.silent)
+            raise NotThisText(f"`lfs df` could not ask every target: {silent}")
+        return self.osts
+
+
+def parse(lines: Iterable[str]) -> Read:
+    """What `lfs df` prints. Raises NotThisText."""
+    osts, inactive, silent, summary = list[Ost](), list[str](), list[Silent](), None
     for line in map(str.rstrip, lines):
         if match := LINE.fullmatch(line):
             if match[6] == "OST":
@@ -42,20 +70,20 @@ def parse(lines: Iterable[str]) -> tuple[list[Ost], list[str]]:
         elif line.startswith(HEAD) and KIB not in line:
             raise NotThisText("`lfs df` counts inodes (-i) or rounds (-h): run `lfs df` without them")
         elif line and not line.startswith(HEAD):
-            silent.append(" ".join(line.split()))
-    if silent:
-        raise NotThisText(f"`lfs df` could not ask every target: {'; '.join(silent)}")
-    if not osts or summary is None:
+            name, _, why = line.partition(":")
+            silent.append(Silent(name.strip().removesuffix("_UUID"), " ".join(why.split())))
+    if not (osts or silent) or summary is None:
         raise NotThisText(f"`lfs df` named {len(osts)} OSTs and {'no' if summary is None else 'a'} summary: cut short")
     if abs(summary - sum(ost.total_bytes for ost in osts)) > 1024 * (len(osts) + 1):
         raise NotThisText(f"`lfs df` named {len(osts)} OSTs, and its summary has {summary} bytes: lines are missing")
-    return sorted(osts, key=lambda ost: ost.number), inactive
+    return Read(sorted(osts, key=lambda ost: ost.number), inactive, silent)
 
 
 def of_text(lines: Iterable[bytes]) -> Store:
     """The totals of all OSTs as one store; the fullest is named. Raises NotThisText."""
     words = [line.decode(errors="replace").rstrip() for line in lines]
-    osts, inactive = parse(words)
+    read = parse(words)
+    osts, inactive = read.all_osts(), read.inactive
     percents = {match[1]: match[5] for match in map(LINE.fullmatch, words) if match}
     total, used = sum(ost.total_bytes for ost in osts), sum(ost.used_bytes for ost in osts)
     fullest = max(osts, key=lambda ost: ost.used_bytes / ost.total_bytes)
