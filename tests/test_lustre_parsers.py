@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lustre_site import INSTANCE, NEIGHBOUR, SERVERS, Site, recorded, session
+from lustre_site import NEIGHBOUR, SERVERS, Site, recorded, session
 
 from fsage.host.lustre import mounts, params, servers, space, stripes
 from fsage.model.declaration import complete
@@ -99,7 +99,8 @@ def test_a_target_of_which_an_ost_is_lost_is_not_opened(site: Site, monkeypatch:
     """To read what lies there would wait for ever; one that only comes back is waited for, one left out is not."""
     lost = recorded("lctl_server_uuid.txt")
     site.answer(SERVERS, lost, lost, lost.replace("DISCONN", "FULL"))
-    site.answer(f"lfs getname {PLACE}", f"lustre-{INSTANCE} {PLACE}\n")
+    of_mount = "ff24107519ab3800"
+    site.answer(f"lfs getname {PLACE}", f"lustre-{of_mount} {PLACE}\n")
 
     def wait(*osts: int) -> None:
         mounts.await_servers(PLACE, "lustre", lambda: list(osts) or None)
@@ -112,7 +113,7 @@ def test_a_target_of_which_an_ost_is_lost_is_not_opened(site: Site, monkeypatch:
     wait(1)  # no file of it lies on OST 0
     with pytest.raises(Failure, match=r"lustre-OST0000 \(DISCONN\): no answer on .* would wait for ever"):
         wait(0, 1)
-    site.answer(SERVERS, lost.replace(INSTANCE, NEIGHBOUR))
+    site.answer(SERVERS, lost.replace(of_mount, NEIGHBOUR))
     wait()  # of somebody else's mount
 
 

@@ -90,10 +90,8 @@ def test_only_osts_that_files_may_lie_on_matter(tmp_path: Path, site: Site) -> N
         site.answers({f"lfs df {asked}": [{"stdout": "".join(lost), "stderr": "", "rc": 5}]})
     for tree in ("filler", "measured"):
         site.answer(f"lfs setstripe -o 0 -S 1M {place / tree}")
-        shown = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
-        site.answer(
-            f"lfs getstripe -y -d {place / tree}", f"{shown.replace('offset: -1', 'offset: 0')}\n- l_ost_idx: 0\n"
-        )
+        shown = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0].replace("offset: -1", "offset: 0")
+        site.answer(f"lfs getstripe -y -d {place / tree}", f"{shown}\n- l_ost_idx: 0\n")
     claim.claim(spec, {}, False)
     target = open_target(spec)
     assert target.claim["lustre"]["usable"] == [0] and target.free(place).osts.keys() == {"lustre-OST0000"}
@@ -239,11 +237,16 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     assert probe.probe(spec, {"hosts": hosts}, False)["probe"]["unreached"] == {}
     assert site.commands("ssh") == []
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # a user may there what the rules allow; nothing of it is called
-    assert {"hello", *privilege.VERBS, granted.FREE_SPACE} == {*helper.VERBS, *helper.OF_LUSTRE}
-    for verb in (*helper.VERBS, *helper.OF_LUSTRE):
-        site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync"))
+    on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in probe.ON_SERVERS)]
+    for verb in on_servers:
+        site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync lustre"))
     why = probe.unreached(complete(spec), hosts)["oss2"]
-    assert why.startswith(f"the right to call {privilege.HELPER} lustre-sync: install the rules of `fsage site")
+    assert why.startswith(f"the right to call {privilege.HELPER} lustre-sync lustre: install the rules of `fsage site")
+    assert "--servers" in why
+    assert {"hello", *probe.PLAIN} == {*helper.VERBS}
+    assert (set(probe.ON_CLIENTS), set(probe.ON_SERVERS)) == (set(helper.OF_CLIENTS), set(helper.OF_SERVERS))
+    asked = {*privilege.VERBS, granted.FREE_SPACE}
+    assert asked == {*probe.PLAIN, *helper.OF_CLIENTS, *helper.OF_SERVERS, *helper.OF_NETWORK}
 
 
 def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:

@@ -119,11 +119,12 @@ def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_troub
     for look in (taken["before"]["lvm"], taken["after"]["lvm"]):
         del look["connections"]
     assert "evicted by lustre-OST0000, " in str(signs.judge([{"name": "read", "signs": taken}]).failed)
-    others = {**taken, "unused": ["lustre-OST0000", "lustre-OST0002"]}
+    others = {**taken, "unused": [f"lustre-OST000{number}" for number in range(6)]}
     told = signs.judge([{"name": "read", "signs": others}])
-    assert told.failed is None and "evicted by lustre-OST0000, lustre-OST0002, on which no file" in told.warnings[0]
+    assert told.failed is None and "evicted by lustre-OST0000, lustre-OST0001, lustre-OST0002 and" in told.warnings[0]
     some = signs.judge([{"name": "read", "signs": {**taken, "unused": ["lustre-OST0002"]}}])
-    assert "evicted by lustre-OST0000, so that" in str(some.failed) and "evicted by lustre-OST0002" in some.warnings[0]
+    assert "evicted by lustre-OST0000, lustre-OST0001, lustre-OST0003" in str(some.failed)
+    assert "evicted by lustre-OST0002, on which no file of the target lies" in some.warnings[0]
     idle = {"time": 5.0, "connections": {"a-OST0000-osc-ff": {"state": "IDLE", "history": [[3, "FULL"], [4, "IDLE"]]}}}
     again = {"state": "FULL", "generation": 9, "history": [[4, "IDLE"], [6, "CONNECTING"], [6, "FULL"]]}
     used = {"time": 9.0, "connections": {"a-OST0000-osc-ff": again}}
