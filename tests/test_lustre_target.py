@@ -80,6 +80,21 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
     assert not claim.claim(spec, {}, False)["changed"]
 
 
+def test_a_release_removes_what_an_ended_run_left_and_says_so(spec: dict) -> None:
+    claim.claim(spec, {}, False)
+    home = Path(spec["home"]) / "scratch"
+    waiting = home / "outbox/claim/study/state/cell.1.json"
+    waiting.parent.mkdir(parents=True)
+    waiting.write_text("{}")
+    proof = claim.release(spec, {}, False)["proof"]
+    assert f"1 observations of runs that were ended, never fetched, were removed from {home / 'outbox'}" in proof
+    assert not home.exists()
+    assert claim.leave(spec, {}, False)["msg"] == "this host keeps nothing of target scratch"
+    home.mkdir(parents=True)
+    (home / "images.json").write_text("{}")
+    assert claim.leave(spec, {}, False)["msg"] == f"this host keeps of target scratch images.json in {home}"
+
+
 def test_only_osts_that_files_may_lie_on_matter(tmp_path: Path, site: Site) -> None:
     """By the declared list or pool; of a target that may use any, by where its files lie."""
     spec = lustre_target(tmp_path, site, osts=[0], stripe_count=1)

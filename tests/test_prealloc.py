@@ -19,12 +19,13 @@ from local_targets import claimed
 from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.preallocation import ldiskfs, requested
+from fsage.host.preallocation import astray, ldiskfs, requested
 from fsage.host.preallocation import tune as prealloc
-from fsage.host.system import files
+from fsage.host.system import files, settings
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import MIB
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -214,6 +215,7 @@ def test_set_again_after_a_remount_and_restored(server: Server) -> None:
     assert server.tables() == ["512 1024"] * 2
     assert server.ask(check=True, state="restored")["changed"] and server.writes == []
     assert server.ask(state="restored")["changed"] and server.tables() == [DEFAULT] * 2
+    assert not Path(server.spec["home"]).exists() and not settings.NOTE.exists(), "nothing stays, no empty folder"
     assert not server.ask(state="restored")["changed"]
     with pytest.raises(Refusal, match="nothing is requested, and nothing was before"):
         server.ask()
@@ -242,6 +244,27 @@ def test_one_ost_alone(server: Server) -> None:
     assert server.tables() == ["32 64 128", "256 512 1024 2048"]
     server.ask(state="restored")
     assert server.tables() == [DEFAULT] * 2
+
+
+@pytest.mark.parametrize("first", ["scratch", "other"])
+def test_of_two_targets_the_last_one_restores_the_tables_that_were_there_first(server: Server, first: str) -> None:
+    """Tuned one after another, released in either order; until then those of who is left are in force."""
+    other = {**server.spec, "name": "other"}
+
+    def ask(name: str, **asked: Any) -> None:
+        spec = server.spec if name == "scratch" else other
+        prealloc.prealloc_osts(spec, {"prealloc": {"state": "set", "proc": str(server.proc), **asked}}, False)
+
+    ask("scratch", size="4MiB")
+    ask("other", size="8MiB")
+    assert server.tables() == ["256 512 1024 2048"] * 2
+    said = astray.of_server(complete(server.spec))
+    assert len(said) == 2 and "prealloc_table of" in said[0] and "is 256 512 1024 2048, was 4 8 16" in said[0]
+    assert "target scratch has not set it: target other of user" in said[0] and astray.of_server(complete(other)) == []
+    ask(first, state="restored")
+    assert server.tables() == [SIZE_4M if first == "other" else "256 512 1024 2048"] * 2
+    ask("other" if first == "scratch" else "scratch", state="restored")
+    assert server.tables() == [DEFAULT] * 2 and not settings.NOTE.exists()
 
 
 def test_a_server_without_osts_is_passed_over(server: Server, site: Site) -> None:

@@ -128,6 +128,14 @@ def refuse_if_held(home: Path, request: Asker) -> None:
         )
 
 
+def living(home: Path, request: Asker) -> Json | None:
+    """The lease of another living run, or None; also where it cannot be read."""
+    current: Json | None = read_json(home / NOTE)
+    if not current or current["run"] in request.get("gone", ()) or not alive(current):
+        return None
+    return current
+
+
 def take(home: Path, request: Asker) -> Json | None:
     """Note the request's run as the holder; the lease, or None for a request without a run.
 

@@ -43,7 +43,7 @@ def release(declared: Mapping[str, object], request: Request, check: bool) -> Re
     with _holding(spec, request, check):
         released = give_back(spec, check)
         if not check and declaration.home_of(spec).is_dir():
-            forget(spec)
+            released["proof"] += forget(spec)
         return released
 
 
@@ -130,32 +130,41 @@ def give_back(spec: Spec, check: bool) -> Result:
 
 
 def leave(declared: Mapping[str, object], request: Request, check: bool) -> Result:
-    """Remove what is kept of a target that is not claimed."""
+    """Remove what is kept of a target that is not claimed, and say what stays."""
     spec, proof = declaration.complete(declared), list[str]()
     home = declaration.home_of(spec)
     if check:
         return {"changed": False, "msg": f"would remove what is kept of target {spec['name']}", "proof": proof}
-    if home.is_dir() and not any((home / name).exists() for name in ("claim.json", "lease.json", "images.json")):
-        forget(spec)
+    if home.is_dir() and not any((home / name).exists() for name in ("claim.json", "images.json")):
+        if current := lease.living(home, request):
+            proof.append(f"{home} stays while {lease.describe(current)} holds it")
+        else:
+            proof += forget(spec)
     with contextlib.suppress(OSError):  # not empty: another target uses it, or others do
         home.parent.rmdir()
         proof.append(f"{home.parent} is gone")
-    return {"changed": False, "msg": f"this host keeps nothing of target {spec['name']}", "proof": proof}
+    if not home.is_dir():
+        return {"changed": False, "msg": f"this host keeps nothing of target {spec['name']}", "proof": proof}
+    stays = ", ".join(sorted(path.name for path in home.iterdir()))
+    return {"changed": False, "msg": f"this host keeps of target {spec['name']} {stays} in {home}", "proof": proof}
 
 
-def forget(spec: Spec) -> None:
-    """Remove what the host keeps of a released target, but not images, nor observations that wait to be fetched."""
+def forget(spec: Spec) -> list[str]:
+    """Remove what the host keeps of a released target, but not images; a sentence on observations that are lost by it.
+
+    These are of runs that were ended and never came back: their cells have no record, so they are measured again.
+    """
     home = declaration.home_of(spec)
-    for name in ("released", "status"):
+    waiting = len(list(home.glob("outbox/**/*.json")))
+    for name in ("released", "status", "outbox", "bundle.tar"):
         places.remove(home / name)
-    for folder in sorted(home.glob("outbox/**/"), reverse=True):
-        with contextlib.suppress(OSError):  # not empty: observations wait to be fetched
-            folder.rmdir()
     if not (home / "images.json").exists():
         files.remove(home / claims.INVENTORY)
     for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock", doing.NOTE):
         files.remove(home / name)
     usual = [Path.home() / ".local/state/fsage", Path.home() / ".local/state", Path.home() / ".local"]
-    with contextlib.suppress(OSError):  # its images, or other targets; of a user's folders what others have there
-        for folder in (home, *(usual if home.parent == usual[0] else [home.parent])):
-            folder.rmdir()
+    # Its images stay, or other targets; of a user's folders what others have there.
+    places.remove_empty(home, *(usual if home.parent == usual[0] else [home.parent]))
+    if not waiting:
+        return []
+    return [f"{waiting} observations of runs that were ended, never fetched, were removed from {home / 'outbox'}"]

@@ -61,15 +61,16 @@ def untune(declared: Mapping[str, object], request: Request, check: bool) -> dic
     spec = complete(declared)
     home, holder = home_of(spec), holder_of(spec, request)
     held_here = any(settings.same(holder, other) for other in settings.holders(OF_CLIENTS))
-    if check or not (held_here or tuned.read(home)):
-        return {"changed": False, "msg": "no tunables to put back here", "proof": []}
-    with held(home, request):
-        if spec["lustre"]:
-            proof = tunables.put_back(holder)
+    changed, proof = not check and (held_here or bool(tuned.read(home))), list[str]()
+    if changed:
+        with held(home, request):
+            proof = tunables.put_back(holder) if spec["lustre"] else _device_back(spec, holder)
             tuned.note(home, {})
-        else:
-            proof = _device_back(spec, holder)
-    return {"changed": True, "msg": "put back the tunables of this host", "proof": proof}
+    beside = (home / lease.NOTE).exists() and not (home / "claim.json").exists()
+    if request.get("release") and not check and beside:  # on the first client `hold` does it
+        lease.drop(home, request)
+    message = "put back the tunables of this host" if changed else "no tunables to put back here"
+    return {"changed": changed, "msg": message, "proof": proof}
 
 
 def _device_back(spec: Spec, holder: settings.Holder) -> list[str]:
