@@ -17,15 +17,20 @@ from test_site import host, lustre
 from tiers import first_of
 
 from fsage.host.cells import measure
+from fsage.host.lustre import cold
 from fsage.host.states import state
 from fsage.host.verbs import claim, create
 from fsage.model import declaration, limits
 from fsage.model.declaration import complete
+from fsage.plan.plan import Plan
+from fsage.plan.results import Results
 from fsage.plan.target import Target
 from fsage.site import actions, page
 from fsage.site.inspect import Site
+from fsage.study.files import load_study
 from fsage.workloads import sequential
 
+CONFIG = Path(__file__).parents[1] / "config"
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHANGES = (
     "os.mkdir",
@@ -168,3 +173,38 @@ def test_bytes_by_ost_are_those_of_the_claim_where_files_lie_on_all() -> None:
     plan = SimpleNamespace(claim={"lustre": {"osts": {"a-OST0001": {}, "a-OST0000": {}}}})
     ((_, words),) = actions._by_ost(lustre(stripe_count=-1), [plan], 10 << 30, 512)
     assert words.startswith("at most 5.5 GiB: a-OST0000, a-OST0001;")
+
+
+def test_the_page_is_true_for_a_guest_and_before_the_claim(tmp_path: Path) -> None:
+    """Neither root nor helper: nobody else's caches, no locks; his own home and not that of who makes the page."""
+    told = {"root": False, "user": "ada (uid 1000)", "capacity_bytes": 3 << 30}
+    told |= {"home": "/home/ada/.local/state/fsage/p1", "directory": "/lustre/p1/ada", "notes": "/home/ada/notes"}
+    site = Site([host("n1", **told)], ("clients",))
+    target = lustre(oss=[], capacity_gib=None, pool="fast", first_ost=-1).having(
+        limits=limits.of_site({"gib_a_day": 1})
+    )
+    place = Results(tmp_path, target.name, "quickstart")
+    plan = Plan(load_study(CONFIG / "quickstart.yaml"), target, place, None, CONFIG, CONFIG)
+    page.write(site, target, [plan], [], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    for words in (
+        "/home/ada/.local/state/fsage/p1",
+        "/lustre/p1/ada",
+        "/home/ada/notes/written.*",
+        "as ada (uid 1000)",
+        "pages of the measured files alone",
+        "at most 3.0 GiB",
+        "files and directories made",
+        "not known before the claim, which measures how fast the target is",
+    ):
+        assert words in text, words
+    for words in ("drop_caches", "lru_size", str(Path.home()), "of the whole host", "helper where"):
+        assert words not in text, words
+    tuned = SimpleNamespace(missing={}, study=SimpleNamespace(tuning={"max_rpcs_in_flight": 16}))
+    (row,) = [act for act in actions.acts(site, target, [tuned]) if "max_rpcs_in_flight" in act.what]
+    assert "are not set" in row.what and not row.places
+    root = Site([host("n1", **{**told, "root": True})], ("clients",))
+    (locks,) = [act for act in actions.acts(root, target, [plan]) if "lru_size=clear" in act.what]
+    phases = 2 * sum(map(len, plan.missing.values()))
+    assert locks.most == phases * 2 * len(cold.PAUSES_S) and "own mount" in locks.what
+    assert actions.user_words(root) == "ada (uid 1000), by the helper where root is needed"

@@ -101,9 +101,16 @@ class _Probe(Facts):
 class Probe(_Probe, total=False):
     """What a host is and can do (fsage.host.remote.probe). `tunables`: as they are now, of Lustre clients.
 
-    `refused`: why a claim would be refused, on the host that launches.
+    `refused`: why a claim would be refused, on the host that launches; `capacity_bytes`: what it could take there.
+    `user`: as whom the agent runs; `home`, `directory` and `notes`: where it keeps notes of the target, the target
+    itself, and the bytes of the day.
     """
 
+    user: Word
+    home: Word
+    directory: Word
+    notes: Word
+    capacity_bytes: Count
     io_controller: Json
     tunables: dict[Name, Word]
     unreached: dict[Printable, str]

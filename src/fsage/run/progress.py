@@ -91,15 +91,7 @@ class Progress:
         todo = self.missing.get(state, [])
         self.here = len(todo) if cells is None else cells
         self.ends_in_s = seconds
-        try:
-            self.pace = pace_of(plan)
-        except (
-            ArithmeticError,
-            KeyError,
-            TypeError,
-            ValueError,
-        ):  # a record that cannot be read is the report's to tell of
-            self.pace = Pace()
+        self.pace = known_pace(plan)
         self.reach_s = self.pace.reach_seconds(plan, state) if state in plan.unreached else 0.0
         self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.here]]
         others = {name: cells for name, cells in self.missing.items() if name != state}
@@ -158,6 +150,14 @@ class Progress:
             return f"; about {duration(left_s)} left"
         gone_s = now - self.began
         return f"; {duration(gone_s)} since it began, longer than the {duration(whole_s)} that were estimated"
+
+
+def known_pace(plan: Plan) -> Pace:
+    """The pace of a study's last records; the usual one where one cannot be read, of which the report tells."""
+    try:
+        return pace_of(plan)
+    except (ArithmeticError, KeyError, TypeError, ValueError):
+        return Pace()
 
 
 def pace_of(plan: Plan) -> Pace:

@@ -19,6 +19,7 @@ from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
+from fsage.run import progress
 from fsage.site.inspect import Site
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
@@ -26,8 +27,8 @@ from fsage.text.sizes import duration
 
 DROPS_A_PHASE = 102
 """Two, and a kernel that keeps a name is told again for 2 s, every 20 ms (fsage.host.system.caches)."""
-LOCKS_A_PHASE = 1200
-"""Twice, and locks that are in use are asked for again for 30 s, every 50 ms (fsage.host.lustre.cold)."""
+LOCKS_A_PHASE = 12
+"""Twice, and six times where others take new locks meanwhile (fsage.host.lustre.cold)."""
 COMMITS_A_WAIT = 380
 """One to four are usual; what was deleted is waited for 300 s, at most every 0.8 s (fsage.host.lustre.space)."""
 WAITS_A_STATE, WAITS_A_LIFE = 3, 8
@@ -36,6 +37,8 @@ OWN_FILES = 16
 """Token, lease, mark, probe: files of fsage's own on the target, made anew whenever they change."""
 OWN_NOTES = "; fsage's own notes, less than 1 MiB, on any"
 PHASES = ("write", "read")
+LONGEST_S = 900.0
+"""A phase may take so long, and longer only by its estimate (fsage.host.cells.phases)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
         len(cell.params.get("phases", PHASES)) for plan in plans for cells in plan.missing.values() for cell in cells
     )
     spec = target.spec
-    tree, home = spec["directory"], f"{spec['home']}/{spec['name']}"
+    tree, home = _told(site, "directory", spec["directory"]), _told(site, "home", f"{spec['home']}/{spec['name']}")
     listed = [
         Act(
             clients,
@@ -79,13 +82,8 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
             programs=(*tools.names(), "apptainer"),
         ),
         Act(clients, "claim, lease, journal and answers are kept", "release", places=(home, "/run/fsage")),
-        Act(
-            clients,
-            "page cache, names and inodes of the whole host are dropped before each phase, usually twice: others' too",
-            "the kernel reads again what is used",
-            phases * DROPS_A_PHASE,
-            places=("/proc/sys/vm/drop_caches",),
-        ),
+        Act(clients, "the folder of these is removed with the last target", "the next claim", places=(_above(home),)),
+        _dropped(site, clients, phases),
         Act(
             clients,
             f"files are written, read and deleted, as {spec['run_as'] or user_words(site)}",
@@ -121,7 +119,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
             )
         )
     if _allowed(site, target)["gib_a_day"]:
-        note = f"{usual_home()}/written.*"
+        note = f"{_told(site, 'notes', str(usual_home()))}/written.*"
         listed.append(Act(clients, "the bytes of the day are noted", "release, once the day is over", places=(note,)))
     if stop_if := spec["stop_if"]:
         what = (
@@ -135,22 +133,53 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
 def user_words(site: Site) -> str:
     """Who the agent on the clients is."""
     roots = {bool(host.answer and host.answer["root"]) for host in site.in_group("clients")}
-    return "root or by the helper" if True in roots else "the user of ssh"
+    named = _told(site, "user", "the user of ssh")
+    return f"{named}, by the helper where root is needed" if True in roots and "(uid 0)" not in named else named
+
+
+def may_be_root(site: Site) -> bool:
+    """Whether the agent on a client is root or has the helper; where a host has not answered that is assumed."""
+    clients = site.in_group("clients")
+    return not clients or any(host.answer is None or host.answer["root"] for host in clients)
+
+
+def _told(site: Site, key: str, otherwise: str) -> str:
+    """What the clients answered under a key: the launcher of this page may have another user, and home."""
+    told = {str(host.answer[key]) for host in site.in_group("clients") if host.answer and host.answer.get(key)}
+    return " or ".join(sorted(told)) or otherwise
+
+
+def _above(home: str) -> str:
+    return str(PurePath(home).parent)
+
+
+def _dropped(site: Site, clients: str, phases: int) -> Act:
+    """What is dropped of the clients' caches before each phase."""
+    if may_be_root(site):
+        return Act(
+            clients,
+            "page cache, names and inodes of the whole host are dropped before each phase, usually twice: others' too",
+            "the kernel reads again what is used",
+            phases * DROPS_A_PHASE,
+            places=("/proc/sys/vm/drop_caches",),
+        )
+    what = "pages of the measured files alone are dropped before each phase (posix_fadvise); nobody else's, and no lock"
+    return Act(clients, what, "they are read again", phases)
 
 
 def _lustre(site: Site, spec: Spec, plans: Sequence[Plan], clients: str, phases: int) -> list[Act]:
     """What is done with Lustre alone."""
     servers = _names(site, "servers")
     cells = sum(len(missing) for plan in plans for missing in plan.missing.values())
-    lustre = [
-        Act(
-            clients,
-            "unused locks of the client are given back before each phase, usually twice (lru_size=clear): others' too",
-            "the client takes them again",
-            phases * LOCKS_A_PHASE,
-            programs=("lctl", "lnetctl", "lfs", "findmnt"),
-        ),
-    ]
+    asks = ("lctl", "lnetctl", "lfs", "findmnt")
+    asked = "how full OSTs are, where files lie, quotas and the state of connections are asked"
+    lustre = [Act(clients, asked, "nothing is changed", programs=asks)]
+    if may_be_root(site):
+        what = (
+            "unused locks of the target's own mount are given back before each phase, usually twice (lru_size=clear): "
+            "of who else works on that mount, too"
+        )
+        lustre.append(Act(clients, what, "the client takes them again", phases * LOCKS_A_PHASE, ("lctl",)))
     undone, counted = "nothing is changed", f"counters of the OSTs are read each {EVERY_S:g} s (obdfilter.*.stats)"
     if site.in_group("watched"):
         looks = "the launcher connects by ssh; load, kernel's log, network and counters of OSTs are read, all else left"
@@ -204,11 +233,14 @@ def _tunables(site: Site, plans: Iterable[Plan]) -> list[Act]:
         values = {str((host.answer or {}).get("tunables", {}).get(name, "not known")) for host in clients}
         return " or ".join(sorted(values)) or "not known"
 
+    if not may_be_root(site):
+        what = f"tunables ({', '.join(sorted(name for name, _ in wanted))}) are not set: that needs root or its helper"
+        return [Act(_names(site, "clients"), what, "nothing is changed")] if wanted else []
     return [
         Act(
             _names(site, "clients"),
-            f"tunable {name} is set to {value}; now it is {now(name)}. The old value is read and noted before",
-            "restored to the old value by release, and by tune_clients.yml without it",
+            f"tunable {name} is set to {value}; now it is {now(name)}. The old value is noted before, for the host",
+            "restored at the end of each run, of a killed one by the next command there",
             programs=("lctl",),
             places=("/sys/block",),
         )
@@ -222,11 +254,12 @@ def _names(site: Site, group: str) -> str:
 
 def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
     """How much at most: bytes (by OST), files, hours, limits. Before the claim they come from what is declared."""
-    capacity_bytes = _capacity_bytes(target, plans)
+    capacity_bytes = _capacity_bytes(site, target, plans)
     steps = [step for state in _by_state(plans) for step in state]
     rows = []
     if capacity_bytes is None:
         rows.append(("space in use at a time", _unlimited(target)))
+        rows.append(("bytes, files", "known when the host that launches has answered"))
     else:
         written = sum(step.writes_bytes(capacity_bytes) for step in steps)
         written += sum(_of_cells(plan, target, capacity_bytes) for plan in plans)
@@ -244,7 +277,7 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
     unclaimed = any(plan.claim is None for plan in plans)
     if unclaimed and not target.spec["amount_mib"]:
         rows.append(("how sure", "what a cell writes is found at the claim: until then it may be all that has room"))
-    rows.append(("time", ", ".join(map(_hours, plans)) or "no study was named"))
+    rows.append(("time", "; ".join(map(hours, plans)) or "no study was named"))
     rows.append(
         (
             "limits",
@@ -289,14 +322,17 @@ def _unlimited(target: Target) -> str:
     return "all that is free: lustre.capacity_gib is `all`"
 
 
-def _capacity_bytes(target: Target, plans: Sequence[Plan]) -> int | None:
-    """What the target may hold: of its claim, else as declared; None where that is all of a Lustre."""
+def _capacity_bytes(site: Site, target: Target, plans: Sequence[Plan]) -> int | None:
+    """What the target may hold: of its claim, else what a claim could take now, else as declared; None: not known."""
     claimed = [plan.claim["capacity_bytes"] for plan in plans if plan.claim and "capacity_bytes" in plan.claim]
     spec, lustre = target.spec, target.spec["lustre"]
     if claimed:
         return max(claimed)
     if target.of_kind.own_stores:
         return int(spec["size_gib"] * spec["stores"] * GIB)
+    offered = [host.answer["capacity_bytes"] for host in site.hosts if host.answer and "capacity_bytes" in host.answer]
+    if offered:
+        return int(max(offered))
     gib = lustre["capacity_gib"] if lustre else spec["budget_gib"]
     return None if gib in ("all", None) else int(float(gib) * GIB)
 
@@ -334,12 +370,30 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
     return [("of it on each OST", f"at most all of it on any OST {where}: Lustre chooses{OWN_NOTES}")]
 
 
-def _hours(plan: Plan) -> str:
+def hours(plan: Plan) -> str:
+    """How long a study takes, and by what that is known: cells that were measured here, or the claim's calibration.
+
+    How fast a shared file system is, nobody knows before the claim.
+    """
     try:
-        guess = "" if plan.claim else ", a guess before the claim"
-        return f"{plan.study.name} about {duration(plan.seconds())}{guess}"
-    except StudyError as why:
-        return f"{plan.study.name} cannot be: {why}"
+        if not plan.claim and not plan.target.of_kind.own_stores:
+            cells = sum(map(len, plan.missing.values()))
+            return (
+                f"{plan.study.name}: not known before the claim, which measures how fast the target is; {cells} cells, "
+                f"of which each phase ends after {duration(LONGEST_S)}, or ten times its estimate"
+            )
+        pace = progress.known_pace(plan)
+        cells_s = sum(plan.cell_seconds(state, cell) for state, cells in plan.missing.items() for cell in cells)
+        whole_s = cells_s * pace.cells + sum(pace.reach_seconds(plan, state) for state in plan.missing)
+        if plan.results.records("").exists():
+            why = f"by what its last cells took, {pace.cells:.2g} times the estimate"
+        elif plan.claim:
+            why = "by the claim's calibration"
+        else:
+            why = "a guess before the claim"
+        return f"{plan.study.name} about {duration(whole_s)}, {why}"
+    except StudyError as why_not:
+        return f"{plan.study.name} cannot be: {why_not}"
 
 
 def endings(target: Target) -> list[str]:
@@ -349,6 +403,7 @@ def endings(target: Target) -> list[str]:
         "Who runs it: Ctrl-C. What runs is ended within seconds, and nothing measured is lost.",
         "Anybody with root on the launcher host: kill the process python3 that runs fsage's agent. Its commands end "
         "with it, and the servers' settings are restored when its connections close.",
-        "Who may write to the target's directory: rename it. The next check refuses the target.",
+        "Root, or who may write to the directory above the target: rename the target's directory. The next check "
+        "refuses the target.",
         f"./run ansible-playbook {inventory} playbooks/release.yml undoes all: files, claim, tunables, connections.",
     ]

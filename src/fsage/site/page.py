@@ -63,6 +63,8 @@ def estimates(plans: list[Plan]) -> list[dict[str, str]]:
     for plan in plans:
         try:
             written, time = plan.bytes_written(), duration(plan.seconds())
+            if not plan.claim and not plan.target.of_kind.own_stores:
+                time = "not known before the claim"
         except StudyError as why:  # more nodes than there are, say: other studies can be all the same
             written, time = None, f"cannot be: {why}"
         lines.append(
@@ -87,6 +89,10 @@ def show(site: Site, target: Target, plans: list[Plan], findings: list[str]) -> 
         for line in lines:
             table.add_row(*line)
         console.print(table)
+    table = Table(Column("at most"), Column(overflow="fold"), box=None, header_style="bold")
+    for row in actions.bounds(site, target, plans):
+        table.add_row(*row)
+    console.print(table)
     for line in destroyed(site, target):
         console.print(f"Will be destroyed: {line}.")
     for line in changed(site, plans):

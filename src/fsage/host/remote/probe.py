@@ -14,7 +14,7 @@ from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
 from fsage.host.lustre import granted, mounts, params, tunables
-from fsage.host.system import files, privilege
+from fsage.host.system import files, places, privilege
 from fsage.host.system.memory import memory_bytes
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets import kinds, run_as, site_limits
@@ -59,6 +59,10 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
         "places": [
             {"directory": place, "free_gib": round(free / GIB, 1)} for place, free in lacking.room_bytes.items()
         ],
+        "user": places.who(os.geteuid()),
+        "home": str(declaration.home_of(spec)),
+        "directory": spec["directory"],
+        "notes": str(declaration.usual_home()),
         "unreached": unreached(spec, request.get("hosts") or {}) if request.get("launches") else {},
         "claim": {"id": claim["id"], "created": claim["created"], "status": claim["status"]} if claim else None,
     }

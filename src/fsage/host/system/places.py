@@ -163,9 +163,9 @@ def empty(above: int, path: Path | str, threads: int = 1, spend: Callable[[], No
 
 
 def remove_empty(*folders: Path) -> None:
-    """Remove these directories, one after another, as far as nothing is in them."""
-    for folder in folders:
-        with contextlib.suppress(OSError):
+    """Remove these directories, of which each is in the next, as far as nothing else is in them."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
             folder.rmdir()
 
 
