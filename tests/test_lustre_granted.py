@@ -90,7 +90,7 @@ def test_what_costs_others_something_is_done_at_a_limited_rate(site: Site, monke
     for _ in range(helper.AT_ONCE + 3):
         ask("sync")
     assert slept == [0] * helper.AT_ONCE + [1, 2, 3]
-    with pytest.raises(Refusal, match="lustre-sync was asked for more than 20 times in 20 s; wait a minute"):
+    with pytest.raises(Refusal, match="lustre-sync was called more than 20 times in 20 s; wait a minute"):
         for _ in range(helper.AT_ONCE):
             ask("sync")
 

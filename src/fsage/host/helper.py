@@ -168,7 +168,7 @@ def pace(verb: str) -> None:
         noted = files.read_json(PACED) or {}
         due = max(noted.get(verb, now), now) + EVERY_S
         if due - now > 2 * AT_ONCE * EVERY_S:
-            raise Refusal(f"{verb} was asked for more than {AT_ONCE} times in {AT_ONCE * EVERY_S:g} s; wait a minute")
+            raise Refusal(f"{verb} was called more than {AT_ONCE} times in {AT_ONCE * EVERY_S:g} s; wait a minute")
         files.write_json(PACED, {**noted, verb: due})
     time.sleep(max(0.0, due - now - AT_ONCE * EVERY_S))
 

@@ -172,7 +172,7 @@ def _lustre(site: Site, spec: Spec, plans: Sequence[Plan], clients: str, phases:
     servers = _names(site, "servers")
     cells = sum(len(missing) for plan in plans for missing in plan.missing.values())
     asks = ("lctl", "lnetctl", "lfs", "findmnt")
-    asked = "how full OSTs are, where files lie, quotas and the state of connections are asked"
+    asked = "how full OSTs are, where files lie, quotas and the state of connections are read"
     lustre = [Act(clients, asked, "nothing is changed", programs=asks)]
     if may_be_root(site):
         what = (

@@ -72,9 +72,9 @@ def osts(mount: Path, needed: Collection[int] | None = None) -> list[Ost]:
         passing = all(one.why in PASSING for one in lacking)
         if not lacking or not passing or waited_s > PASSES_S:
             names = ", ".join(f"{one.name} ({one.why})" for one in lacking) or "any OST"
-            asked = f"asked again and again for {waited_s:.0f} s" if passing and lacking else "asked once"
+            tried = f"in {waited_s:.0f} s of attempts" if passing and lacking else "in one attempt"
             raise Failure(
-                f"{os.uname().nodename} does not learn how full {names} of {mount} is, {asked}: `lfs check servers` "
+                f"{os.uname().nodename} does not learn how full {names} of {mount} is, {tried}: `lfs check servers` "
                 "names what does not answer. Bring it back, or have it deactivated, and run the same command again"
             )
         time.sleep(LOOK_EVERY_S)
