@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from lustre_site import Knobs, Site, brw_stats
@@ -83,8 +84,8 @@ def test_an_administrator_puts_back_what_users_set(site: Site, monkeypatch: pyte
 def test_what_costs_others_something_is_done_at_a_limited_rate(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     slept: list[float] = []
-    monkeypatch.setattr(helper.time, "sleep", lambda seconds: slept.append(round(seconds)))
-    monkeypatch.setattr(helper.time, "monotonic", lambda: 100.0)
+    clock = SimpleNamespace(sleep=lambda seconds: slept.append(round(seconds)), monotonic=lambda: 100.0)
+    monkeypatch.setattr(helper, "time", clock)
     site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
     site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
     for _ in range(helper.AT_ONCE + 3):
