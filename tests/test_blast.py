@@ -8,9 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fsage.studies.blast import model
 from fsage.studies.blast.recipe import States
-from fsage.studies.blast.workloads import blast as blastn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_targets import claimed
@@ -27,6 +25,8 @@ from fsage.model import striping
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.parse import BadOutput
+from fsage.studies.blast import model
+from fsage.studies.blast.workloads import blast as blastn
 from fsage.studies.striping import patterns
 
 BLAST = workloads.load("blast")

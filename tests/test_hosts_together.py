@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 import pytest
-from fsage.studies.netflow.workloads import netflow
 from states import MIB, bring
 from striped import netflow_phases
 
@@ -26,6 +25,7 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import typed
 from fsage.records.record import make_record
+from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 

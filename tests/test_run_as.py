@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fsage.studies.netflow.workloads import netflow
 from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
@@ -27,6 +26,7 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model.errors import Refusal
 from fsage.model.structure import Step
+from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 from fsage.workloads.shared import mpirun

@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import recorded
 import yaml
-from fsage.studies.blast.workloads import blast as blastn
-from fsage.studies.netflow.workloads import netflow
 from hypothesis import strategies as st
 from records import make_evidence, make_records, store
 
@@ -40,6 +38,8 @@ from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
 from fsage.run import play
+from fsage.studies.blast.workloads import blast as blastn
+from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf import notation
 from fsage.studies.striping import patterns
 from fsage.study.files import load_study
