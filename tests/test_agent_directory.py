@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from local_targets import claimed
 
+from fsage.host.__main__ import hold
 from fsage.host.claiming import calibrate
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create, held
 from fsage.model.declaration import GIB, MIB, complete
 from fsage.model.errors import Failure, Refusal
+from fsage.run.runs import identity
 from fsage.workloads import sequential
 
 Spec = dict[str, Any]
@@ -119,6 +121,9 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
                 verb(directory_target, request, False)
     with pytest.raises(Refusal, match="has the mark of target"):
         open_target(directory_target)
+    run = {"holder": identity("snakemake"), "claim": old}
+    with pytest.raises(Refusal, match="has the mark of target"):
+        hold(directory_target, run, False)  # so a run is refused once, and not state by state
     assert (place / "filler").exists() and not home.exists()
     request = {"take_over": old}
     assert "would take over" in claim.claim(directory_target, request, True)["msg"] and not home.exists()
@@ -129,6 +134,8 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
         return
     create.create(directory_target, request, False)
     assert claim.claim(directory_target, request, False)["claim"]["id"] != old
+    with pytest.raises(Refusal, match="was claimed anew at"):
+        hold(directory_target, run, False)
     assert not (place / "filler").exists()
     assert not claim.claim(directory_target, request, False)["changed"], "the same command again changes nothing"
 

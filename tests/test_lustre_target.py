@@ -273,6 +273,20 @@ def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
     assert [path.name for path in root_of(spec).rglob("*")] == ["fsage", "somebody's"]
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_target_whose_claim_was_lost_with_its_client_is_taken_over_by_the_mark(
+    tmp_path: Path, site: Site, alone: bool
+) -> None:
+    spec = lustre_target(tmp_path, site, **({"capacity_gib": "all"} if alone else {}))
+    old = claim.claim(spec, {}, False)["claim"]["id"]
+    shutil.rmtree(spec["home"])
+    for verb in (create.create, claim.claim, claim.release):
+        with pytest.raises(Refusal, match=f"has the mark of target .*fsage_take_over={old}"):
+            verb(spec, {}, False)
+    claim.release(spec, {"take_over": old}, False)
+    assert [path.name for path in root_of(spec).rglob("*")] == ["fsage"]
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
