@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -119,11 +120,15 @@ def _given_back(target: HeldTarget, declared: tuple[Path, Spec] | None) -> Held:
         return Held(target.name, target.what, "look as root, or as the user who claimed it")
     if source is None:
         return Held(target.name, target.what, f"its inventory is not noted: write inventories/{target.name} again")
-    absent = "" if target.kind == "lustre" else " -e fsage_local_target_state=absent"
-    playbook = "release.yml" if target.kind == "lustre" else "local_target.yml"
-    taken = f" -e fsage_take_over={target.take_over}" if target.take_over else ""
-    command = f"./run ansible-playbook -i {source} playbooks/{playbook}{absent}{taken}"
-    return Held(target.name, target.what if ours else f"{target.what}, by another clone", f"give it back: {command}")
+    words = ["./run", "ansible-playbook", "-i", str(source), "playbooks/release.yml"]
+    if kinds.named(target.kind).own_stores:
+        words += ["playbooks/local_target.yml", "-e", "fsage_local_target_state=absent"]
+    if target.take_over:
+        words += ["-e", f"fsage_take_over={target.take_over}"]
+    if not ours:  # a target of this clone may have the same name
+        words += ["-e", "claim_copy="]
+    what = target.what if ours else f"{target.what}, by another clone"
+    return Held(target.name, what, f"give it back: {shlex.join(words)}")
 
 
 def _fio() -> list[str]:
