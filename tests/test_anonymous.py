@@ -146,7 +146,7 @@ def test_export_says_what_it_discloses(asked, tmp_path, monkeypatch, capsys) -> 
     where += ["--inventories", str(inventory.parent), "--target", "mine"]
     for more, words in ([], "--anonymous leaves them out"), (["--anonymous"], "free text stay at home"):
         to = tmp_path / f"crate{len(more)}.zip"
-        monkeypatch.setattr(sys, "argv", ["fsage", *where, "export", "quickstart", str(to), *more])
+        monkeypatch.setattr(sys, "argv", ["fsage", *where, "export", "quickstart", "--to", str(to), *more])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         assert ended.value.code == 0 and words in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from fsage import __version__
+from fsage import __version__, start
 from fsage.cli import app
+from fsage.commands.common import Where
 
 ROOT = Path(__file__).parents[1]
 LIBRARIES = {
@@ -22,7 +24,7 @@ LIBRARIES = {
     *("prometheus_client", "snakemake", "threadpoolctl"),
 }
 """Each takes a tenth of a second or more to import, or brings one that does."""
-PANELS = {"Studies", "Targets", "Results", "Any file system", "Called by the DAG"}
+PANELS = {"Studies", "Targets", "Results", "Any file system", "(internal)"}
 
 
 def test_the_version_is_said_and_is_what_citations_name() -> None:
@@ -34,7 +36,7 @@ def test_the_version_is_said_and_is_what_citations_name() -> None:
 def test_each_command_has_its_place_in_the_help() -> None:
     commands = get_command(app).commands
     assert {command.rich_help_panel for command in commands.values()} == PANELS
-    called = {name for name, command in commands.items() if command.rich_help_panel == "Called by the DAG"}
+    called = {name for name, command in commands.items() if command.rich_help_panel == "(internal)"}
     rules = "\n".join(path.read_text() for path in sorted(ROOT.glob("workflow/rules/*.smk")))
     asked = set(commands) - called
     assert {"visit", "adaptive"} <= called
@@ -82,14 +84,102 @@ def test_bash_completes_names_behind_run() -> None:
     assert done.stdout.split() == ["quickstart"], done.stderr
 
 
-def test_a_target_may_be_named_after_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:
+COMMANDS = get_command(app).commands
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_page_has_an_example_that_the_command_takes_and_exit_codes(name: str) -> None:
+    page = CliRunner().invoke(app, [name, "-h"])
+    example = re.search(r"^ *Example: \./run fsage (.*?) *$", page.output, re.MULTILINE)
+    assert page.exit_code == 0 and example and "Exit codes: 0 done; 1 " in page.output
+    assert not re.search("<[a-z]+>|[{]", page.output.replace("config/<study>", "").replace("'{capacity", ""))
+    called, *words = shlex.split(example[1])
+    root = get_command(app).make_context("fsage", ["--target", "before", name])
+    root.obj = Where("before", Path("inventories"), Path("results"), Path("config"))
+    command = root.command.commands[called]
+    assert called == name and command.make_context(name, list(words), parent=root)
+    behind = [*words, "--target", "behind"] if name != "enter" else ["--target", "behind", *words]
+    assert command.make_context(name, behind, parent=root).obj.target_name == "behind"
+
+
+def test_options_of_all_commands_count_before_and_behind_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     run = CliRunner().invoke
-    before, after = (
-        run(app, words) for words in (["--target", "truth", "plan", "truth"], ["plan", "truth", "--target", "truth"])
-    )
+    before = run(app, ["--target", "truth", "plan", "truth"])
+    after = run(app, ["--target", "other", "plan", "--target=truth", "truth"])
     assert (after.exit_code, after.output) == (0, before.output)
-    assert "other" not in after.output and run(app, ["plan", "truth", "--target", "other"]).exit_code != 0
+    wrong = run(app, ["plan", "truth", "--target", "thruth"])
+    assert wrong.exit_code != 0 and "did you mean 'truth'" in str(wrong.exception)
+    assert "'' is empty" not in str(wrong.exception)
+    assert "--target is empty" in str(run(app, ["plan", "truth", "--target", ""]).exception)
+    assert "README.md is no folder" in str(run(app, ["plan", "truth", "--studies", "README.md"]).exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("quickstart", "No such command 'quickstart'. To measure study quickstart: ./run fsage run quickstart"),
+        ("quikstart", "No such command 'quikstart'. To measure study quickstart: ./run fsage run quickstart"),
+        ("reprot", "No such command 'reprot'. Did you mean 'report'"),
+        ("plan", "Missing argument 'STUDY'"),
+        ("run", "Missing argument 'STUDY'"),
+    ],
+)
+def test_what_is_no_command_has_a_hint(words: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    ran = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"})
+    assert ran.exit_code == 2 and said in " ".join(ran.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("run quickstart", "snakemake -- quickstart"),
+        (
+            "--results elsewhere run series1 truth -n --target a,b --budget 45m --only '{capacity: 80}' --until 18:00",
+            "snakemake --dry-run --config target=a,b results=elsewhere 'only={capacity: 80}' until=18:00 budget=45m"
+            " -- series1 truth",
+        ),
+        (
+            "run series1 --precision 3% --lost a --batch-states 4 --profile slurm",
+            "snakemake --profile slurm --config precision=3% lost=a batch_states=4 -- series1",
+        ),
+        ("release --target truth", "ansible-playbook -i inventories/truth playbooks/release.yml"),
+        (
+            "release --target truth --images",
+            "ansible-playbook -i inventories/truth playbooks/release.yml playbooks/local_target.yml -e "
+            """'{"fsage_local_target_state": "absent"}'""",
+        ),
+    ],
+)
+def test_a_command_prints_the_line_that_it_becomes(words: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    became: list[list[str]] = []
+    for name in ("execv", "execvp"):
+        monkeypatch.setattr(os, name, lambda file, words: became.append(list(words)))
+    ran = CliRunner().invoke(app, shlex.split(words))
+    assert ran.exit_code == 0 and ran.output == f"fsage: ./run {line}\n"
+    assert became[0][-len(shlex.split(line)) + 1 :] == shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--config target=local quickstart", "Put -- before the study: ./run snakemake --config target=local -- quick"),
+        ("quickstart -C target=local budget", "'budget' comes after --config, which takes KEY=VALUE"),
+        ("quickstart --target lustre", "./run fsage run STUDY --target lustre"),
+        ("quickstart --budget=45m", "./run snakemake --config budget=45m -- STUDY"),
+        ("--until 18:00 quickstart", "--config until=18:00"),
+        ("--config only={capacity: 80} -- quickstart", "put it in quotes, such as 'only={capacity: 80}'"),
+        ("-n quickstart --config target=a,b budget=45m", None),
+        ("--until report_small -- small", None),
+        ("--config target=a -n small --omit-from report_small -- small", None),
+        ("quickstart -- --target", None),
+    ],
+)
+def test_slips_of_snakemake_have_one_sentence(words: str, said: str | None) -> None:
+    found = start.slip(words.split())
+    assert found is None if said is None else said in found
 
 
 def imported(*words: str) -> set[str]:

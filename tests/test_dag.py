@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -157,9 +158,32 @@ def test_preallocations_side_by_side_and_defragmentation(
     )
 
 
-def test_a_misspelt_study_names_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"(?s)no study is called 'quikstart'; did you mean 'quickstart'\?"):
-        dry_run(tmp_path, "quikstart")
+@pytest.mark.parametrize(
+    ("goals", "why"),
+    [
+        ([], "no study is named, so there is nothing to do: ./run snakemake STUDY; there are: allocator, "),
+        (["quikstart"], "there is no study 'quikstart'; did you mean 'quickstart'? there are: allocator, "),
+        (["quickstart2"], "there is no study 'quickstart2'; did you mean 'quickstart'? there are: allocator, "),
+        (
+            ["config/quickstart.yaml"],
+            "'config/quickstart.yaml': a study is named without folder and ending: write quick",
+        ),
+        (["quickstart.yml"], "write quickstart"),
+        (["quickstart/"], "write quickstart"),
+        (["claim_local", "quickstart", "results/report/local/quickstart/index.html"], None),
+    ],
+)
+def test_what_is_to_be_made_is_named_so_that_snakemake_finds_it(goals: list[str], why: str | None) -> None:
+    studies = sorted(STUDIES)
+    with pytest.raises(StudyError, match=re.escape(why)) if why else contextlib.nullcontext():
+        invocation.check_goals(goals, studies)
+        invocation.check_goals(goals, studies, ["claim_local", "report_quickstart"])
+
+
+def test_a_misspelt_study_is_refused_without_words_of_snakemake(tmp_path: Path) -> None:
+    ran = snakemake("-n", "--config", f"results={tmp_path}", "target=local", "--", "quickstart2")
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 1 and said.count("fsage: ") == 1 and "Exception" not in said
 
 
 def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_path):
@@ -185,6 +209,10 @@ def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_p
         ({"until": "soon"}, "until: 'soon' is no time; write 18:00"),
         ({"only": "{capacty: 80}"}, "series1: only: capacty: unknown key; did you mean 'capacity'"),
         ({"batch_states": 0}, "batch_states is 0; a job visits 1 state or more"),
+        ({"target": "local/"}, "target: 'local/' is a path, and a target is named as its folder in inventories/ is: "),
+        ({"target": "inventories/local"}, "is: write local"),
+        ({"target": ""}, "--config target= has no value: write it as target=local"),
+        ({"target": "locl"}, "No such file or directory; did you mean 'local'? there are: bare, "),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(

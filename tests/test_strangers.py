@@ -58,9 +58,9 @@ def test_a_fifo_or_a_device_where_a_file_is_expected_is_refused_without_waiting(
     for place in (fifo, Path("/dev/zero")):
         kind = "a FIFO" if place == fifo else "a device"
         refused(fsage("evidence", place), f"it is {kind}, where a file is expected")
-        refused(fsage("remake", place, tmp_path / "made"), f"it is {kind}")
+        refused(fsage("remake", place, "--to", tmp_path / "made"), f"it is {kind}")
         refused(fsage("advise", "striping", "--files", place), f"it is {kind}")
-        refused(fsage("compare", place, place, tmp_path / "compared"), f"it is {kind}")
+        refused(fsage("compare", place, place, "--to", tmp_path / "compared"), f"it is {kind}")
     refused(fsage("--studies", tmp_path, "plan", "fifo"), "it is a FIFO")
     assert not (tmp_path / "made").exists() and not (tmp_path / "compared").exists()
 
@@ -75,7 +75,7 @@ def test_a_file_where_a_folder_is_expected_is_refused(fsage, tmp_path) -> None:
         )
     )
     dataset.write(frame, tmp_path / "table")
-    refused(fsage("compare", tmp_path / "table", tmp_path / "table", tmp_path / "file"), "is no folder")
+    refused(fsage("compare", tmp_path / "table", tmp_path / "table", "--to", tmp_path / "file"), "is no folder")
 
 
 def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tmp_path) -> None:
@@ -295,7 +295,7 @@ RECORD = "results/records/local/small/10.00@264M/i1.json"
 )
 def test_what_leads_out_of_a_crate_is_refused(fsage, crate, tmp_path, name, mode, said) -> None:
     place = zipped({**crate, name: b"/etc/passwd"}, tmp_path / "crate.zip", {name: mode})
-    refused(fsage("remake", place, tmp_path / "made"), said)
+    refused(fsage("remake", place, "--to", tmp_path / "made"), said)
     assert not (tmp_path / "made").exists()
 
 
@@ -305,14 +305,16 @@ def test_links_and_devices_in_a_crate_that_is_a_folder_are_refused(fsage, crate,
         (tmp_path / "crate" / name).write_bytes(content)
     odd = tmp_path / "crate" / "results" / "odd"
     odd.symlink_to("/etc/passwd")
-    refused(fsage("remake", tmp_path / "crate", tmp_path / "made"), "'results/odd' in it is a link or a device")
+    refused(fsage("remake", tmp_path / "crate", "--to", tmp_path / "made"), "'results/odd' in it is a link or a device")
     odd.unlink()
     os.mkfifo(odd)
-    refused(fsage("remake", tmp_path / "crate", tmp_path / "made"), "'results/odd' in it is a link or a device")
+    refused(fsage("remake", tmp_path / "crate", "--to", tmp_path / "made"), "'results/odd' in it is a link or a device")
     odd.unlink()
     if os.geteuid() == 0:
         os.mknod(odd, stat.S_IFCHR | 0o600, os.makedev(1, 5))
-        refused(fsage("remake", tmp_path / "crate", tmp_path / "made"), "'results/odd' in it is a link or a device")
+        refused(
+            fsage("remake", tmp_path / "crate", "--to", tmp_path / "made"), "'results/odd' in it is a link or a device"
+        )
 
 
 @pytest.mark.timeout(60)
@@ -320,17 +322,17 @@ def test_what_is_packed_too_tight_too_large_or_twice_is_not_unpacked(fsage, crat
     bomb = zipped(
         {**crate, RECORD: b"0" * (15 << 20), RECORD.replace("i1", "i2"): b"0" * (15 << 20)}, tmp_path / "a.zip"
     )
-    refused(fsage("remake", bomb, tmp_path / "made"), "packed tighter than 1 to 100")
+    refused(fsage("remake", bomb, "--to", tmp_path / "made"), "packed tighter than 1 to 100")
     large = zipped({**crate, RECORD: os.urandom(17 << 20)}, tmp_path / "b.zip")
-    refused(fsage("remake", large, tmp_path / "made"), f"{RECORD!r} in it has more than 16,777,216 bytes")
+    refused(fsage("remake", large, "--to", tmp_path / "made"), f"{RECORD!r} in it has more than 16,777,216 bytes")
     with (
         pytest.warns(UserWarning, match="Duplicate"),
         zipfile.ZipFile(zipped(crate, tmp_path / "c.zip"), "a") as archive,
     ):
         archive.writestr(RECORD, b"{}")
-    refused(fsage("remake", tmp_path / "c.zip", tmp_path / "made"), f"{RECORD!r} stands in it twice")
+    refused(fsage("remake", tmp_path / "c.zip", "--to", tmp_path / "made"), f"{RECORD!r} stands in it twice")
     monkeypatch.setattr("fsage.archive.crate.MOST_ENTRIES", 5)
-    refused(fsage("remake", zipped(crate, tmp_path / "d.zip"), tmp_path / "made"), "it has more than 5 files")
+    refused(fsage("remake", zipped(crate, tmp_path / "d.zip"), "--to", tmp_path / "made"), "it has more than 5 files")
 
 
 def bent(content: bytes, *keys, value) -> bytes:
@@ -365,7 +367,7 @@ STUDY, CLAIM = "config/small.yaml", "results/targets/local.json"
 )
 def test_a_crate_with_a_part_that_is_not_of_its_type_is_refused(fsage, crate, tmp_path, name, change) -> None:
     place = zipped({**crate, name: change(crate.get(name, b""))}, tmp_path / "crate.zip")
-    refused(fsage("remake", place, tmp_path / "made"), f"fsage: {tmp_path}/crate.zip")
+    refused(fsage("remake", place, "--to", tmp_path / "made"), f"fsage: {tmp_path}/crate.zip")
     assert not (tmp_path / "made").exists()
 
 

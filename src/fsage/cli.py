@@ -15,20 +15,23 @@ import fsage
 from fsage import interrupt
 from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import Where, target_names
+from fsage.commands.line import EXIT_CODES, Command, Group
 from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import say
 
-app = typer.Typer(no_args_is_help=True, help=__doc__)
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help=__doc__,
+    epilog=f"Example: ./run fsage run quickstart\n\n{EXIT_CODES}",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 of_studies = [plugins.of_study(study, "command") for study in plugins.having("command")]
 for part in (studies, targets, answers, layouts, *of_studies, jobs):
+    for command in part.app.registered_commands:
+        command.cls = Command
     app.add_typer(part.app)
-
-
-class _Places:
-    """Where this command writes: a full disk is named after it."""
-
-    results = Path("results")
 
 
 def _version(asked: bool) -> None:
@@ -44,11 +47,14 @@ def where(
         str | None,
         typer.Option(
             envvar="FSAGE_TARGET",
-            help="inventories/<target>/; none: the study's, else this machine's",
+            metavar="NAME",
+            help="a folder of inventories/, or several with commas; none: the study's, else this machine's",
             autocompletion=target_names,
         ),
     ] = None,
-    results_root: Annotated[Path, typer.Option("--results", envvar="FSAGE_RESULTS", help="results")] = Path("results"),
+    results_root: Annotated[
+        Path, typer.Option("--results", envvar="FSAGE_RESULTS", help="folder of records, reports, claims and logs")
+    ] = Path("results"),
     studies: Annotated[Path, typer.Option(envvar="FSAGE_STUDIES", help="folder of the studies")] = Path("config"),
     inventories: Annotated[Path, typer.Option(envvar="FSAGE_INVENTORIES", help="folder of the inventories")] = Path(
         "inventories"
@@ -57,14 +63,7 @@ def where(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and end")
     ] = False,
 ) -> None:
-    """Options of all commands; a path is relative to the project's root."""
-    from fsage.plan import results
-
-    for folder, option in ((results_root, "--results"), (studies, "--studies"), (inventories, "--inventories")):
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{option} {folder} is no folder")
-    results.check(results_root)
-    _Places.results = results_root
+    """Options of all commands, before their names or behind them; a path is relative to the project's root."""
     context.obj = Where(target, inventories, results_root, studies)
 
 
@@ -85,7 +84,7 @@ def _of_a_file(error: OSError) -> str:
         return f"{error.filename}: {error.strerror}"
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return str(error)
-    places = (str(_Places.results), os.getcwd(), tempfile.gettempdir())
+    places = (str(Where.last_results), os.getcwd(), tempfile.gettempdir())
     full = [place for place in places if _is_full(place)]
     return (
         f"{' or '.join(full or places[:1])}: {os.strerror(error.errno)}. Free some space there and give the same "

@@ -1,7 +1,8 @@
-"""Ctrl-C: one sentence at once, and no traceback, whenever it comes and however often."""
+"""Ctrl-C and SIGTERM: one sentence at once, and no traceback, whenever they come and however often."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -29,15 +30,16 @@ def came() -> bool:
 
 
 def handle() -> None:
-    """From now on Ctrl-C is said once and raises KeyboardInterrupt, of which Python itself says nothing.
+    """From now on Ctrl-C and SIGTERM are said once and raise KeyboardInterrupt, of which Python itself says nothing.
 
     What ends then, and puts things back, is not disturbed by another one, which after PATIENCE_S ends the process.
+    SIGINT counts also where a script's `&` left it ignored: Ansible answers it there, and a run would go on without it.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what a shell starts in the background
-        return
     if signal.getsignal(signal.SIGINT) is not _stop:
-        _Came.told = TOLD_BY_THE_RUN in os.environ
-    signal.signal(signal.SIGINT, _stop)
+        # A job of Slurm has a log of its own.
+        _Came.told = TOLD_BY_THE_RUN in os.environ and "SLURM_JOB_ID" not in os.environ
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     sys.excepthook = _without_interrupts
     sys.unraisablehook = _without_unraisable_interrupts
 
@@ -50,7 +52,26 @@ def _stop(number: int, frame: FrameType | None) -> None:
     _Came.at = time.monotonic()
     if not _Came.told:
         os.write(2, (b"\n" if os.isatty(2) else b"") + SENTENCE)  # after the ^C that the terminal shows
+    if number == signal.SIGTERM:  # a terminal sends its SIGINT to all of them
+        for process in _started():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGINT)
     raise KeyboardInterrupt
+
+
+def _started() -> set[int]:
+    """What this process started, and what those started, in its process group: Ansible's workers have others."""
+    parents: dict[int, int] = {}
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError):
+            with open(f"/proc/{int(entry)}/stat", encoding="utf-8", errors="replace") as file:
+                _, parent, group = file.read().rpartition(")")[2].split()[:3]
+            if int(group) == os.getpgrp():
+                parents[int(entry)] = int(parent)
+    own, found = os.getpid(), set[int]()
+    while new := {process for process, parent in parents.items() if parent in {own, *found}} - found:
+        found |= new
+    return found
 
 
 def _without_interrupts(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -19,7 +19,8 @@ if workflow.is_main_process:
 
 # The only place that reads the command line. A job that parses this again belongs to the run that wrote the note.
 try:
-    CALL = invocation.begin(config, sys.argv[1:]) if workflow.is_main_process else invocation.join()
+    GOALS = screen.goals(sys.argv[1:]) if workflow.is_main_process else None
+    CALL = invocation.begin(config, sys.argv[1:], GOALS) if workflow.is_main_process else invocation.join()
 except (ValueError, runs.Superseded) as error:
     screen.refuse(str(error))
 

@@ -14,7 +14,7 @@ app = typer.Typer()
 PANEL = "Results"
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage advise prealloc_quick --files sizes.csv")
 def advise(
     context: typer.Context,
     study: StudyName,
@@ -31,7 +31,7 @@ def advise(
     ] = None,
     margin: Annotated[float, typer.Option(help="percent below which a difference does not matter")] = 3,
     least_share: Annotated[
-        float, typer.Option(help="percent of the bytes that all who are compared must be measured for")
+        float, typer.Option(help="minimum share of bytes (%) with measurements for every compared choice")
     ] = 90,
     cold_reads: Annotated[
         float | None, typer.Option(help="of defrag: how often a file is read; the work then counts too")
@@ -56,12 +56,18 @@ def advise(
     show.run(context.obj.plan(study), request, as_json)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(
+    rich_help_panel=PANEL,
+    epilog="./run fsage compare before.parquet after.parquet --to compared",
+)
 def compare(
     before: Annotated[Path, typer.Argument(help="a report's folder, or its records.parquet")],
     after: Annotated[Path, typer.Argument(help="another, of another time, tuning or file system")],
-    to: Annotated[Path, typer.Argument(help="folder for the page and its figures")],
-    names: Annotated[tuple[str, str], typer.Option(help="what to call the two")] = ("before", "after"),
+    to: Annotated[Path, typer.Option(help="folder for the page and its figures")],
+    names: Annotated[tuple[str, str], typer.Option(metavar="BEFORE AFTER", help="what to call the two")] = (
+        "before",
+        "after",
+    ),
 ) -> None:
     """Set two results of the same cells side by side, with differences and intervals."""
     from fsage.report.compare import compare
@@ -69,7 +75,7 @@ def compare(
     say(f"report {compare(before, after, to, names)}")
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage history may.parquet june.parquet --to history")
 def history(
     tables: Annotated[list[Path], typer.Argument(help="reports' folders, or their records.parquet, of one study")],
     to: Annotated[Path, typer.Option(help="folder for the page and its figures")],
@@ -80,11 +86,11 @@ def history(
     say(f"report {history(tables, to)}")
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage export quickstart --to quickstart.zip")
 def export(
     context: typer.Context,
     study: StudyName,
-    to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
+    to: Annotated[Path, typer.Option(help="a folder or .zip that does not exist")],
     raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
     anonymous: Annotated[
         bool, typer.Option("--anonymous", help="only what a report is made from, nothing that names")
@@ -107,13 +113,13 @@ def export(
         )
     else:
         say("it discloses hosts, users, addresses, places, ids and command lines; --anonymous leaves them out")
-    say(f"wrote {written}; `./run fsage remake {written} FOLDER` makes its report again")
+    say(f"wrote {written}; `./run fsage remake {written} --to FOLDER` makes its report again")
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage remake quickstart.zip --to remade")
 def remake(
     crate: Annotated[Path, typer.Argument(help="what `fsage export` wrote: a folder or a .zip")],
-    to: Annotated[Path, typer.Argument(help="a folder that does not exist")],
+    to: Annotated[Path, typer.Option(help="a folder that does not exist")],
 ) -> None:
     """Make the report of exported results anew, and say whether it is the same."""
     from fsage.archive.export import remake

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, TypeVar
 
 import typer
 
@@ -19,12 +22,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """What the options before the command say."""
+    """What the options of all commands say. Raises ValueError for a place that is none."""
 
     target_name: str | None
     inventories: Path
     results: Path
     studies: Path
+    last_results: ClassVar[Path] = Path("results")
+    """Where this process writes: a full disk is named after it."""
+
+    def __post_init__(self) -> None:
+        from fsage.plan import results
+
+        if self.target_name == "":
+            raise ValueError("--target is empty: give the name of a folder in inventories/, such as --target local")
+        for option in ("results", "studies", "inventories"):
+            folder: Path = getattr(self, option)
+            if folder.exists() and not folder.is_dir():
+                raise ValueError(f"--{option} {folder} is no folder")
+        results.check(self.results)
+        Where.last_results = self.results
+
+    def settings(self) -> list[str]:
+        """What of it is not the usual, as Snakemake's --config takes it."""
+        from fsage.plan.settings import PLACES
+
+        given = {
+            "target": self.target_name or "",
+            **{name: str(getattr(self, name)) for name in PLACES if name != "target"},
+        }
+        return [f"{name}={value}" for name, value in given.items() if value != PLACES[name]]
 
     def on_one_target(self, study: str | None) -> Where:
         """These options with one target: the named one, else the study's own, else this machine's."""
@@ -80,7 +107,10 @@ class Where:
         return load_pool(self.study_file(study), folders, self.results, run.only, run.lost, run.parts.get(study))
 
     def study_file(self, study: str) -> Path:
-        """Where a study is written down."""
+        """Where a study is written down. Raises StudyError for the name of a file."""
+        from fsage.study.files import check_alone
+
+        check_alone(study)
         return self.studies / f"{study}.yaml"
 
     def plans(self, studies: list[str]) -> list[Plan]:
@@ -121,6 +151,12 @@ def _readable(paths: dict[str, Path], read: Callable[[Path], T]) -> dict[str, T]
     return found
 
 
+def start_snakemake(words: list[str]) -> NoReturn:
+    """Print a command line of Snakemake, and become it."""
+    say(shlex.join(["./run", *words]))
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "fsage.start", *words[1:]])
+
+
 def study_names(context: typer.Context, incomplete: str) -> list[str]:
     """For a shell: the studies whose names begin so."""
     folder = Path((context.find_root().params or {}).get("studies") or "config")
@@ -149,5 +185,5 @@ def state_names(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in states if name.startswith(incomplete)]
 
 
-StudyName = Annotated[str, typer.Argument(help="A study: config/<study>.yaml", autocompletion=study_names)]
-StateName = Annotated[str, typer.Argument(help="A state of the study, e.g. 70.30@264M", autocompletion=state_names)]
+StudyName = Annotated[str, typer.Argument(help="a study: config/<study>.yaml", autocompletion=study_names)]
+StateName = Annotated[str, typer.Argument(help="a state of the study, e.g. 70.30@264M", autocompletion=state_names)]

@@ -13,10 +13,10 @@ from fsage.commands.common import StateName, StudyName, Where
 from fsage.model.message import say
 
 app = typer.Typer()
-PANEL = "Called by the DAG"
+PANEL = "(internal)"
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage request quickstart 80.50@264M")
 def request(context: typer.Context, study: StudyName, state: StateName, cells: bool = True) -> None:
     """Print the request for a state and its missing cells, for playbooks: `-e fsage_request=FILE` once it is in one."""
     from fsage.run import request as requests
@@ -26,7 +26,7 @@ def request(context: typer.Context, study: StudyName, state: StateName, cells: b
     print(json.dumps(requests.make(plan, state, todo), indent=1))
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage visit quickstart 80.50@264M")
 def visit(
     context: typer.Context,
     study: StudyName,
@@ -41,7 +41,7 @@ def visit(
     job.visit(plan, states, context.obj.on_one_target(study).inventory)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage adaptive quickstart")
 def adaptive(context: typer.Context, study: StudyName) -> None:
     """Within a budget: measure the cells that say most of a study, and predict the others."""
     from fsage.run import adaptive as run
@@ -55,7 +55,7 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
     run.measure(plan, precision, context.obj.on_one_target(study).inventory, others)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage hold local --release")
 def hold(
     context: typer.Context,
     targets: Annotated[list[str], typer.Argument(help="targets; where one is held by another run, none is taken")],

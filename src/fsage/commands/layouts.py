@@ -13,9 +13,12 @@ app = typer.Typer()
 PANEL = "Any file system"
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage evidence /data --html evidence.html")
 def evidence(
-    what: Annotated[str, typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="a device, an image, a directory, a saved text, or - for standard input"),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
     html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
     files: Annotated[
@@ -28,13 +31,16 @@ def evidence(
         typer.Option(help="exit 3 from these numbers on: full=90,pieces_64M=12 (also inodes, pieces_1M, pieces_1G)"),
     ] = "",
     openmetrics: Annotated[bool, typer.Option("--openmetrics", help="print metrics for Prometheus instead")] = False,
-    to: Annotated[Path | None, typer.Option(help="of --openmetrics: write them to this file, at once")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="with --openmetrics: write the metrics to this file atomically")
+    ] = None,
     time_limit: Annotated[float, typer.Option(min=0.001, help="of --openmetrics: give up after so many seconds")] = 600,
     nice: Annotated[int, typer.Option(min=0, max=19, help="of --openmetrics: the niceness to read at")] = 0,
 ) -> None:
     """Show how free space and files lie on any file system, or in saved text of the tools that list them.
 
     Read-only, and no target is needed. For a directory: the free space of its file system, and the files below it.
+    Exit code 3: a limit of --fail-on is reached.
     """
     if openmetrics:
         if as_json or html or save or fail_on:
@@ -64,7 +70,7 @@ def evidence(
     raise typer.Exit(terminal.show(layout, as_json, fail_on))
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage fragments /data --worst 10")
 def fragments(
     paths: Annotated[list[Path], typer.Argument(help="files, folders or mounts, of any file system")],
     worst: Annotated[int, typer.Option(min=0, help="list so many files")] = 20,
@@ -81,6 +87,7 @@ def fragments(
     """Show the most fragmented files, what defragmenting them would gain at most, and the command that does it.
 
     Read-only, and no target is needed. The gain is a bound, not a forecast: each extent counted as a whole seek.
+    Exit code 3: a limit of --fail-on is reached.
     """
     from fsage.evidence import terminal
 

@@ -3,34 +3,73 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fsage.commands.common import StudyName, Where, target_names
+from fsage.commands.common import StudyName, Where, start_snakemake, study_names
 from fsage.model.message import lines, say
 
 app = typer.Typer()
 PANEL = "Studies"
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage run quickstart --target local --budget 45m")
+def run(
+    context: typer.Context,
+    studies: Annotated[
+        list[str], typer.Argument(metavar="STUDY", help="studies: config/<study>.yaml", autocompletion=study_names)
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="show the plan, and measure nothing")] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="how long it may take, e.g. 45m: it measures what tells most, and predicts"),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="how well rates are to be known, e.g. 3%; it predicts the rest"),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="LEVELS", help="a part of the study, e.g. '{capacity: 80, fragmentation: 0}'")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="when the last cell must have ended, e.g. 18:00")
+    ] = None,
+    lost: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="targets that do not come back; the others take their states")
+    ] = None,
+    batch_states: Annotated[int | None, typer.Option(min=1, help="how many states one job visits")] = None,
+    profile: Annotated[str | None, typer.Option(metavar="PATH", help="a Snakemake profile, e.g. slurm")] = None,
+) -> None:
+    """Measure what is missing of studies and make their reports: start Snakemake, and print its command line.
+
+    The same command resumes a run that was stopped. Other options of Snakemake can be added to the printed line.
+    """
+    given = {"only": only, "until": until, "budget": budget, "precision": precision, "lost": lost}
+    given["batch_states"] = None if batch_states is None else str(batch_states)
+    settings = context.obj.settings() + [f"{key}={value}" for key, value in given.items() if value is not None]
+    words = ["--dry-run"] if dry_run else []
+    words += ["--profile", profile] if profile else []
+    words += ["--config", *settings] if settings else []
+    start_snakemake(["snakemake", *words, "--", *studies])
+
+
+@app.command(rich_help_panel=PANEL, epilog="./run fsage plan series1 --budget 8h")
 def plan(
     context: typer.Context,
     study: StudyName,
-    budget: Annotated[str | None, typer.Option(help="what so much time would buy, e.g. 8h, 45m")] = None,
-    precision: Annotated[str | None, typer.Option(help="how well rates are to be known, e.g. 3%")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="as before the command: fsage --target", autocompletion=target_names)
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="also say what fits into this time, e.g. 8h or 45m")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(metavar="PERCENT", help="how well rates are to be known, e.g. 3%")
     ] = None,
 ) -> None:
-    """Say in one line what a study is and what of it is still to be measured, in another what a time budget buys."""
+    """Summarise a study and its remaining work; with --budget, also what fits into that time."""
     from fsage.plan import settings
 
-    where: Where = context.obj if target is None else replace(context.obj, target_name=target)
-    pool = where.pool(study)
+    pool = context.obj.pool(study)
     plan_lines = pool.lines()
     given = {name: value for name, value in (("budget", budget), ("precision", precision)) if value is not None}
     wanted = settings.precision(given)
@@ -44,7 +83,7 @@ def plan(
     print(lines("\n".join(plan_lines)))
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage remeasure quickstart --failed")
 def remeasure(
     context: typer.Context,
     study: StudyName,
@@ -80,7 +119,7 @@ def remeasure(
     print(lines(f"fsage: {moved} records quarantined in {folders}; `{command}` measures those cells again"))
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage conclude quickstart")
 def conclude(context: typer.Context, study: StudyName) -> None:
     """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
     from fsage.run.conclusion import conclude
@@ -90,7 +129,7 @@ def conclude(context: typer.Context, study: StudyName) -> None:
     raise SystemExit(code)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage report quickstart")
 def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records."""
     from fsage.run.conclusion import write_report
@@ -99,7 +138,7 @@ def report(context: typer.Context, study: StudyName) -> None:
     say(f"report {write_report(where_.pool(study), where_.study_file(study))}")
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage figures quickstart --columns 2 --to figures")
 def figures(
     context: typer.Context,
     study: StudyName,

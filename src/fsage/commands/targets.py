@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -19,14 +20,17 @@ app = typer.Typer()
 PANEL = "Targets"
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage site quickstart --target local --html site.html")
 def site(
     context: typer.Context,
     studies: Annotated[
-        list[str] | None, typer.Argument(help="studies to estimate; none: all there are", autocompletion=study_names)
+        list[str] | None,
+        typer.Argument(metavar="STUDY", help="studies to estimate; none: all there are", autocompletion=study_names),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
-    sudoers: Annotated[bool, typer.Option("--sudoers", help="print the rules with which a user needs no root")] = False,
+    sudoers: Annotated[
+        bool, typer.Option("--sudoers", help="print sudo rules that let a user run fsage without root")
+    ] = False,
     servers: Annotated[bool, typer.Option("--servers", help="with --sudoers: the rules for servers of Lustre")] = False,
     helper: Annotated[bool, typer.Option("--helper", help="print the program that these rules allow")] = False,
 ) -> None:
@@ -58,7 +62,7 @@ def site(
     raise SystemExit(1 if findings else 0)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage doctor")
 def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
@@ -73,15 +77,18 @@ def doctor(
         doctors.show(diagnosis)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage claim --target local")
 def claim(
     context: typer.Context,
     partition: Annotated[str, typer.Option(help="Slurm's, which must be there before anything is changed")] = "",
 ) -> None:
-    """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
+    """Make the target's image where it needs one, then claim and calibrate the target.
+
+    A copy of the claim is kept in results/targets/. `fsage run` does the same with a target that is not claimed yet.
+    """
     from fsage.plan import results
     from fsage.run import progress, resources, runs
-    from fsage.run.play import PlayFailed, play
+    from fsage.run.play import PlayFailed, command_line, play
 
     if partition:
         resources.check_partitions(partition)
@@ -95,10 +102,13 @@ def claim(
     file = place.request("claim")
     results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
     log = context.obj.results / "logs" / target.name / "claim.log"
+    playbooks = ["local_target.yml", "claim.yml"]
+    if runs.current() == runs.NO_RUN:
+        say(shlex.join(["./run", *command_line(playbooks, context.obj.inventory)]))
     try:
         doing = progress.Doing(log)
         play(
-            ["local_target.yml", "claim.yml"],
+            playbooks,
             context.obj.inventory,
             log,
             lambda: progress.Line(
@@ -118,7 +128,35 @@ def claim(
         raise PlayFailed(str(why).partition("\n")[0]) from None
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage release --target local --images")
+def release(
+    context: typer.Context,
+    images: Annotated[bool, typer.Option("--images", help="also delete the images that fsage made for it")] = False,
+) -> None:
+    """Remove all that fsage has on a target: files, mounts, changed settings, the claim. Verify that it is gone.
+
+    Results stay. This starts Ansible, and prints its command line.
+    """
+    from fsage.plan import results
+    from fsage.plan.settings import PLACES
+    from fsage.run.play import command_line
+
+    where_, target = context.obj, context.obj.target()
+    playbooks, more = ["release.yml"], {}
+    if images and not target.of_kind.own_stores:
+        raise ValueError(
+            f"--images: fsage makes no image for target {target.name}, which is of kind {target.spec['kind']}"
+        )
+    if images:
+        playbooks, more = [*playbooks, "local_target.yml"], {"fsage_local_target_state": "absent"}
+    if str(where_.results) != PLACES["results"]:
+        more["claim_copy"] = str(results.Results(where_.results, target.name, "").claim.absolute())
+    words = command_line(playbooks, where_.inventory, more)
+    say(shlex.join(["./run", *words]))
+    os.execvp(words[0], words)
+
+
+@app.command(rich_help_panel=PANEL, epilog="./run fsage recover --target local")
 def recover(context: typer.Context) -> None:
     """Put back what a killed command left changed outside the target: schedulers, control groups, controllers.
 
@@ -132,7 +170,9 @@ def recover(context: typer.Context) -> None:
     say(f"nothing is changed outside target {target.name}; {log} says what was put back")
 
 
-@app.command(rich_help_panel=PANEL, context_settings={"ignore_unknown_options": True})
+@app.command(
+    rich_help_panel=PANEL, context_settings={"allow_interspersed_args": False}, epilog="./run fsage enter df -h"
+)
 def enter(
     command: Annotated[list[str] | None, typer.Argument(help="command and its words; none: a shell")] = None,
 ) -> None:

@@ -20,15 +20,18 @@ from fsage.text.strict import unknown_key
 PLACES = {"results": "results", "studies": "config", "inventories": "inventories", "target": ""}
 """Where things are, by default; the `fsage` commands that jobs call take them from FSAGE_RESULTS and so on."""
 KEYS = (*PLACES, "lost", "until", "only", "batch_states", "budget", "precision")
+EXAMPLES = "write it as target=local, budget=45m, precision=3%, until=18:00 or 'only={capacity: 80}', or leave it out"
 USUAL_PRECISION = MARGIN
 PRECISIONS = (0.001, 0.5)
 
 
 def check(config: Mapping[str, object]) -> None:
-    """Raise StudyError for a key that is not known, or a `batch_states` that is no number of states."""
-    for key in config:
+    """Raise StudyError for a key that is not known or has no value, or a `batch_states` that is no number of states."""
+    for key, value in config.items():
         if key not in KEYS:
             raise StudyError(f"--config {key}=…: {unknown_key(key, KEYS)}")
+        if value in (None, ""):
+            raise StudyError(f"--config {key}= has no value: {EXAMPLES}")
     if not isinstance(given := config.get("batch_states", 1), int) or isinstance(given, bool) or given < 1:
         raise StudyError(f"batch_states is {given!r}; a job visits 1 state or more")
 

@@ -16,7 +16,7 @@ from fsage.model.target import Spec
 from fsage.plan import results
 from fsage.study.files import read_yaml, usual_target
 from fsage.study.study import StudyError
-from fsage.text.strict import show
+from fsage.text.strict import nearest, show
 
 LOCAL, DIRECTORY = "local", "directory"
 """Inventories of the default target: with a file system of its own, and without."""
@@ -99,7 +99,8 @@ def load_target(inventory: Path) -> Target:
             p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists()
         )
         raise StudyError(
-            f"target {inventory.name!r}: {path}: {error.strerror}; there are {', '.join(targets)}"
+            f"target {inventory.name!r}: {path}: {error.strerror};{nearest(inventory.name, targets)} "
+            f"there are: {', '.join(targets) or 'none'}"
         ) from error
     if not isinstance(declared, dict) or "fsage_target" not in declared:
         raise StudyError(f"{path}: {show(declared)} is not a block with the key fsage_target")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,8 +15,10 @@ from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import DIRECTORY, target_of, why_directory
 from fsage.run import resources, runs, stopping
+from fsage.study.files import check_alone
 from fsage.study.study import StudyError
 from fsage.study.targets import SHARE
+from fsage.text.strict import nearest
 
 NOTES = Path(".snakemake/fsage")
 
@@ -92,16 +93,17 @@ def study_files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(Path(os.environ["FSAGE_STUDIES"]).glob("*.yaml"))}
 
 
-def begin(config: Mapping[str, object], words: Sequence[str]) -> Invocation:
+def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[str] | None = None) -> Invocation:
     """The run of a command line, `words`, with its `--config`, noted for its jobs. Raises StudyError, ValueError.
 
-    What is missing is decided here, once: a job that parses the rules again must see the same DAG.
+    What is missing is decided here, once: a job that parses the rules again must see the same DAG. `goals`: what
+    Snakemake takes for studies, rules and files to make; None where it makes nothing.
     """
     settings.check(config)
     os.environ |= settings.places(config, os.environ)
     studies = study_files()
-    for word, near in _misspelt(words, studies):  # Snakemake itself says only that no rule produces it
-        print(lines(f"fsage: no study is called {word!r}; did you mean {near!r}?"), file=sys.stderr)
+    if goals is not None:
+        check_goals(goals, studies)
     asked = settings.asked_for(words, studies)
     if not os.environ["FSAGE_TARGET"]:
         os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in asked])
@@ -125,11 +127,21 @@ def begin(config: Mapping[str, object], words: Sequence[str]) -> Invocation:
     return invocation
 
 
-def _misspelt(words: Iterable[str], studies: Iterable[str]) -> Iterator[tuple[str, str]]:
-    names = list(studies)
-    for word in sorted(set(words) - set(names)):
-        for near in difflib.get_close_matches(word, names, n=1, cutoff=0.8):
-            yield word, near
+def check_goals(goals: Collection[str], studies: Collection[str], rules: Collection[str] | None = None) -> None:
+    """Raise StudyError where no study is named, or one in a way in which none is; what is a rule is known once it is.
+
+    Snakemake itself would make the first rule's files, or say that no rule makes them.
+    """
+    there = f"there are: {', '.join(studies) or 'none'}"
+    if not goals:
+        raise StudyError(f"no study is named, so there is nothing to do: ./run snakemake STUDY; {there}")
+    for goal in sorted(set(goals) - set(studies) - set(rules or ())):
+        path = Path(goal)
+        if path.stem in studies and (path.suffix in (".yaml", ".yml") or goal.endswith("/")):
+            check_alone(goal)
+        unlike_rules = not any(name in goal for name in studies)
+        if "/" not in goal and (rules is not None or (unlike_rules and nearest(goal, studies))):
+            raise StudyError(f"there is no study {goal!r};{nearest(goal, studies)} {there}")
 
 
 def join() -> Invocation:

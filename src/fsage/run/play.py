@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import yaml
@@ -36,6 +36,12 @@ class PlayFailed(Failure):
     refused = False
 
 
+def command_line(playbooks: list[str], inventory: Path, extra: Mapping[str, str] | None = None) -> list[str]:
+    """`ansible-playbook` with files of PLAYBOOKS, on an inventory, with variables."""
+    files = (str(PLAYBOOKS / name) for name in playbooks)
+    return ["ansible-playbook", "-i", str(inventory), *files, *(["-e", json.dumps(extra)] if extra else [])]
+
+
 def play(
     playbooks: list[str], inventory: Path, log: Path, progress: Callable[[], Line] | None, **variables: str | Path
 ) -> None:
@@ -45,8 +51,7 @@ def play(
     asked for a line now and then. Raises PlayFailed with the failed task's own message.
     """
     extra = {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in variables.items()}
-    files = (str(PLAYBOOKS / name) for name in playbooks)
-    command = ["ansible-playbook", "-i", str(inventory), *files, *(["-e", json.dumps(extra)] if extra else [])]
+    command = command_line(playbooks, inventory, extra)
     log.parent.mkdir(parents=True, exist_ok=True)
     doing = doing_of(log).absolute()
     with open(log, "w") as out, contextlib.ExitStack() as left:

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,10 +32,25 @@ SAID_BY_JOBS = re.compile(
 """What Snakemake adds where a job has ended in a sentence. How a job ended that could not say why stays."""
 
 
+WITHOUT_GOALS = {
+    *("lint", "list_rules", "list_target_rules", "print_compilation", "unlock", "list_untracked"),
+    *("cleanup_metadata", "cleanup_shadow", "deploy_sources", "target_jobs"),
+}
+"""Options of Snakemake that need no study."""
+
+
 def refuse(text: str) -> NoReturn:
     """End Snakemake with a sentence, and nothing of its own."""
     print(lines(f"fsage: {text}"), file=sys.stderr)
     sys.exit(1)
+
+
+def goals(words: Sequence[str]) -> set[str] | None:
+    """What a command line of Snakemake asks for: studies, rules and files. None where it needs none of them."""
+    from snakemake.cli import get_argument_parser
+
+    given = get_argument_parser().parse_args(list(words))
+    return None if any(getattr(given, option, None) for option in WITHOUT_GOALS) else set(given.targets)
 
 
 class ForPeople(logging.Filter):

@@ -80,6 +80,13 @@ def usual_target(path: Path) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def check_alone(study: str) -> None:
+    """Raise StudyError for a file in place of a study's name."""
+    path = Path(study)
+    if "/" in study or path.suffix in (".yaml", ".yml"):
+        raise StudyError(f"{study!r}: a study is named without folder and ending: write {path.stem or 'quickstart'}")
+
+
 def read_yaml(path: Path) -> Any:
     """What a YAML file holds. Raises StudyError naming the file and the place in it, and FileNotFoundError."""
     try:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from typing import Annotated
 
 import typer
 
+from fsage.commands.common import start_snakemake
 from fsage.commands.layouts import PANEL
 from fsage.model.message import say
 
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, epilog="./run fsage age /data --at 80,90")
 def age(
     context: typer.Context,
     sources: Annotated[list[str], typer.Argument(help="mounts, devices, images or saved texts; several are ranked")],
@@ -56,7 +55,7 @@ def age(
         return
     for line in ages.measured_again(plan):
         say(line)
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "fsage.start", *plan.commands.measure_words[1:]])
+    start_snakemake(plan.commands.measure_words)
 
 
 def percents(text: str, option: str) -> tuple[float, ...]:
