@@ -49,6 +49,7 @@ def test_the_commands_that_messages_name_are_there_with_their_options_and_playbo
     for path in sorted((ROOT / "src/fsage").rglob("*.py")):
         text = re.sub(r'"\s*\n\s*f?"', "", path.read_text())  # sentences of several lines
         for named in re.findall(r"`(?:\./run )?fsage ([^`]*)`", text):
+            named = re.sub(r"\{' (--\w+)' if [^}]*\}", r" \1", named)
             words = re.sub(r"--(target|results|studies|inventories)[= ]\S+ ", "", named).split()
             name, seen = words[0] if words else "", seen + 1
             options = {word.partition("=")[0] for word in words if word.startswith("--")}
