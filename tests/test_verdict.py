@@ -132,7 +132,7 @@ def test_one_number_for_full_and_no_advice_without_evidence():
         "How free space lies is not known: dumpe2fs -h lists no groups.",
     ]
     nowhere = {**AGED, "bitmap": None}
-    assert "but this text does not say where its free extents lie" in verdict(nowhere, "x", None).sentences[-1]
+    assert "Where the extents lie this text does not say, so that is drawn" in verdict(nowhere, "x", None).sentences[-1]
     assert "Nothing is free." in verdict(store({}), "x", None).sentences[0]
 
 
@@ -173,6 +173,26 @@ def test_what_does_not_fit_is_more_than_any_limit():
     assert reached(values, parse_limits("pieces_1G=9e9", NAMES)) == [
         "pieces_1G is more than fits, and --fail-on has 9e+09"
     ]
+
+
+def test_a_command_runs_with_evidence_beside_it_and_its_exit_code_is_passed_on(tmp_path):
+    out = tmp_path / "out.json"
+    for words, code in ((["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137), (["/none"], 127)):
+        done = CliRunner().invoke(app, ["evidence", str(EXAMPLE), "--beside", str(out), "--", *words])
+        assert done.exit_code == code, done.output
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["exit_code"] for line in lines] == [7, -9, 127]
+    assert lines[2]["absent"]["exit_code"] == "/none: No such file or directory"
+    assert lines[0]["before"] == lines[0]["after"] and lines[0]["before"]["verdict"]["pieces_64M"] == 3
+    assert lines[0]["before"]["fullness_percent"] == pytest.approx(70.35, abs=0.01)
+    keys = {"schema", "fsage", "began", "seconds", "what", "command", "exit_code", "kernel", "before", "after"}
+    assert set(lines[0]) == {*keys, "allocator", "absent"}
+    for words in (
+        ["x", "--beside", str(out)],
+        ["x", "--", "true"],
+        [str(EXAMPLE), "--beside", "/none/x", "--", "true"],
+    ):
+        assert CliRunner().invoke(app, ["evidence", *words]).exit_code == 1
 
 
 @pytest.mark.skipif(

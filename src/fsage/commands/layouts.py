@@ -36,12 +36,23 @@ def evidence(
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0.001, help="of --openmetrics: give up after so many seconds")] = 600,
     nice: Annotated[int, typer.Option(min=0, max=19, help="of --openmetrics: the niceness to read at")] = 0,
+    beside: Annotated[
+        Path | None,
+        typer.Option(help="run the command behind --, and add a JSON line on before and after to this file"),
+    ] = None,
+    command: Annotated[list[str] | None, typer.Argument(help="of --beside: a command, e.g. a benchmark")] = None,
 ) -> None:
     """Show how free space and files lie on any file system, or in saved text of the tools that list them.
 
     Read-only, and no target is needed. For a directory: the free space of its file system, and the files below it.
     Exit code 3: a limit of --fail-on is reached.
     """
+    if bool(beside) != bool(command):
+        raise ValueError("--beside FILE and a command go together: evidence DIR --beside FILE -- COMMAND ...")
+    if beside and command:
+        from fsage.evidence.beside import run
+
+        raise typer.Exit(run(what, command, beside, files or 0))
     if openmetrics:
         if as_json or html or save or fail_on:
             raise ValueError("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")

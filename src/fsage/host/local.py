@@ -46,6 +46,19 @@ def source_of(path: Path) -> str:
     return mounting.mount_of(path).source
 
 
+def allocator_counts(directory: Path) -> dict[str, int]:
+    from fsage.host.stores import filesystems
+    from fsage.host.system import mounting
+    from fsage.model.errors import Failure
+
+    try:
+        mount = mounting.mount_of(directory)
+        system = filesystems.like(mount.type)
+        return system.allocator_counts(mount.source) if system else {}
+    except Failure as why:
+        raise ValueError(str(why)) from why
+
+
 def capabilities() -> list[Able]:
     from fsage.host.device.capabilities import CAPABILITIES, obstacle
     from fsage.model.local import Able

@@ -74,6 +74,12 @@ class Local(Protocol):
     def source_of(self, path: Path) -> str:
         """The source of the mount on which a path lies. Raises Failure."""
 
+    def allocator_counts(self, directory: Path) -> dict[str, int]:
+        """What the allocator of a directory's file system has done, by its own counters; {}: it has none.
+
+        Raises ValueError where they cannot be read, OSError.
+        """
+
     def capabilities(self) -> list[Able]:
         """All that fsage may need of a machine, each tried once a process."""
 

@@ -1,0 +1,84 @@
+"""A command of anybody's, and beside it how its file system was before and after: one line of JSON, added to a file.
+
+The keys stay (SCHEMA): schema, fsage, began (UTC), seconds, what, command, exit_code, kernel; before and after, each
+with KEYS and verdict (the numbers that --fail-on knows); allocator, by how much the file system's own counters rose.
+What is not known is null or left out, and `absent` has the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import fsage
+from fsage import seam
+from fsage.evidence import verdict
+from fsage.model.message import printable
+from fsage.model.typed import Json
+
+SCHEMA = 1
+KEYS = ("filesystem", "device_bytes", "fullness_percent", "free_bytes", "free_extents", "files", "warnings")
+NOT_FOUND = 127
+
+
+def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
+    """Run a command with evidence beside it, add the line to `out`, and return the command's own exit code.
+
+    Raises ValueError before the command runs where the file system or `out` cannot be read and written.
+    """
+    absent: dict[str, str] = {}
+    try:
+        with open(out, "a", encoding="utf-8"):
+            before, counted = _look(what, files), _counts(what, absent)
+    except OSError as error:
+        raise ValueError(f"{out}: {error.strerror}; the command was not run") from error
+    began, clock = datetime.now(UTC), time.monotonic()
+    try:
+        code = subprocess.run(list(command), check=False).returncode
+    except OSError as error:
+        absent["exit_code"] = f"{command[0]}: {error.strerror}"
+        code = NOT_FOUND
+    seconds, after = time.monotonic() - clock, None
+    try:
+        after = _look(what, files)
+    except ValueError as why:
+        absent["after"] = str(why)
+    rose = {name: count - counted.get(name, 0) for name, count in _counts(what, absent).items()} if counted else None
+    line = {
+        "schema": SCHEMA,
+        "fsage": fsage.__version__,
+        "began": began.isoformat(timespec="milliseconds"),
+        "seconds": seconds,
+        "what": printable(what),
+        "command": [printable(word) for word in command],
+        "exit_code": code,
+        "kernel": os.uname().release,
+        "before": before,
+        "after": after,
+        "allocator": rose,
+        "absent": absent,
+    }
+    with open(out, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    return code if code >= 0 else 128 - code
+
+
+def _look(what: str, files: int) -> Json:
+    """The layout, after what was written has been given its place."""
+    os.sync()
+    layout = seam.here().inspect(what, files)
+    (store,), (judged,) = layout["stores"], verdict.verdicts(layout)
+    return {**{key: store[key] for key in KEYS}, "verdict": judged.as_json()["values"]}
+
+
+def _counts(what: str, absent: dict[str, str]) -> dict[str, int]:
+    try:
+        return seam.here().allocator_counts(Path(what))
+    except (OSError, ValueError) as why:
+        absent["allocator"] = str(why)
+        return {}
