@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fsage.studies.blast.recipe import States
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_targets import claimed
@@ -26,6 +25,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.parse import BadOutput
 from fsage.studies.blast import model
+from fsage.studies.blast.recipe import States
 from fsage.studies.blast.workloads import blast as blastn
 from fsage.studies.striping import patterns
 

@@ -19,9 +19,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from fsage.studies.netflow.host.flows import Maker
-from fsage.studies.netflow.host.work import StripedFile
-from fsage.studies.netflow.model import Assignment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from states import MIB
@@ -30,6 +27,9 @@ from fsage import workloads
 from fsage.host.system.library import PACKAGE
 from fsage.model import striping, typed
 from fsage.studies.netflow.host import flows
+from fsage.studies.netflow.host.flows import Maker
+from fsage.studies.netflow.host.work import StripedFile
+from fsage.studies.netflow.model import Assignment
 from fsage.studies.netflow.workloads import netflow
 
 NETFLOW = workloads.load("netflow")

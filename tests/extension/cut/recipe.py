@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fsage.studies.cut.model import Cut
 from pydantic import Field
 
 from fsage.recipes import State
+from fsage.studies.cut.model import Cut
 from fsage.studies.paf.model import Populate
 from fsage.text.strict import Levels, Size, Strict
 

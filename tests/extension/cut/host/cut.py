@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.studies.cut.model import Cut
-
 from fsage.host.structure import Work
 from fsage.host.targets.target import Target
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
+from fsage.studies.cut.model import Cut
 from fsage.studies.paf.model import sizes_of
 
 

@@ -1,8 +1,7 @@
 """ext2, a dialect of ext4: the same tools and the same kernel module, without a journal and without extents."""
 
-from fsage.studies.cut import model
-
 from fsage.host.filesystems.ext4 import Ext4
+from fsage.studies.cut import model
 
 
 class Ext2(model.Ext2, Ext4):
