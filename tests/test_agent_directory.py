@@ -96,6 +96,8 @@ def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target
     (place / "filler").mkdir()
     with pytest.raises(Refusal, match="another directory"):
         open_target(directory_target)
+    with pytest.raises(Refusal, match="another directory"):
+        claim.claim(directory_target, {}, True)  # as `fsage site` calls it
     released = claim.release(directory_target, {}, False)
     assert "another directory" in released["proof"][0] and (place / "filler").exists()
 

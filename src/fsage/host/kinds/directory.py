@@ -118,6 +118,10 @@ class Directory(Target, facts.Directory):
     def confirm(self, mount: Path) -> None:
         """Note on the target that it is claimed."""
 
+    @classmethod
+    def check_claimed(cls, spec: Spec, claim: Claim) -> None:
+        cls(spec, claim).verify()
+
     def more_of_mark(self) -> Json:
         return directories.more_of_mark(self.spec, self.claim)
 

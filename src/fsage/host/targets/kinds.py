@@ -75,6 +75,10 @@ class Kind(model.Kind):
         return None
 
     @classmethod
+    def check_claimed(cls, spec: Spec, claim: Claim) -> None:
+        """Raise Refusal unless the target is what was claimed, as far as that shows without opening it."""
+
+    @classmethod
     def left_behind(cls, spec: Spec) -> Claim | None:
         """The claim whose mark is in the target, for a host that keeps no note of it; as much of it as is known."""
         return cls.claimed_elsewhere(spec)

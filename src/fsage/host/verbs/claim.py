@@ -78,6 +78,7 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
     if noted and noted["status"] == "claimed":
         if check:
             frozen.refuse(noted, spec)
+            kinds.named(spec["kind"]).check_claimed(spec, noted)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": noted}
         target = open_target(spec)
         return {
