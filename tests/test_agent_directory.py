@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from local_targets import claimed
 
 from fsage.host.__main__ import hold
 from fsage.host.claiming import calibrate
+from fsage.host.states import state
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create, held
 from fsage.model.declaration import GIB, MIB, complete
 from fsage.model.errors import Failure, Refusal
 from fsage.run.runs import identity
+from fsage.studies.paf.model import Populate
 from fsage.workloads import sequential
 
 Spec = dict[str, Any]
@@ -291,3 +294,29 @@ def test_hosts_that_share_a_directory_probe_it_at_the_same_time(
     monkeypatch.setattr(os, "open", another_host_comes)
     assert [space.why_no_direct_io(place), *found] == [None, None]
     assert not list(place.glob(".fsage-direct-*"))
+
+
+def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_target: Spec) -> None:
+    """As when its run was killed: no thread goes on with its share."""
+    claimed(directory_target)
+    step = Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1)
+    request = {"study": "test", "state": "30.00", "steps": [step], "reuse": "nested"}
+    state.scrub(directory_target, request, False)
+    state.begin("populate", directory_target, request, False)
+    slow = {**directory_target, "limits": {"operations_s": 4}}
+    given = {"target": slow, "request": {**request, "steps": [step.to_json()]}, "step": step.to_json()}
+    with subprocess.Popen(
+        [sys.executable, "-m", "fsage.host", "work_on_step"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    ) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(json.dumps({**given, "shard": {"index": 0, "count": 1, "threads": 4}}))
+        process.stdin.close()
+        while not list(Path(directory_target["directory"]).glob("filler/*/*")) and process.poll() is None:
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(10) == 2
+        assert "interrupted" in json.loads(process.stdout.read())["msg"]

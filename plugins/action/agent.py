@@ -383,5 +383,5 @@ def end_with_parent(number):
     """
     parent = multiprocessing.parent_process()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() != (parent.pid if parent else 1):
+    if parent and os.getppid() != parent.pid:
         os._exit(1)
