@@ -24,6 +24,7 @@ from fsage.host.device import seek
 from fsage.host.instruments import hours, instrument, neighbours
 from fsage.host.instruments.instrument import Instruments, Stopped, Work
 from fsage.host.states import state
+from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import MIB, limits, stop_if, typed
 from fsage.model.answers import Busy
@@ -312,6 +313,22 @@ def test_what_is_under_way_when_the_hours_end_is_ended(guest: dict[str, Any], mo
     state.scrub(spec | {"limits": {}}, request, False)
     with pytest.raises(Failure, match=r"emptying did not begin: limits\.hours is"):
         state.scrub(spec, asked([]) | {"steps": [], "reuse": "fresh"}, False)
+
+
+def test_all_clients_of_a_step_stop_where_one_is_told_by_servers(
+    guest: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that launches asks them, and the others see that in its note."""
+    monkeypatch.setattr(neighbours, "TOLD_EVERY_S", 0.0)
+    target, busy = open_target(guest), iter([load(1), load(1), *[load(9)] * 20])
+    given: Any = complete({**ON_LUSTRE, "stop_if": {"slower": None, "server_load": 4}})["stop_if"]
+    site: Any = SimpleNamespace(ask_servers=lambda **_: {"oss1": typed.read(Busy, next(busy))})
+    first = Instruments([neighbours.Neighbours(target, given, site, "")])
+    elsewhere: Any = SimpleNamespace(mounts=target.mounts, home=tmp_path)
+    other = Instruments([neighbours.Neighbours(elsewhere, {**given, "server_load": None}, site, "")])
+    with first.around(Work("step", "populate")), other.around(Work("step", "populate")):
+        assert other.ended() is None
+        assert first.held_up() and str(other.ended()) in first.held_up()
 
 
 class Site:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Iterator
 
 import lustre_vm as real
 import pytest
 from lustre_vm import HOST, LustreProject, run_there, ssh
+from project import kill_group
 
 pytestmark = real.MARKS
 THEIR_MOUNT, TIMES = "/mnt/theirs", "/run/fsage-theirs"
@@ -118,3 +120,17 @@ def test_a_fill_is_stopped_when_requests_take_long_on_a_server(project: LustrePr
     project.declare(stop_if=None)
     project.done("snakemake", *real.ALL)
     project.forget()
+
+
+def test_what_runs_ends_within_seconds_of_a_sigkill(project: LustreProject) -> None:
+    """Of the launcher's process group, over a real ssh: the phase that runs is ended, and no other one begins."""
+    project.declare(stop_if=None)
+    project.write_study(**STUDY, **CELLS)
+    begun = project.start("snakemake", *real.ALL)
+    real.once_written("true")
+    kill_group(begun)
+    time.sleep(4)
+    running = ssh("pgrep -x -a 'fio|ior|mpirun|python3' | grep -v 'pgrep\\|unattended\\|networkd'", check=False)
+    assert "fio" not in running and "ior" not in running and "measure" not in running, running
+    kept = ssh("find /var/lib/fsage/lvm/outbox -name '*.json' 2>/dev/null", check=False).split()
+    assert kept == [], "the cell was not measured to its end"

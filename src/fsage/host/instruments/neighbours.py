@@ -35,6 +35,7 @@ LAST, MOST_ABOVE = 20, 2
 """Of the LAST looks MOST_ABOVE may be above a limit: a tenth, as what is usual is above a tenth of the quiet ones."""
 HUNG_S = 15.0
 """A look without an answer for so long is told of as such."""
+TOLD_EVERY_S = 1.0
 SERVERS = {"server_load": "the load of a server was", "server_ms": "in ms, a request of an OST took"}
 """The counters of servers that can be limited, in words."""
 
@@ -175,13 +176,13 @@ class Neighbours(Instrument):
         if not noted or (self.leads and noted["run"] != run):
             waits = noted["waits"] if noted else []
             noted = {"run": run, "usual_since": utc_now(), "usual_ms": self._usual(), "last": [], "waits": waits}
-        self.noted: Json = noted
+        self.noted: Json = {**noted, "stopped": None}
         self._keep()
         self.limits = {**limits(stop_if, noted["usual_ms"]), **self.busy.limits}
         self.last: list[Json] = noted["last"]
         self.taken: list[Json] = []
         self.why: str | None = None  # others suffer
-        self.what, self.cell, self.working = "", "", False
+        self.what, self.cell, self.working, self.asked = "", "", False, 0.0
 
     def _usual(self) -> dict[str, float]:
         """The 90th percentile of each part of QUIET looks."""
@@ -219,14 +220,18 @@ class Neighbours(Instrument):
             self._hear()
             if time.monotonic() - self.busy.asked > EVERY_S:
                 self._ask_servers()
-            self.why = self.why or self._hung() or self._above()
+            self.why = self.why or self._told() or self._hung() or self._above()
         if self.why:
             raise Stopped(self.why)
 
     def held_up(self, check_alive: Callable[[], None]) -> str | None:
         why = self.why or self._now(check_alive)
-        if why and self.stop_if["then"] == "wait" and self._wait(why, check_alive):
-            why = None
+        if why:
+            self.noted["stopped"] = why
+            self._keep()
+            if self.stop_if["then"] == "wait" and self._wait(why, check_alive):
+                self.noted["stopped"] = why = None
+                self._keep()
         if self.why:
             self.last.clear()
         if why:
@@ -242,6 +247,15 @@ class Neighbours(Instrument):
     def _keep(self) -> None:
         if self.leads:
             files.write_json(self.note, self.noted)
+
+    def _told(self) -> str | None:
+        """Why the client that launches has stopped, for the others that work on the same step; it asks servers too."""
+        if self.leads or time.monotonic() - self.asked < TOLD_EVERY_S:
+            return None
+        self.asked = time.monotonic()
+        noted = files.read_json(self.note) or {}
+        stopped: str | None = noted.get("stopped")
+        return stopped
 
     def _of_cell(self, began: float) -> Json:
         """What is on record of a cell; the waits are those since the last one."""
@@ -329,10 +343,10 @@ class Neighbours(Instrument):
         wait: Json = {"began": utc_now(), "during": self.what, "why": why}
         self.noted["waits"].append(wait)
         while time.monotonic() - began < 60 * minutes:
-            below = 0 if self._slow(self._look(check_alive)) else below + 1
+            suffer = self._slow(self._look(check_alive)) or self._told()
+            below = 0 if suffer else below + 1
             wait["seconds"] = round(time.monotonic() - began, 1)
             if below == self.stop_if["in_a_row"]:
-                self._keep()
                 doing.say(self.target.home, self.what or "going on")
                 return True
             deadline = time.monotonic() + EVERY_S
