@@ -157,6 +157,21 @@ def test_any_verb_of_any_target_puts_back_what_a_killed_run_left(
     capsys.readouterr()
 
 
+def test_a_run_restores_at_its_end_and_the_next_one_what_a_killed_one_left(spec: dict, knobs: Knobs) -> None:
+    """By the lease, which each run takes and gives back, whatever its study is."""
+    mine = {**run_of(os.getpid(), lease.start_of(os.getpid())), "since": "now", "command": "snakemake"}
+    killed = {**mine, "run": "killed", "machine": "another", "host": "launcher"}
+    for holder_of, values in ((mine, ["16", "8"]), (killed, ["16", "16"])):
+        agent.hold(spec, {"holder": holder_of}, False)
+        tune.tune(spec, {"tuning": {RPCS: 16}, "holder": holder_of}, False)
+        seen = [*knobs.now(RPCS)]
+        if holder_of is mine:
+            agent.hold(spec, {"holder": holder_of, "release": True}, False)
+        assert [*seen, *knobs.now(RPCS)] == values
+    agent.hold(spec, {"holder": {**mine, "run": "next"}, "gone": ["killed"]}, False)
+    assert knobs.now(RPCS) == {"8"} and not settings.NOTE.exists()
+
+
 @pytest.mark.parametrize(
     ("name", "asks", "becomes", "says"),
     [

@@ -44,17 +44,22 @@ def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
     if check:
         return {"changed": False, "msg": "the lease is taken only in earnest"}
     if request.get("release"):
-        if cleanup.left_over(home):  # as it was found, at the end of each run
-            with lease.held(home, request):
-                recover.put_back(home)
-        changed = lease.drop(home, request)
+        try:  # as it was found, at the end of each run
+            tune.untune(spec, request, check)
+            if cleanup.left_over(home):
+                with lease.held(home, request):
+                    recover.put_back(home)
+        finally:
+            changed = lease.drop(home, request)
         if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):
             claim.forget(complete(spec))  # it was never claimed, because that was refused for one
         return {"changed": changed, "msg": f"target {home.name} is free"}
     if request.get("claim"):  # of the launcher's copy: once a run, what each state would refuse
         refuse_other_claim(request, claim_of(complete(spec)))
     with lease.held(home, request):
-        return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
+        pass
+    tune.untune(spec, request, check)  # what a killed run of this target left
+    return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
 
 def of_step(verb: str, given: Json, request: Request, check: bool) -> Json:
