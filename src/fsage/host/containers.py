@@ -103,15 +103,19 @@ def why_unusable(images: str | None, tool: str = NEEDED) -> str | None:
         why = f"names no version of {tool}, but prints {output[:SHOWN]!r}"
     else:
         return None
-    return f"`{asked}` {why}. Repair it, or name another one for ./run: FSAGE_FIO=/path/to/fio"
+    return f"`{asked}`{_behind(place)} {why}. Repair it, or name another one for ./run: FSAGE_FIO=/path/to/fio"
 
 
 def found(tool: str = NEEDED) -> str:
     """The program that this host takes for a tool, links followed, with its version; for one that is usable."""
-    place = shutil.which(tool)
-    behind = os.path.realpath(str(place))
-    via = "" if behind == place else f", which is {behind}"
-    return f"{place}{via} ({tool} {_version(tool, [tool, *tools.named(tool).options])})"
+    place = str(shutil.which(tool))
+    return f"{place}{_behind(place)} ({tool} {_version(tool, [tool, *tools.named(tool).options])})"
+
+
+def _behind(place: str) -> str:
+    """What a link leads to, such as the one that ./run keeps of FSAGE_FIO."""
+    behind = os.path.realpath(place)
+    return "" if behind == place else f", which is {behind},"
 
 
 def _version(tool: str, argv: list[str]) -> str | None:
