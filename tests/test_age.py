@@ -212,7 +212,7 @@ def test_a_source_that_is_written_to_while_it_is_read_is_told_so(tmp_path, monke
     with small("ext4", tmp_path / "live") as live:
         save = free.save
 
-        def and_write(what, path):
+        def and_write(what, path, *seed):
             found = save(what, path)
             (live.point / "new").write_bytes(b"x" * MIB)
             os.sync()

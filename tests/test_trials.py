@@ -205,9 +205,9 @@ APPENDERS = "Files that grow together, a bit each in turn, can lie in a piece fo
             "3 OST",
         ),
         ("27-lfs-df/lfs-df-numeric", {"device_bytes": 1_588_349_376 << 10}, "it has 3 OSTs", "deactivated"),
-        ("26-dumpe2fs-stripped/blanks-lost", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
-        ("26-dumpe2fs-stripped/crlf", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
-        ("26-dumpe2fs-stripped/quoted-in-a-mail", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "Note"),
+        ("26-dumpe2fs-stripped/blanks-lost", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "cut short"),
+        ("26-dumpe2fs-stripped/crlf", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "cut short"),
+        ("26-dumpe2fs-stripped/quoted-in-a-mail", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "cut short"),
     ],
 )
 def test_what_a_text_tells(name, values, says, never):
@@ -345,6 +345,7 @@ File size of /c is 262144 (64 blocks of 4096 bytes)
 /c: 2 extents found
 """
 OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
+OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
 E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
 
 
@@ -352,6 +353,10 @@ E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
     ("text", "says"),
     [
         (FILEFRAG_2009, "all files have 4 extents"),
+        ("/d: Permission denied\n" + FILEFRAG_2009, "1 files could not be read, the first: /d: Permission denied"),
+        (WHOLE.replace("has_journal", "has_journal needs_recovery"), "its journal is not replayed, or it is mounted"),
+        ("".join(f"{line.strip()}\n" for line in OLD_BMAP.splitlines()), "9 extents"),
+        (WHOLE[: WHOLE.index("\n\n\nGroup") + 1], "dumpe2fs -h and tune2fs -l list no groups"),
         (FILEFRAG, "2 extents encoded; 1 extents shared; of the encoded ones"),
         (
             FILEFRAG.replace("/c: 2", "/c: 1"),

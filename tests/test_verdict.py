@@ -129,7 +129,7 @@ def test_one_number_for_full_and_no_advice_without_evidence():
     header = texts.read(io.BytesIO((TEXTS / "dumpe2fs_h.txt").read_bytes())).summary(0)
     assert verdict(header, "x", None).sentences == [
         "8.3% full: 677 MiB of 8 GiB are in use, the file system's own blocks among them.",
-        "How free space lies is not known: dumpe2fs -h lists no groups.",
+        "How free space lies is not known: dumpe2fs -h and tune2fs -l list no groups.",
     ]
     nowhere = {**AGED, "bitmap": None}
     assert "Where the extents lie this text does not say, so that is drawn" in verdict(nowhere, "x", None).sentences[-1]

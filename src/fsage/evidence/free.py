@@ -19,6 +19,7 @@ from fsage.evidence import drawn
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.evidence.freespace import Counting
+from fsage.model.typed import Json
 
 BUFFERED = 1 << 16
 Places = npt.NDArray[np.int64]
@@ -48,7 +49,7 @@ class Free:
 
     head: Head
     places: Places
-    store: dict[str, object]
+    store: Json
 
     def pairs(self) -> Iterator[tuple[int, int]]:
         """The free extents as Python's integers."""

@@ -110,7 +110,7 @@ def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
             f"{round_size(store['device_bytes'])} are in use, the file system's own blocks among them"
             f"{_df(store, mounted)}."
         )
-    sentence += _notes(store, "free")
+    sentence += "" if mounted else _notes(store, "free")
     if not store["free_extents"]:
         return sentence
     if not free:

@@ -76,8 +76,8 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
         values["free_bytes"] = header.free_blocks * block_bytes
         values["used_bytes"] = device_bytes - values["free_bytes"]
         values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
-        absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h lists no groups"))
-        source = "dumpe2fs -h (the superblock's count, of the last umount)"
+        absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h and tune2fs -l list no groups"))
+        source = "dumpe2fs -h or tune2fs -l (the superblock's count, of the last umount)"
         warnings = header.complaints + header.state
         return Store("ext4", {"free": source}, values, absent, header.geometry, warnings)
     reader = _Groups(header, counting)
@@ -94,6 +94,8 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
             f"; {reader.disagreeing} groups list more or less free than they count, in all {free_blocks} blocks where "
             f"they count {reader.counted}: in use while it was read, or damaged"
         )
+    if not header.is_settled and not header.state:
+        source += "; its journal is not replayed, or it is mounted, so its free blocks may be of an earlier moment"
     complaints, unknown_bytes = [*header.complaints, *reader.complaints], reader.unknown_bytes
     if complaints and not unknown_bytes:
         unknown_bytes = device_bytes
@@ -124,8 +126,8 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
             fields[match[1]] = match[2].strip()  # the last: a label above may hold line ends
     if lacking := [name.decode() for name in NEEDED if name not in fields]:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
-    if first_group is None and line != b"\n":  # what both `dumpe2fs` and `dumpe2fs -h` write below the header
-        raise NotThisText("the header of dumpe2fs has no end: it was cut short")
+    if first_group is None and not line.endswith(b"\n"):  # a number may lack digits
+        raise NotThisText("the header of dumpe2fs ends within a line: it was cut short")
     try:
         blocks, block_bytes, first, in_group, inodes, free = (number_of(fields[name]) for name in NEEDED)
         check_device(blocks, block_bytes)
@@ -145,7 +147,7 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     if "error" in state or errors != "0":
         noted = f" and {errors} errors noted" if errors != "0" else ""
         told.append(f"Damaged: the superblock has the state '{state}'{noted}; {REPAIR}.")
-    is_settled = state == "clean" and b"needs_recovery" not in fields.get(b"Filesystem features", b"needs_recovery")
+    is_settled = state == "clean" and b"needs_recovery" not in fields.get(b"Filesystem features", b"")
     says = complaints, told, is_settled
     return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks, made, *says), first_group
 

@@ -29,7 +29,10 @@ OLD_ROW = re.compile(rb" *\d+ +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))?$")
 END = re.compile(rb"(.+): (\d+) extents? found")
 PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
 TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
-TITLE, OF_DEVICES = b" ext", b"dev:"
+TITLE, OF_DEVICES = re.compile(rb" ?ext:? "), b"dev:"
+FAILED = re.compile(
+    rb".*(?:Permission denied|No such file|[Uu]nsupported|not supported|Invalid argument|FIEMAP failed)"
+)
 
 
 def of_filefrag_text(lines: Iterable[bytes]) -> Store:
@@ -43,7 +46,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     layouts: FileLayouts | None = None
     name, pieces, block_bytes, unmapped, line = None, list[Extent](), 0, 0, b""
     listed, of_devices, places, devices = False, False, list[str](), set[str]()
-    flags, differing = Counter[bytes](), list[str]()
+    flags, differing, failed = Counter[bytes](), list[str](), list[str]()
     for line in lines:
         if row := _row(line):
             begin, end, place, last, length, device, of_row = row
@@ -84,8 +87,10 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             else:
                 layouts.add_number(count)
             name, pieces, places = None, [], []
-        elif line.startswith(TITLE):
+        elif TITLE.match(line):
             of_devices = OF_DEVICES in line
+        elif FAILED.match(line):
+            failed.append(_shown(line.strip())[:100])
         elif line.startswith(b" "):
             raise NotThisText(f"filefrag's text continues with {_shown(line[:60])!r}, which is no extent")
     if name is not None or not line.endswith(b"\n"):
@@ -103,6 +108,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
         notes.append(f"on {len(devices)} devices, extents counted on each")
     if unmapped:
         notes.append(f"{unmapped} files could not be mapped")
+    if failed:
+        notes.append(f"{len(failed)} files could not be read, the first: {failed[0]}")
     if differing:
         notes.append(f"of {len(differing)} files two numbers of extents are told: {differing[0]}")
     values = {"block_bytes": layouts.block_bytes, "files": {"listed": layouts.summary()}}

@@ -36,9 +36,9 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
         re.compile(rb"Filesystem type is: |File size of .* blocks? of |.*: \d+ extents? found"),
         _placeless(e2fsprogs.of_filefrag_text),
     ),
-    (re.compile(rb"\s+\d+: \[\d+\.\.\d+\]: | EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs.of_bmap_text)),
-    (re.compile(rb"\s+\d+: \d+:\d+ \[\d+\.\.\d+\]: | EXT: DEV BLOCK-RANGE"), xfs.of_fsmap_text),
-    (re.compile(rb"blocksize = \d+$|\s+agno\s+agbno\s+len *$|\s+from +to +extents +blocks +pct"), xfs.of_text),
+    (re.compile(rb"\s*\d+: \[\d+\.\.\d+\]: | ?EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs.of_bmap_text)),
+    (re.compile(rb"\s*\d+: \d+:\d+ \[\d+\.\.\d+\]: | ?EXT: DEV BLOCK-RANGE"), xfs.of_fsmap_text),
+    (re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$|\s*from +to +extents +blocks +pct"), xfs.of_text),
     (re.compile(rb"#group: free +frags +first"), _placeless(mb_groups.of_text)),
     (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(lfs_df.of_text)),
     (re.compile(rb'.*"(?:alloc_unit|alloc_type)": |.*\{"offset": "0x|\s+"offset": "0x'), bluestore.of_text),
@@ -50,6 +50,10 @@ HINTS = (
     (
         re.compile(rb".*: +0xEF53$"),
         "it is the text of dumpe2fs in another language than English: run `LC_ALL=C dumpe2fs DEVICE`",
+    ),
+    (
+        re.compile(rb"Filesystem +(?:Type +)?(?:\S+-blocks|Size|Inodes) "),
+        "it is the text of `df`, which tells totals: run `fsage evidence DIR`, or `dumpe2fs`, `xfs_db -c freesp`",
     ),
     (
         re.compile(rb"e4defrag \d|.*<Fragmented files>"),

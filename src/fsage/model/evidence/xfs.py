@@ -36,9 +36,9 @@ from fsage.model.typed import Json
 
 KIND = "allocation group"
 BLOCK_BYTES = 4096
-FREE = re.compile(rb" +(\d+) +(\d+) +(\d+) *$")
+FREE = re.compile(rb" *(\d+) +(\d+) +(\d+) *$")
 FIELD = re.compile(rb"(\w+) = (\d+)$")
-TABLE = re.compile(rb" +from +to +extents +blocks +pct")
+TABLE = re.compile(rb" *from +to +extents +blocks +pct")
 CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+\.[0-9]+)(?: +[0-9.]+)* *$")
 SUM = re.compile(rb"total free (extents|blocks) (\d+)")
 OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|agno|group|-a)\D{0,3}(\d+)")
@@ -228,8 +228,8 @@ UNWRITTEN, SHARED = 0o10000, 0o100000  # of the flags, the last column of -v and
 FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
 NAME = re.compile(rb"(\S.*):(?: no extents)?$")
 # Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
-ROW = re.compile(rb"\s+(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.\d+|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)")
-HEAD, LEGEND = b" EXT: FILE-OFFSET", b" FLAG Values:"
+ROW = re.compile(rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.\d+|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)")
+HEAD, LEGEND = b"EXT: FILE-OFFSET", b"FLAG Values:"
 
 
 def of_bmap_text(lines: Iterable[bytes]) -> Store:
@@ -255,9 +255,9 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
             if expected is not None:
                 layouts.add(pieces)
             expected, pieces, legend = 0, [], False
-        elif line.startswith(LEGEND):
+        elif line.lstrip().startswith(LEGEND):
             legend = True
-        elif not (legend or line.startswith(HEAD)):
+        elif not (legend or line.lstrip().startswith(HEAD)):
             raise NotThisText(f"xfs_bmap's text continues with {line[:60]!r}, which is no extent: cut short or foreign")
     if expected is None or not line.endswith(b"\n"):
         raise NotThisText("xfs_bmap's text ends in the middle of a line: it was cut short")
@@ -271,9 +271,9 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     return Store("xfs", {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
 
 
-FSMAP_ROW = re.compile(rb"\s+\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")
+FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")
 GROUP = re.compile(rb".*\s1\s+\(0\.\.\d+\)\s+\d+$")
-FSMAP_HEAD = b" EXT: DEV BLOCK-RANGE"
+FSMAP_HEAD = b"EXT: DEV BLOCK-RANGE"
 FSMAP_FREE = b"free space"
 
 
@@ -287,7 +287,7 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     end, main, group, line = 0, b"", 0, b""
     for line in lines:
         row = FSMAP_ROW.match(line)
-        if not row and line.startswith(FSMAP_HEAD):
+        if not row and line.lstrip().startswith(FSMAP_HEAD):
             continue
         if not row:
             raise NotThisText(f"fsmap's text continues with {line[:60]!r}, which is no extent: cut short or foreign")

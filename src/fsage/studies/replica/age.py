@@ -95,6 +95,7 @@ def prepare(
                 f"{name}: {'how full is not told' if percent is None else f'{percent:.1f}% full'}, "
                 f"{len(free_space.places):,} free extents, by {free_space.head.source}"
             )
+            sentences += free_space.store["warnings"]
             if free_space.head.drawn:
                 sentences.append(f"{name}: what it does not say is drawn {samples} times, each a structure of its own")
             if before != _free_blocks(source):
