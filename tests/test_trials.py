@@ -207,7 +207,12 @@ APPENDERS = "Files that grow together, a bit each in turn, can lie in a piece fo
         ("27-lfs-df/lfs-df-numeric", {"device_bytes": 1_588_349_376 << 10}, "it has 3 OSTs", "deactivated"),
         ("26-dumpe2fs-stripped/blanks-lost", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "cut short"),
         ("26-dumpe2fs-stripped/crlf", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "cut short"),
-        ("26-dumpe2fs-stripped/quoted-in-a-mail", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "cut short"),
+        (
+            "26-dumpe2fs-stripped/quoted-in-a-mail",
+            {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424},
+            "",
+            "cut short",
+        ),
     ],
 )
 def test_what_a_text_tells(name, values, says, never):
@@ -262,6 +267,11 @@ ONE_GROUP = "(5) have "
             re.sub(r"(Group 5: (?:.*\n)*?) +\d+ free blocks", r"\1  40000 free blocks", WHOLE, count=1),
             128 * MIB,
             ONE_GROUP,
+        ),
+        (
+            re.sub(r"(Group 50: (?:.*\n)*?) +\d+ free blocks", r"\1  0 free blocks", WHOLE, count=1),
+            128 * MIB,
+            "(50) have all",
         ),
         (re.sub(r"bitmap at (\d+)", "bitmap at 99999999", WHOLE, count=1), 128 * MIB, "bitmap at block 99999999"),
         (

@@ -33,6 +33,7 @@ AGAIN = b"\nFilesystem UUID: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 CLUSTER = b"Cluster size"
 BITMAP = re.compile(rb"Block bitmap at (\d{1,19})")
+RUN = re.compile(rb"(\d{1,19})-(\d{1,19})$")
 EXPECTED = re.compile(rb"Group (\d{1,19}): .*\(EXPECTED ")  # the checksum that would fit
 COMPLAINT = re.compile(rb"(?:dumpe2fs: |.*[Cc]hecksum (?:does not|errors? )|.*error reading).*", re.M)
 MAYBE = (b"dumpe2fs: ", b"hecksum ", b"error reading")
@@ -256,24 +257,23 @@ class _Groups:
         self, text: bytes, first: int, counted: list[int], inodes: list[int], lists: list[bytes]
     ) -> dict[int, str]:
         """Of groups from `first` on those that cannot be as they are told, and why."""
-        head = self.header
-        places = list(map(number_of, BITMAP.findall(text)))
-        bent = {number_of(number) - first for number in EXPECTED.findall(text)}
-        twice = {place for place, count in Counter(places).items() if count > 1}
-        places = places if len(places) == len(counted) else [head.first_block + 1] * len(counted)
-        most = head.group_blocks // head.cluster_blocks
-        damaged = {}
-        for which, (place, free, free_inodes, listed) in enumerate(zip(places, counted, inodes, lists)):
+        head, most = self.header, self.header.group_blocks // self.header.cluster_blocks
+        places = list(map(int, BITMAP.findall(text)))
+        if len(places) != len(counted):  # of another form
+            places = list(range(head.first_block + 1, head.first_block + 1 + len(counted)))
+        bent = {int(number) - first for number in EXPECTED.findall(text)} if b"(EXPECTED " in text else set()
+        apart = len(set(places)) == len(places)
+        twice = set() if apart else {place for place, count in Counter(places).items() if count > 1}
+        damaged, least_whole = {}, (most - 1) * head.cluster_blocks - 1
+        for which, (place, free, free_inodes) in enumerate(zip(places, counted, inodes)):
             if not head.first_block < place < head.blocks or place in twice:
                 damaged[which] = f"their block bitmap at block {place}, where none can be"
             elif free > most or free_inodes > head.group_inodes:
                 damaged[which] = "more counted as free than they have"
             elif which in bent:
                 damaged[which] = "a checksum that does not fit their descriptor"
-            elif not free and listed.startswith(b"%d-" % (head.first_block + (first + which) * head.group_blocks)):
-                begin, end = (number_of(number) for number in listed.split(b", ")[0].split(b"-"))
-                if end - begin + 1 > head.group_blocks - head.cluster_blocks:
-                    damaged[which] = "all their blocks listed as free and none counted"
+            elif not free and (run := RUN.match(lists[which])) and int(run[2]) - int(run[1]) > least_whole:
+                damaged[which] = "all their blocks listed as free and none counted"
         return damaged
 
     def _refuse(self, number: int, text: bytes) -> None:
