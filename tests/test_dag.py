@@ -209,6 +209,8 @@ def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_p
         ({"until": "soon"}, "until: 'soon' is no time; write 18:00"),
         ({"only": "{capacty: 80}"}, "series1: only: capacty: unknown key; did you mean 'capacity'"),
         ({"batch_states": 0}, "batch_states is 0; a job visits 1 state or more"),
+        ({"only": {"capacity:80": None}}, "only: capacity:80: a blank is missing behind the colon: write capacity: 80"),
+        ({"precision": 3}, "precision: '3' has no unit: write precision=3%"),
         ({"target": "local/"}, "target: 'local/' is a path, and a target is named as its folder in inventories/ is: "),
         ({"target": "inventories/local"}, "is: write local"),
         ({"target": ""}, "--config target= has no value: write it as target=local"),

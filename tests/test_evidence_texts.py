@@ -152,7 +152,7 @@ def test_filefrag_without_v_and_of_many_files():
         (TEXTS["filefrag_v_s2_f1"], "cannot be mapped"),
         (TEXTS["filefrag_v_four"] + TEXTS["e2freefrag_c"].replace(b"   64K", b"   0: 64K"), "which is no extent"),
         (TEXTS["xfs_bmap_v"].replace(b"   3: [", b"   4: [", 1), "extent 4 where 3 should be"),
-        (TEXTS["xfs_bmap_v"] + b"something else\n", "continues with b'something else"),
+        (TEXTS["xfs_bmap_v"] + b"something else\n", "continues with 'something else"),
         (TEXTS["dumpe2fs"].replace(b"Group 7: ", b"Group 8: "), "where group 7 should begin"),
         (TEXTS["dumpe2fs"].replace(b"Block size:               4096", b"Block size:               0"), "cannot be"),
         (

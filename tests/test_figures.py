@@ -210,12 +210,22 @@ def test_what_advises_and_what_says_the_headline_needs_no_matplotlib():
     assert done.stdout.strip() == ""
 
 
+@pytest.mark.parametrize("command", ["report", "conclude"])
+def test_a_study_without_records_has_no_report_and_none_is_named(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.setattr("sys.argv", ["fsage", command, "quickstart", "--target", "local", "--results", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert ended.value.code == 1 and "measures it" in err + out.replace("measures and makes it", "measures it")
+    assert "index.html" not in out + err and not list(tmp_path.iterdir())
+
+
 def test_a_study_without_records_has_no_figures_and_says_what_measures_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["fsage", "--target", "local", "--results", str(tmp_path), "figures", "quickstart"])
     with pytest.raises(SystemExit) as ended:
         main()
     said = capsys.readouterr().err
-    assert ended.value.code == 1 and said.count("\n") == 1 and "has no figure yet" in said
+    assert ended.value.code == 1 and said.count("\n") == 1 and "has no valid record yet" in said
     assert f"`./run snakemake --config results={tmp_path} target=local -- quickstart` measures it" in said and not list(
         tmp_path.rglob("*.svg")
     )

@@ -102,7 +102,7 @@ def test_a_full_disk_is_named_by_its_place(fsage, tmp_path) -> None:
     try:
         with pytest.raises(OSError, match="No space left"):
             (full / "filling").write_bytes(bytes(1 << 20))
-        refused(fsage("--results", str(full), "report", "quickstart"), f"{full}: No space left on device. Free some")
+        refused(fsage("--results", str(full), "hold", "local"), f"{full}: No space left on device. Free some")
     finally:
         subprocess.run(["umount", "--lazy", full], check=True)  # what failed has a file open until it is forgotten
 

@@ -29,7 +29,7 @@ STATES = (
         ("name", "Series 1", "name: 'Series 1' is not allowed; it must match ^[a-z][a-z0-9_]{0,31}$"),
         ("name", "other", "name: 'other' is not what the file is called; allowed: small"),
         ("title", None, "title: null is not text (quote what looks like a number)"),
-        ("order_seed", "x", "order_seed: 'x' is not a whole number"),
+        ("order_seed", "x", "order_seed: 'x' is not a whole number: write it in digits, such as 60"),
         (
             "tuning",
             {"max_dirty_mb": [1]},
@@ -49,7 +49,10 @@ STATES = (
             [],
             "states.capacity: an empty list; allowed: one value or a list of at least one",
         ),
-        ("states.capacity", ["ten"], "states.capacity[0]: 'ten' is not a whole number"),
+        ("states.capacity", ["ten"], "states.capacity[0]: 'ten' is not a whole number: write it in digits, such as 60"),
+        ("states.capacity", ["60%"], "states.capacity[0]: '60%' is not a whole number: write 60"),
+        ("states.capacity", 0.6, "states.capacity: 0.6 is not a whole number: write 60, if percent are meant"),
+        ("states.capacity", "sixty", "states.capacity: 'sixty' is not a whole number: write it in digits, such as 60"),
         ("states.capacity", True, "states.capacity: true is not a whole number"),
         ("states.capacity", 100, "states.capacity: 100 is too large; allowed: at most 99"),
         ("states.capacity", 0, "states.capacity: 0 is too small; allowed: at least 1"),
@@ -207,9 +210,28 @@ def test_a_state_that_may_be_two_is_refused(refused):
     [
         ("", "small.yaml: it is empty; a study has the keys name, title, question, states, cells at least, as config/"),
         ("name: a\nstates:\n\trecipe: paf", "small.yaml: line 3, column 1: a tab, where YAML takes blanks: indent"),
-        ("a: [1", "small.yaml: line 2, column 1: did not find expected ',' or ']'"),
+        ("a: [1", "small.yaml: line 1, column 4: a bracket is not closed: 'a: [1'"),
         ("name: a\nname: b\n", "small.yaml: line 2, column 1: the key 'name' is there twice"),
         ("? [a]\n: 1", "small.yaml: line 1, column 3: found unhashable key"),
+        ("title: a: b", "small.yaml: line 1, column 9: a colon in a value: quote it, such as title: 'a: b'"),
+        (
+            "a:\n  b: [1]\n    c: 2",
+            "small.yaml: line 3, column 5: deeper than line 2, which has a value already: give both the same",
+        ),
+        ("a: x\nb:\n  c: d\n    e: 1", "small.yaml: line 4, column 6: deeper than line 3, which has a value already"),
+        ("a:\nb: paf\n  c: 10", "small.yaml: line 3, column 4: deeper than line 2, which has a value already"),
+        (
+            "a:\n    b: paf\n  c: 10",
+            "small.yaml: line 3, column 3: less deep than line 2, and as deep as no line that it belongs",
+        ),
+        ("  a: x\nb: y", "small.yaml: line 2, column 1: less deep than line 1"),
+        (
+            "a:x\nb: y",
+            "small.yaml: line 2, column 2: line 1 has no value: write it as KEY: VALUE, with a blank after the colon",
+        ),
+        ('a: "x\nb: 1', "small.yaml: line 1, column 4: the quote that begins here is not closed"),
+        ("a: [1, 2\nb: 3", "small.yaml: line 1, column 4: a bracket is not closed: 'a: [1, 2'"),
+        ("a: %60", "small.yaml: line 1, column 4: no value begins with '%': put it in quotes"),
         ("a: 2026-99-99", "small.yaml: not YAML: month must be in 1..12"),
         ("a: !!python/name:os.system ''", "small.yaml: line 1, column 4: could not determine a constructor"),
         ("a: \x01", "small.yaml: not YAML: unacceptable character #x0001"),
@@ -217,6 +239,14 @@ def test_a_state_that_may_be_two_is_refused(refused):
 )
 def test_refuses_what_is_no_yaml(refused, text, message):
     assert refused(text).startswith(message)
+
+
+@pytest.mark.parametrize(("encoding", "called"), [("latin-1", "Latin-1 or alike"), ("utf-16", "UTF-16")])
+def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
+    path = tmp_path / "small.yaml"
+    path.write_text("name: small\ntitle: caf\u00e9\n", encoding=encoding)
+    with pytest.raises(StudyError, match=rf"small.yaml: line \d: not UTF-8, but {called}: save the file as UTF-8"):
+        load_study(path)
 
 
 @pytest.mark.parametrize(

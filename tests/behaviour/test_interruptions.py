@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -93,12 +94,18 @@ def test_a_batch_that_was_killed_goes_on_where_it_was(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None:
-    project.write_study(states__capacity=[30], states__fragmentation=[0], headline=[])
-    run = project.start("snakemake", "small")
-    wait_for(lambda: observations(project) >= 2)
-    os.killpg(run.pid, signal.SIGINT)
-    assert run.wait(timeout=60) != 0
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ignored", [False, True], ids=["", "as by & in a script"])
+def test_ctrl_c_and_sigterm_stop_cleanly_and_the_next_run_goes_on(
+    project: Project, number: signal.Signals, ignored: bool
+) -> None:
+    """Ctrl-C comes to all processes of a group, SIGTERM to the run alone. A second state waits, and is not begun."""
+    project.write_study(states__capacity=[30], cells__transfer_size=["4M"], headline=[])
+    words = [sys.executable, "-m", "fsage.start", "small"]
+    run = project.start(*(["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignored else []), *words)
+    wait_for(lambda: observations(project) >= 1)
+    os.kill(run.pid, number) if number == signal.SIGTERM else os.killpg(run.pid, number)
+    assert run.wait(timeout=60) != 0  # a busy machine
     wait_for(lambda: not processes_in(project.root), 15)
     said = (project.root / "started.log").read_text()
     assert "Traceback" not in said and "Exception" not in said and said.count("the same command resumes") == 1

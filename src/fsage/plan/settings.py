@@ -45,6 +45,8 @@ def precision(config: Mapping[str, object]) -> float | None:
         return USUAL_PRECISION if "budget" in config else None
     text = str(config["precision"]).strip()
     low, high = PRECISIONS
+    if re.fullmatch(r"[0-9.]+", text):
+        raise StudyError(f"precision: {text!r} has no unit: write precision={text}% for {text} percent, such as 3%")
     try:
         share = float(text.removesuffix("%")) / 100
     except ValueError:

@@ -69,13 +69,19 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         lines.append(f"to measure what was left out: {pool.commands.remeasure('--skipped')}")
     pooled = targets.pooled(measured, study, _on_several(pool))
     lines += report.answer_lines(pooled, study, _states(pool), _beside(pool))
-    lines.append(f"report: {pool.results.report / 'index.html'}")
+    page = pool.results.report / "index.html"
+    if page.exists():
+        lines.append(f"report: {page}")
+    else:
+        lines.append(f"there is no report yet: `{pool.commands.measure}` measures and makes it")
     return lines, 1 if wrong or failed or left_out or differ else 0
 
 
 def write_report(pool: Pool, study_file: Path) -> Path:
     """Make report and tables from the records; return the page."""
     frame = _frame(pool)
+    if frame.empty:
+        raise StudyError(f"{_nothing(pool, 'record')}; `{pool.commands.measure}` measures it")
     page = report.contents(pool.study, pool.target, frame, **_more(pool), config=study_file)
     return report.build(page, frame, pool.results.report)
 
@@ -105,15 +111,15 @@ def write_figures(
         frame = _frame(pool)
     page = report.contents(pool.study, pool.target, frame, **more)
     if not page.figures:
-        name = pool.target.name
-        raise StudyError(
-            f"study {pool.study.name} on target {name} has no figure yet, for it has no valid record in "
-            f"{pool.results.root}; `{pool.commands.measure}` measures it"
-        )
+        raise StudyError(f"{_nothing(pool, 'valid record')}; `{pool.commands.measure}` measures it")
     whole = len(page.figures)
     progress(0, whole)
     report.draw_for_paper(page.figures, page.stamp, folder, columns, plain, lambda count: progress(count, whole))
     return folder
+
+
+def _nothing(pool: Pool, what: str) -> str:
+    return f"study {pool.study.name} on target {pool.target.name} has no {what} yet in {pool.results.root}"
 
 
 def _is_figure(path: Path) -> bool:

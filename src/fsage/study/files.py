@@ -90,17 +90,24 @@ def check_alone(study: str) -> None:
 def read_yaml(path: Path) -> Any:
     """What a YAML file holds. Raises StudyError naming the file and the place in it, and FileNotFoundError."""
     try:
-        return yaml_text.load(untrusted.read_file(path, yaml_text.MOST_BYTES).decode("utf-8"))
+        content = untrusted.read_file(path, yaml_text.MOST_BYTES)
+        return yaml_text.load(content.decode("utf-8"))
     except FileNotFoundError:
         raise
     except OSError as error:
         raise StudyError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise StudyError(f"{path}: not YAML: {error}") from None
+        line = content.count(b"\n", 0, error.start) + 1
+        raise StudyError(f"{path}: line {line}: not UTF-8, but {_encoding(content)}: save the file as UTF-8") from None
     except untrusted.NotTaken as error:
         raise StudyError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise StudyError(f"{path}: {yaml_text.explain(error)}") from None
+
+
+def _encoding(content: bytes) -> str:
+    """What a file that is not UTF-8 seems to be written in."""
+    return "UTF-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in content else "Latin-1 or alike"
 
 
 def _read_study(path: Path) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, NoReturn, get_args
@@ -117,8 +117,11 @@ def choice_of(block: Json, key: str, choices: list[str]) -> str:
     return block[key]
 
 
-def unknown_key(key: object, keys: Iterable[str]) -> str:
+def unknown_key(key: object, keys: Collection[str]) -> str:
     """Return the sentence for a key that a block does not have."""
+    name, colon, value = str(key).partition(":")
+    if colon and name in keys:
+        return f"a blank is missing behind the colon: write {name}: {value}"
     return f"unknown key{_allowed(key, keys)}"
 
 
@@ -158,6 +161,8 @@ _KINDS = {
 
 def _sentence(detail: Any, model: type[BaseModel]) -> str:
     kind, value, ctx = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == "int_type" and (percent := _percent(value)):
+        return f"{show(value)} is not a whole number: write {percent}"
     if kind in _KINDS:
         return f"{show(value)} is not {_KINDS[kind]}"
     match kind:
@@ -178,6 +183,17 @@ def _sentence(detail: Any, model: type[BaseModel]) -> str:
         case "string_pattern_mismatch":
             return f"{show(value)} is not allowed; it must match {ctx['pattern']}"
     return f"{show(value)}: {detail['msg']}"
+
+
+def _percent(value: object) -> str | None:
+    """A whole number of percent that was written otherwise: '60%' and 0.6 are 60."""
+    if isinstance(value, str) and (match := re.fullmatch(r"(\d{1,3}) ?%", value)):
+        return match[1]
+    if isinstance(value, str):
+        return "it in digits, such as 60"
+    if isinstance(value, float) and 0 < value < 1 and value * 100 == round(value * 100):
+        return f"{value * 100:.0f}, if percent are meant"
+    return None
 
 
 def _keys_at(model: Any, loc: tuple[str | int, ...]) -> list[str]:

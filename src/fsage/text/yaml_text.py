@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -41,10 +42,44 @@ def load(text: str) -> Any:
         # YAML ends lines at more characters than \n, and the mark may be after the last line.
         if mark and any(line[mark.column :].startswith("\t") for line in text.splitlines()[mark.line : mark.line + 1]):
             raise _problem("a tab, where YAML takes blanks: indent with these", mark) from None
-        raise
+        raise _in_words(error, text) from None
+    except yaml.parser.ParserError as error:
+        raise _in_words(error, text) from None
     except (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:
         # Numbers and dates that cannot be, and tags of values that they do not fit (!!int "").
         raise yaml.YAMLError(str(error) if isinstance(error, ValueError) else "a value does not fit its tag") from None
+
+
+def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
+    """The same error, saying what to mend where that is known: YAML names what it expected."""
+    mark, problem = error.problem_mark, str(error.problem)
+    lines = text.split("\n")
+    opened = error.context_mark
+    if opened and "end of stream" in problem:
+        return _problem(f"the quote that begins here is not closed: {lines[opened.line].strip()!r}", opened)
+    if opened and "flow" in str(error.context):
+        return _problem(f"a bracket is not closed: {lines[opened.line].strip()!r}", opened)
+    if not mark or mark.line >= len(lines):
+        return error
+    line, before = lines[mark.line], lines[mark.line][: mark.column]
+    above = [(number, text) for number, text in enumerate(lines[: mark.line], 1) if text.split("#")[0].strip()]
+    if "cannot start any token" in problem:
+        return _problem(f"no value begins with {line[mark.column : mark.column + 1]!r}: put it in quotes", mark)
+    if "mapping values" in problem and re.search(r":\s+\S", before):
+        return _problem("a colon in a value: quote it, such as title: 'a: b'", mark)
+    if not above:
+        return error
+    number, last = above[-1]
+    depth, last_depth = (len(one) - len(one.lstrip(" ")) for one in (line, last))
+    if "mapping values" in problem and not re.search(r":(\s|$)", last):
+        return _problem(f"line {number} has no value: write it as KEY: VALUE, with a blank after the colon", mark)
+    if depth > last_depth:
+        return _problem(f"deeper than line {number}, which has a value already: give both the same indentation", mark)
+    if depth < last_depth:
+        return _problem(
+            f"less deep than line {number}, and as deep as no line that it belongs to: indent it alike", mark
+        )
+    return error
 
 
 def explain(error: yaml.YAMLError) -> str:

@@ -15,7 +15,7 @@ from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from fsage.model.evidence.freespace import DIGITS, ONCE, Counting
-from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
+from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents, shown
 from fsage.model.typed import Json
 
 MARK = b"fsage free extents 1"
@@ -78,11 +78,11 @@ def _head(line: bytes) -> Head:
         numbers = head[:3]
         words = (head.source, head.filesystem or "")
         if not all(isinstance(block, (dict, type(None))) for block in (head.drawn, head.geometry)):
-            raise ValueError(f"{line[:200]!r}")
+            raise ValueError(f"{shown(line)!r}")
         if any(type(number) is not int or number <= 0 for number in numbers) or not all(
             isinstance(word, str) and len(word) <= 1000 and word.isprintable() for word in words
         ):
-            raise ValueError(f"{line[:200]!r}")
+            raise ValueError(f"{shown(line)!r}")
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise NotThisText(f"the line on the device lacks something or has what cannot be: {error}") from None
     check_device(head.device_bytes // head.block_bytes, head.block_bytes)

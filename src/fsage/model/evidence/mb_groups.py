@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from fsage.model.evidence.classes import Class, of_classes
 from fsage.model.evidence.freespace import ALIGNED_POWERS
 from fsage.model.evidence.groups import Groups
-from fsage.model.evidence.store import NotThisText, Store, number_of, runs_of
+from fsage.model.evidence.store import NotThisText, Store, number_of, runs_of, shown
 
 ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
 BLOCK_BYTES, GROUP_BLOCKS = 4096, 32768
@@ -28,7 +28,9 @@ def of_text(lines: Iterable[bytes]) -> Store:
         row = ROW.match(line)
         number = len(free)
         if not row or number_of(row[1]) != number:
-            raise NotThisText(f"mb_groups continues with {line[:60]!r} where group {number} should be: it is not whole")
+            raise NotThisText(
+                f"mb_groups continues with {shown(line)!r} where group {number} should be: it is not whole"
+            )
         own = {power: number_of(count) for power, count in enumerate(row[4].split()) if count != b"0"}
         blocks, extents = number_of(row[2]), number_of(row[3])
         is_sound = blocks == sum(count << power for power, count in own.items()) and blocks <= GROUP_BLOCKS

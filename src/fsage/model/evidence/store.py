@@ -21,6 +21,11 @@ MOST_BLOCK_BYTES = 1 << 30
 MOST_DEVICE_BYTES = (1 << 63) - 1
 
 
+def shown(line: bytes) -> str:
+    """The beginning of a line, for a message."""
+    return line[:60].decode(errors="backslashreplace")
+
+
 class NotThisText(ValueError):
     """A text is not what its reader reads, or not all of it; the message says where and why."""
 

@@ -15,7 +15,7 @@ from typing import IO, cast
 
 from fsage.model.evidence import bluestore, dumpe2fs, e2fsprogs, extents, lfs_df, mb_groups, xfs
 from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import NotThisText, Store
+from fsage.model.evidence.store import NotThisText, Store, shown
 from fsage.model.evidence.text import BLOCK_BYTES, FIRST_LINES, Text, blocks_of, tidied
 
 PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
@@ -117,7 +117,7 @@ def _read(text: Text, counting: Counting) -> Store:
     for pattern, hint in HINTS:
         if any(pattern.match(line) for line in first):
             raise NotThisText(hint)
-    begins = f"begins with {first[0][:60]!r}" if first else "is empty"
+    begins = f"begins with {shown(first[0])!r}" if first else "is empty"
     raise NotThisText(
         f"it {begins}, which no program writes whose text is read. These are dumpe2fs, e2freefrag, filefrag, xfs_bmap, "
         "`xfs_io -c fsmap`, freesp and frag of xfs_db, mb_groups, lfs df and bluestore (docs/background/replica.md)"

@@ -30,6 +30,7 @@ from fsage.model.evidence.store import (
     number_of,
     of_extents,
     runs_of,
+    shown,
     without,
 )
 from fsage.model.typed import Json
@@ -258,7 +259,9 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
         elif line.lstrip().startswith(LEGEND):
             legend = True
         elif not (legend or line.lstrip().startswith(HEAD)):
-            raise NotThisText(f"xfs_bmap's text continues with {line[:60]!r}, which is no extent: cut short or foreign")
+            raise NotThisText(
+                f"xfs_bmap's text continues with {shown(line)!r}, which is no extent: cut short or foreign"
+            )
     if expected is None or not line.endswith(b"\n"):
         raise NotThisText("xfs_bmap's text ends in the middle of a line: it was cut short")
     layouts.add(pieces)
@@ -290,7 +293,7 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         if not row and line.lstrip().startswith(FSMAP_HEAD):
             continue
         if not row:
-            raise NotThisText(f"fsmap's text continues with {line[:60]!r}, which is no extent: cut short or foreign")
+            raise NotThisText(f"fsmap's text continues with {shown(line)!r}, which is no extent: cut short or foreign")
         main = main or row[1]
         if row[1] != main:  # a log or a real-time device
             continue
