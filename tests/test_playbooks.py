@@ -22,6 +22,7 @@ import preloaded
 import pytest
 import yaml
 from hostile.messages import action
+from local_targets import claimed as have_claimed
 
 from fsage.host import token
 from fsage.host.__main__ import ON_STEPS, VERBS
@@ -439,24 +440,27 @@ def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path
     done(ansible(claimed["inventory"], "hold_target.yml", "-e", other, hold_state="absent"))
 
 
-@pytest.mark.root
 @pytest.mark.parametrize(
     ("number", "connection"),
     [(signal.SIGKILL, "local"), (signal.SIGINT, "local"), (signal.SIGTERM, "local"), (signal.SIGKILL, "ssh")],
 )
 def test_a_stopped_measurement_leaves_no_process(
-    claimed: dict[str, Any], tmp_path: Path, number: signal.Signals, connection: str
+    directory_target: dict[str, Any], tmp_path: Path, number: signal.Signals, connection: str
 ) -> None:
     """A stand-in for ssh has the agent in a session of its own, as sshd has it, which a signal does not reach."""
+    have_claimed(directory_target)
     steps: list[dict] = []
     mark = f"--description={tmp_path}"
     long = cell(1, mark, "--time_based", "--runtime=60")
-    ssh, inventory = tmp_path / "ssh", inventory_of(tmp_path / "inventory", claimed["spec"])
+    ssh, inventory = tmp_path / "ssh", inventory_of(tmp_path / "inventory", directory_target)
     ssh.write_text('#!/bin/sh\nfor word; do :; done\nsetsid /bin/sh -c "$word"\nexit $?\n')
     ssh.chmod(0o755)
     host = {"ansible_connection": connection, "ansible_ssh_executable": str(ssh)}
-    groups = {"clients": {"hosts": {"one": {**host, "ansible_python_interpreter": sys.executable}}}}
+    clients = {"one": {**host, "ansible_python_interpreter": sys.executable}}
+    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": clients}, "servers": {"hosts": {}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    again = tmp_path / "again"
+    long["phases"].append({"name": "again", "argv": ["touch", str(again)]})
     asked = request(tmp_path / "request.json", steps, state="empty", cells=[long], bundle=str(tmp_path / "b.tar"))
     argv = [
         str(BIN / "ansible-playbook"),
@@ -473,6 +477,8 @@ def test_a_stopped_measurement_leaves_no_process(
     os.killpg(run.pid, number)
     run.wait(timeout=20)
     wait_until(lambda: not processes_with(mark), 5)
+    time.sleep(1)
+    assert not again.exists(), "no other phase begins"
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 60) -> None:
