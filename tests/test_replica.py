@@ -263,9 +263,10 @@ def test_texts_of_xfs_tools_tell_where_it_is_free():
     assert found["groups"]["count"] == 4
     found = texts.read(io.BytesIO(FSMAP)).summary(0)
     assert (found["device_bytes"], found["free_bytes"]) == (100 * MIB, (48 + 202560) * 512)
+    sizes = texts.read(io.BytesIO(XFS_DB[XFS_DB.index(b"    agno") :])).summary(0)
+    assert (sizes["free_bytes"], sizes["device_bytes"], sizes["bitmap"]) == ((4 + 512 + 25590) * 4096, None, None)
     bad = {
         XFS_DB[:-40]: "counts 2 in the end: it was cut short",
-        XFS_DB[XFS_DB.index(b"    agno") :]: "xfs_db does not say blocksize, dblocks, agblocks",
         XFS_DB.replace(b"      512\n       3", b"    90512\n       3"): "where none can be",
         XFS_DB[XFS_DB.index(b"    agno") :].replace(b"3 ", b"9 ") + XFS_DB[:50]: "at 10 of group 9, where none",
         FSMAP.replace(b"128..2239", b"120..2239"): "it is not whole",

@@ -91,6 +91,11 @@ class _Told:
         """Raise NotThisText where rows are missing, or there are several texts."""
         rows = [row for table in self.tables for row in table]
         counted = {b"extents": sum(row.extents for row in rows), b"blocks": sum(row.blocks for row in rows)}
+        if self.free and counted[b"extents"] != len(self.free):
+            raise NotThisText(
+                f"xfs_db lists {len(self.free)} free extents and counts {counted[b'extents']} in the end: it was cut "
+                "short"
+            )
         for name, total in self.sums.items():
             if total != counted[name]:
                 raise NotThisText(
@@ -100,11 +105,6 @@ class _Told:
         expected = 100 * sum(bool(table) for table in self.tables)
         if abs(sum(self.percent) - expected) > 0.01 * len(rows) + 0.01:
             raise NotThisText(f"the percents of freesp's rows add up to {sum(self.percent):.1f}: rows are missing")
-        if self.free and counted[b"extents"] != len(self.free):
-            raise NotThisText(
-                f"xfs_db lists {len(self.free)} free extents and counts {counted[b'extents']} in the end: it was cut "
-                "short"
-            )
         several = len(self.tables) > 1 and not self.free
         if len(set(self.free)) < len(self.free) or (several and len(set(self.groups)) < len(self.tables)):
             raise NotThisText(
