@@ -43,7 +43,8 @@ def at(records, write, read, extents=7):
         (
             *(0.79, 1.0, 7),
             "At 80% full, writing 64 MiB at a time is 21% slower than at 10% full (21 to 21%) and reading shows no "
-            "difference (within 3%); the layout does not say why: the measured file has 7 extents in both.",
+            "difference (within 3%); the number of extents does not explain it: the measured file has 7 extents in "
+            "both.",
         ),
         (
             *(0.79, 1.0, 28),
@@ -53,8 +54,8 @@ def at(records, write, read, extents=7):
         (
             *(1.2, 2.5, 28),
             "At 80% full, writing 64 MiB at a time is 20% faster than at 10% full (20 to 20%) and reading is 2.5 times "
-            "as fast (2.49 to 2.51), against what its layout lets expect: the measured file has 28 extents instead "
-            "of 7.",
+            "as fast (2.49 to 2.51), although the layout suggests the opposite: the measured file has 28 extents "
+            "instead of 7.",
         ),
         (
             *(1.0, 1.0, 28),
@@ -107,7 +108,7 @@ def test_why_samples_are_missing_stands_on_the_first_screen(quickstart, tmp_path
 def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_report_is_full_of(quickstart, tmp_path):
     found = answered(quickstart, make_records(quickstart), tmp_path)
     assert len(found.sentences) == 2 and len(found.cards) == 4
-    assert found.sentences[1].startswith("At 80% full with half of the files deleted, writing 64 MiB at a time is ")
+    assert found.sentences[1].startswith("After filling to 80% and deleting half of the files (now 40% full), ")
     assert "than on an equally full file system without holes (" in found.sentences[1]
     assert found.codes.startswith("State names are AA.BB. 80.50: ")
     assert re.fullmatch(
@@ -117,7 +118,7 @@ def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_repor
     )
     assert not found.cards[0].chance
     ticks = [text.replace("\n", " ") for text in found.figure.x.ticks.values()]
-    assert ticks == ["10% full", "80% full", "40% full, no holes", "80% full, half deleted"]
+    assert ticks == ["10% full", "80% full", "40% full, no holes", "filled to 80%, half deleted"]
     writes = next(one for one in found.figure.series if one.label == "writing")
     assert writes.points[1].y < 0.8 * writes.points[0].y and not writes.joined
 

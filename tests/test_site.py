@@ -271,4 +271,4 @@ def test_the_command_fails_where_something_stands_in_the_way(tmp_path):
     (inventory / "target.yml").write_text("fsage_target: {name: bare, kind: directory, directory: /var/tmp/none}\n")
     (inventory.parents[1] / "hosts.yml").write_text("all: {children: {clients: {hosts: {}}}}\n")
     ran = preloaded.call("fsage", "--inventories", tmp_path / "inventories", "--target", "bare", "site", "quickstart")
-    assert ran.returncode == 1 and "To mend: group clients has no host" in ran.stdout.replace("\n", " ")
+    assert ran.returncode == 1 and "Fix first: group clients has no host" in ran.stdout.replace("\n", " ")

@@ -72,7 +72,7 @@ def test_new_files_lie_as_the_file_system_chooses_else_between_bounds(filesystem
     st.dictionaries(st.integers(12, 33), st.tuples(st.integers(1, 5000), st.floats(1, 1.99)), min_size=1, max_size=12),
     st.floats(0, 1),
 )
-def test_no_way_of_choosing_needs_fewer_pieces_than_the_largest_extents_nor_more_than_there_are(free, share):
+def test_no_way_of_choosing_needs_fewer_extents_than_the_largest_extents_nor_more_than_there_are(free, share):
     extents = [Extents(1 << power, count, int((count << power) * mean)) for power, (count, mean) in free.items()]
     extents.sort(reverse=True)
     size = max(1, int(share * sum(one.bytes for one in extents)))
@@ -98,19 +98,19 @@ def told(**numbers: int) -> dict[str, int]:
         (told(), "the file system's own blocks among them. "),
         (
             told(available_bytes=128 * MIB),
-            "(df says 89%: it takes 128 MiB for full that ordinary users cannot write)",
+            "(df says 89%: it counts 128 MiB reserved for root as used)",
         ),
         (
             told(bytes=AGED["device_bytes"] - 512 * MIB),
             "(df says 67%: it leaves out 512 MiB that the file system keeps",
         ),
         (None, "lie in 1,110 extents: half of them in extents of 1 MiB and more, the largest 10 MiB."),
-        (None, "Next, at 87.8% full: no free extent of 8 MiB is left, if new files take those first."),
-        (told(available_bytes=56 * MIB), "Next, at 84.4% full: ordinary users can write no more."),
-        (told(free_inodes=10), "Next, at 80.8% full: no inode is left, with files as large as now."),
+        (None, "At 87.8% full, the last free extent of 8 MiB may be used up."),
+        (told(available_bytes=56 * MIB), "At 84.4% full, ordinary users can write no more."),
+        (told(free_inodes=10), "At 80.8% full, no inode is left, with files as large as now."),
         (
             None,
-            "Worth measuring, for a new file of 64 MiB would lie in about 8 pieces, and on an empty file system in 1",
+            "Worth measuring, for a new file of 64 MiB would have about 8 extents, and 1 on an empty file system",
         ),
     ],
 )
@@ -123,8 +123,8 @@ def test_one_number_for_full_and_no_advice_without_evidence():
     whole = verdict(store({GIB: (4, 6 * GIB)}), "x", None).sentences
     assert whole[-1].startswith("A measurement is not worthwhile: new files, each written alone and at once, would be")
     assert (
-        "at once, of up to 1 GiB, would lie in 1 piece" in whole[1]
-        and "Next, at 100.0% full: no free extent of 1 GiB" in whole[1]
+        "at once, of up to 1 GiB, would have 1 extent" in whole[1]
+        and "At 100.0% full, the last free extent of 1 GiB" in whole[1]
     )
     header = texts.read(io.BytesIO((TEXTS / "dumpe2fs_h.txt").read_bytes())).summary(0)
     assert verdict(header, "x", None).sentences == [
@@ -150,11 +150,11 @@ def test_the_command_begins_with_it_and_what_it_names_can_be_run(tmp_path, monke
 @pytest.mark.parametrize(
     ("limits", "code", "says"),
     [
-        ("full=90,pieces_64M=1000", 0, ""),
-        ("full=70.35", 3, "fsage: full is 70.35, and --fail-on has 70.35\n"),
-        ("pieces_64M=3", 3, "fsage: pieces_64M is 3, and --fail-on has 3\n"),
+        ("full=90,extents_64M=1000", 0, ""),
+        ("full=70.35", 3, "fsage: full is 70.35, at or above the limit of 70.35 (--fail-on)\n"),
+        ("extents_64M=3", 3, "fsage: extents_64M is 3, at or above the limit of 3 (--fail-on)\n"),
         ("inodes=90", 1, "--fail-on inodes: that is not known here"),
-        ("fulll=90", 1, "such as full=90; names are full, inodes, pieces_1M, pieces_64M, pieces_1G"),
+        ("fulll=90", 1, "such as full=90; names are full, inodes, extents_1M, extents_64M, extents_1G"),
         ("full=nan", 1, "it is NAME=NUMBER"),
         ("full=1,full=2", 1, "each once"),
     ],
@@ -164,14 +164,14 @@ def test_a_script_can_fail_on_the_numbers(limits, code, says):
     assert done.exit_code == code
     assert says in (done.stderr if code != 1 else str(done.exception))
     if code != 1:
-        assert json.loads(done.stdout)["verdicts"][0]["values"]["pieces_64M"] == 3
+        assert json.loads(done.stdout)["verdicts"][0]["values"]["extents_64M"] == 3
 
 
 def test_what_does_not_fit_is_more_than_any_limit():
     values = verdict(AGED, "x", None).values
-    assert values["pieces_1G"] == math.inf and set(values) == set(NAMES)
-    assert reached(values, parse_limits("pieces_1G=9e9", NAMES)) == [
-        "pieces_1G is more than fits, and --fail-on has 9e+09"
+    assert values["extents_1G"] == math.inf and set(values) == set(NAMES)
+    assert reached(values, parse_limits("extents_1G=9e9", NAMES)) == [
+        "extents_1G is more than fits, at or above the limit of 9e+09 (--fail-on)"
     ]
 
 
@@ -207,4 +207,4 @@ def test_fragments_begins_with_the_files_and_each_file_system(tmp_path):
     assert re.match(rf"{tmp_path}: \d+\.\d% full: .* in use, the file system's own blocks among them", second)
     assert done.exit_code == 3 and done.stderr.count("fsage: full is ") == 1, "one file system"
     none = {"all": {"files": 0}, "files_in_pieces": 0}
-    assert of_fragments(none).values == {"in_pieces": 0.0}
+    assert of_fragments(none).values == {"fragmented": 0.0}

@@ -29,7 +29,7 @@ def advise(
     at: Annotated[
         list[str] | None, typer.Option(help="only these values of a parameter or axis: deleted=1,2; may be repeated")
     ] = None,
-    margin: Annotated[float, typer.Option(help="percent below which a difference does not matter")] = 3,
+    margin: Annotated[float, typer.Option(help="difference (%) below which it does not matter")] = 3,
     least_share: Annotated[
         float, typer.Option(help="minimum share of bytes (%) with measurements for every compared choice")
     ] = 90,

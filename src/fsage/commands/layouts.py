@@ -28,14 +28,14 @@ def evidence(
     save: Annotated[Path | None, typer.Option(help="write its list of free extents, e.g. ost0012.gz")] = None,
     fail_on: Annotated[
         str,
-        typer.Option(help="exit 3 from these numbers on: full=90,pieces_64M=12 (also inodes, pieces_1M, pieces_1G)"),
+        typer.Option(help="exit 3 from these numbers on: full=90,extents_64M=12 (also inodes, extents_1M, extents_1G)"),
     ] = "",
     openmetrics: Annotated[bool, typer.Option("--openmetrics", help="print metrics for Prometheus instead")] = False,
     to: Annotated[
         Path | None, typer.Option(help="with --openmetrics: write the metrics to this file atomically")
     ] = None,
-    time_limit: Annotated[float, typer.Option(min=0.001, help="of --openmetrics: give up after so many seconds")] = 600,
-    nice: Annotated[int, typer.Option(min=0, max=19, help="of --openmetrics: the niceness to read at")] = 0,
+    time_limit: Annotated[float, typer.Option(min=0.001, help="with --openmetrics: most seconds to read")] = 600,
+    nice: Annotated[int, typer.Option(min=0, max=19, help="with --openmetrics: the niceness to read at")] = 0,
     beside: Annotated[
         Path | None,
         typer.Option(help="run the command behind --, and add a JSON line on before and after to this file"),
@@ -92,7 +92,7 @@ def fragments(
     files: Annotated[int, typer.Option(min=1, help="look at so many files at most")] = 1_000_000,
     fail_on: Annotated[
         str,
-        typer.Option(help="exit 3 from these numbers on: in_pieces=5 (percent of the files), full=90, pieces_64M=12"),
+        typer.Option(help="exit 3 from these numbers on: fragmented=5 (percent of the files), full=90, extents_64M=12"),
     ] = "",
 ) -> None:
     """Show the most fragmented files, what defragmenting them would gain at most, and the command that does it.

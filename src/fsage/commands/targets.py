@@ -32,7 +32,7 @@ def site(
         bool, typer.Option("--sudoers", help="print sudo rules that let a user run fsage without root")
     ] = False,
     servers: Annotated[bool, typer.Option("--servers", help="with --sudoers: the rules for servers of Lustre")] = False,
-    helper: Annotated[bool, typer.Option("--helper", help="print the program that these rules allow")] = False,
+    helper: Annotated[bool, typer.Option("--helper", help="print the program that these sudo rules allow")] = False,
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
     from fsage import seam

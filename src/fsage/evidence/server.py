@@ -40,13 +40,15 @@ def parser() -> argparse.ArgumentParser:
         "--files", type=_whole, metavar="N", help=f"of a directory, look at so many files [{FILES}; 0 of --openmetrics]"
     )
     evidence.add_argument("--openmetrics", action="store_true", help="print metrics for Prometheus instead")
-    evidence.add_argument("--to", type=Path, metavar="FILE", help="of --openmetrics: write them to this file, at once")
     evidence.add_argument(
-        "--time-limit", type=_positive, default=600, metavar="S", help="of --openmetrics: for each of what is read"
+        "--to", type=Path, metavar="FILE", help="with --openmetrics: write the metrics to this file atomically"
     )
-    evidence.add_argument("--nice", type=int, default=0, choices=range(20), help="of --openmetrics: the niceness")
+    evidence.add_argument(
+        "--time-limit", type=_positive, default=600, metavar="S", help="with --openmetrics: for each of what is read"
+    )
+    evidence.add_argument("--nice", type=int, default=0, choices=range(20), help="with --openmetrics: the niceness")
 
-    evidence.add_argument("--fail-on", default="", metavar="LIMITS", help="exit 3 from these on: full=90,pieces_64M=12")
+    evidence.add_argument("--fail-on", default="", metavar="LIMITS", help="exit 3 from these: full=90,extents_64M=12")
 
     fragments = commands.add_parser("fragments", help="show the most fragmented files, and what defragments them")
     fragments.set_defaults(do=_fragments)
@@ -57,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     fragments.add_argument("--rate-mb-s", type=_positive, help="transfer rate, 10^6 bytes; likewise")
     fragments.add_argument("--json", action="store_true", help="print JSON instead of tables")
     fragments.add_argument("--files", type=_whole, default=1_000_000, metavar="N", help="look at so many files at most")
-    fragments.add_argument("--fail-on", default="", metavar="LIMITS", help="exit 3 from these on: in_pieces=5,full=90")
+    fragments.add_argument("--fail-on", default="", metavar="LIMITS", help="exit 3 from these: fragmented=5,full=90")
     return whole
 
 

@@ -24,7 +24,7 @@ WHOLE_BYTES = 64 * MIB
 """Files whose pieces are so long on average are as good as whole: a disk moves that in a third of a second."""
 APART_POINTS = 1.0
 """Where df's number differs by so much, it is explained."""
-TOGETHER = "Files that grow together, a bit each in turn, can lie in a piece for each bit however free space lies."
+TOGETHER = "Files that grow together, a bit each in turn, can have an extent for each bit, however free space lies."
 LITTLE_BYTES = 8 * MIB
 """With less free, making a file can fail by itself, for file systems keep some blocks back for their own trees."""
 LITTLE = (
@@ -33,15 +33,15 @@ LITTLE = (
 )
 UNKNOWN = "These numbers are of the sound part. Nothing is copied (--save, age) before the damage is repaired."
 FULL, INODES = "full", "inodes"
-NAMES = (FULL, INODES, *(f"pieces_{format_size(size)}" for size in NEW_FILES))
-"""What --fail-on can name: percent of blocks and of inodes, and pieces of new files."""
-IN_PIECES = "in_pieces"
-OF_FRAGMENTS = (IN_PIECES, *NAMES)
+NAMES = (FULL, INODES, *(f"extents_{format_size(size)}" for size in NEW_FILES))
+"""What --fail-on can name: percent of blocks and of inodes, and extents of new files."""
+FRAGMENTED = "fragmented"
+OF_FRAGMENTS = (FRAGMENTED, *NAMES)
 """Limits of `fsage fragments`; percent of the files with more extents than necessary."""
 
 
 class NewFile(NamedTuple):
-    """In how many pieces a new file of `size_bytes` would lie: from `low` to `high`; None: there is no room for it."""
+    """How many extents a new file of `size_bytes` would have: from `low` to `high`; None: there is no room for it."""
 
     size_bytes: int
     low: int | None
@@ -49,17 +49,17 @@ class NewFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What --fail-on calls it: pieces_64M."""
-        return f"pieces_{format_size(self.size_bytes)}"
+        """What --fail-on calls it: extents_64M."""
+        return f"extents_{format_size(self.size_bytes)}"
 
     def words(self) -> str:
-        """'1 piece', 'about 12 pieces', '3 to 40 pieces'; '' where there is no room."""
+        """'1 extent', 'about 12 extents', '3 to 40 extents'; '' where there is no room."""
         if self.low is None or self.high is None:
             return ""
         low, high = _two_digits(self.low), _two_digits(self.high)
         if low == high:
-            return "1 piece" if high == 1 else f"about {high:,} pieces"
-        return f"{low:,} to {high:,} pieces"
+            return "1 extent" if high == 1 else f"about {high:,} extents"
+        return f"{low:,} to {high:,} extents"
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
     if (own := store["device_bytes"] - mounted["bytes"]) > 0:
         reasons.append(f"leaves out {round_size(own)} that the file system keeps for itself")
     if (held := mounted["free_bytes"] - mounted["available_bytes"]) > 0 and percent > store["fullness_percent"]:
-        reasons.append(f"takes {round_size(held)} for full that ordinary users cannot write")
+        reasons.append(f"counts {round_size(held)} reserved for root as used")
     if not reasons:
         reasons.append("counts otherwise what the file system keeps for itself")
     return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
@@ -186,8 +186,8 @@ def _new(store: Json, files: Sequence[NewFile]) -> str:
         f"of {round_size(new_file.size_bytes)} in {new_file.words()}" for new_file in fitting if new_file.high != 1
     ]
     if whole:
-        parts.insert(0, f"of {'up to ' * (len(whole) > 1)}{round_size(whole[-1].size_bytes)} in 1 piece")
-    sentence = f"A new file that is written alone and at once, {', '.join(parts)}".replace(" in ", ", would lie in ", 1)
+        parts.insert(0, f"of {'up to ' * (len(whole) > 1)}{round_size(whole[-1].size_bytes)} in 1 extent")
+    sentence = f"A new file that is written alone and at once, {', '.join(parts)}".replace(" in ", ", would have ", 1)
     too_large = next(
         (f"; one of {round_size(new_file.size_bytes)} does not fit" for new_file in files if new_file.high is None), ""
     )
@@ -204,7 +204,7 @@ def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
     if held := next((size for size in RUNS if size <= largest), None):
         smaller = sum(size_class.bytes for size_class in free if size_class.low < held)
         percent = 100 * (device_bytes - smaller) / device_bytes
-        ends.append((percent, f"no free extent of {round_size(held)} is left, if new files take those first"))
+        ends.append((percent, f"the last free extent of {round_size(held)} may be used up"))
     elif free:
         ends.append((now, f"no free extent holds {round_size(RUNS[-1])}"))
     if mounted:
@@ -219,7 +219,7 @@ def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
     if not ends:
         return ""
     percent, end = min(ends)
-    return f"Next, {'now' if percent <= now else f'at {percent:.1f}% full'}: {end}."
+    return f"{'Now' if percent <= now else f'At {percent:.1f}% full'}, {end}."
 
 
 def _inodes_percent(mounted: dict[str, int] | None) -> float | None:
@@ -243,7 +243,7 @@ def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:
             "as on an empty file system."
         )
     worst = broken[0]
-    why = f"a new file of {round_size(worst.size_bytes)} would lie in {worst.words()}, and on an empty file system in 1"
+    why = f"a new file of {round_size(worst.size_bytes)} would have {worst.words()}, and 1 on an empty file system"
     command = f"./run fsage age {shlex.quote(what)}"
     if what == "-":
         command = "./run fsage age FILE` of the same text, `--save FILE"
@@ -278,22 +278,22 @@ def of_fragments(fragments: Json) -> Verdict:
     """On files that were looked at (fsage.host.defragmentation.look.summary)."""
     every, broken = fragments["all"], fragments["files_in_pieces"]
     if not every["files"]:
-        return Verdict(["No file was found."], {IN_PIECES: 0.0})
+        return Verdict(["No file was found."], {FRAGMENTED: 0.0})
     percent = 100 * broken / every["files"]
     sentence = (
         f"{broken:,} of {every['files']:,} files ({percent:.1f}%) have more extents than they need: all in "
-        f"{every['extents']:,} pieces, where {every['ideal_extents']:,} would do."
+        f"{every['extents']:,} extents, where {every['ideal_extents']:,} would do."
     )
     if fragments["device"] and every["read_s_at_most"]:
         sentence += (
             f" Reading them cold takes {every['read_s_at_most']:.3g} s at most, and jumps are "
             f"{100 * every['gain_s_at_most'] / every['read_s_at_most']:.2g}% of that: more cannot be gained."
         )
-    return Verdict([sentence], {IN_PIECES: percent})
+    return Verdict([sentence], {FRAGMENTED: percent})
 
 
 def parse_limits(text: str, names: Sequence[str]) -> dict[str, float]:
-    """'full=90,pieces_64M=12' of --fail-on. Raises ValueError."""
+    """'full=90,extents_64M=12' of --fail-on. Raises ValueError."""
     limits = {}
     for part in filter(None, text.split(",")):
         name, _, number = part.partition("=")
@@ -315,7 +315,8 @@ def reached(values: Mapping[str, float | None], limits: Mapping[str, float]) -> 
         raise ValueError(f"--fail-on {unknown[0]}: that is not known here")
     limited = {name: value for name, value in values.items() if name in limits and value is not None}
     return [
-        f"{name} is {'more than fits' if value == math.inf else f'{value:.4g}'}, and --fail-on has {limits[name]:g}"
+        f"{name} is {'more than fits' if value == math.inf else f'{value:.4g}'}, "
+        f"at or above the limit of {limits[name]:g} (--fail-on)"
         for name, value in limited.items()
         if value >= limits[name]
     ]

@@ -69,7 +69,7 @@ class _Mounted(TypedDict):
 
 
 class ClaimedStore(_Mounted, total=False):
-    """One store of a claimed target: where it is mounted, and what it is told by."""
+    """One store of a claimed target: where it is mounted, and how it is identified."""
 
     filesystem: str | None  # None: a directory, of whose file system nothing is known
     uuids: list[str]  # the file system's; a second one is that of the mkfs which is under way
@@ -139,7 +139,7 @@ class _Begun(Here):
 
 
 class Claim(_Begun, total=False):
-    """claim.json: that a target is fsage's, what it is told by, and what was measured of it while it was empty."""
+    """claim.json: that a target is fsage's, how it is identified, and what was measured of it while it was empty."""
 
     uid: int  # who runs what is measured
     capacity_bytes: Positive

@@ -123,7 +123,7 @@ class Local(Protocol):
         """Whether the process that holds a target was one of this machine's and is gone."""
 
     def opened(self, place: Path | str, make: int | None = None, sticky: bool = False) -> AbstractContextManager[int]:
-        """A descriptor of a directory in which nobody else has a hand (fsage.host.system.places). Raises Refusal."""
+        """A descriptor of a directory that only this user can write (fsage.host.system.places). Raises Refusal."""
 
     def check_place(self, place: Path) -> None:
         """Raise Refusal for a path that others than this user and root could have prepared."""

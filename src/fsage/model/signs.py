@@ -14,9 +14,9 @@ from typing import NamedTuple, TypedDict
 from fsage.model.typed import Count, Json, JsonView, Seconds, Word
 
 WAITED_S = 5.0
-"""A request that waits for longer is told; the least time limit of a request is about that."""
+"""A request that waits for longer is reported; the least time limit of a request is about that."""
 RETRANSMITTED = 0.01
-"""Share of the segments of TCP that is told when it is sent again; below it a network may do that every day."""
+"""Share of retransmitted segments of TCP from which it is reported; below it a network may do that every day."""
 LEAST_SEGMENTS = 20
 SHOWN = 3
 EVICTED, LOST = "EVICTED", "DISCONN"

@@ -137,7 +137,7 @@ class Plan:
     def parts(self) -> Iterator[tuple[str, float, int]]:
         """What is begun on its own, with its seconds and bytes: each missing state's building, and each cell."""
         for state, cells in self.missing.items():
-            yield f"building state {state}", self.reach_seconds(state), self._steps_cost(self._due(state))[1]
+            yield f"building state {state}", self.reach_seconds(state), self._steps_cost(self.due(state))[1]
             for cell in cells:
                 yield (f"cell {cell.name} of state {state}", *self._estimates(state, cell))
 
@@ -179,7 +179,7 @@ class Plan:
 
     def reach_seconds(self, state: str) -> float:
         """Estimate of bringing a state about after the one that is planned before it."""
-        return STATE_S + self._steps_cost(self._due(state))[0]
+        return STATE_S + self._steps_cost(self.due(state))[0]
 
     def reach_from_empty_seconds(self, state: str) -> float:
         """Seconds to reach a state from an empty target."""
@@ -187,9 +187,9 @@ class Plan:
 
     def from_empty(self, state: str) -> bool:
         """Whether a state is built on an empty target, and not on the state that is planned before it."""
-        return self._due(state) == self.states[state].parts
+        return self.due(state) == self.states[state].parts
 
-    def _due(self, state: str) -> tuple[Step, ...]:
+    def due(self, state: str) -> tuple[Step, ...]:
         """The steps that bring a state about after the one that is planned before it."""
         return self._steps_due.get(state, self.states[state].parts)
 

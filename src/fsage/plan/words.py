@@ -9,6 +9,7 @@ from fsage import workloads
 from fsage.model import limits
 from fsage.model.sparse import takes
 from fsage.plan.plan import Plan
+from fsage.plan.written import written
 from fsage.statistics import reachable, smallest_p
 from fsage.study.comparisons import Headline
 from fsage.study.study import means
@@ -37,12 +38,18 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
         f"note {plan.study.name}: others load the device of target {plan.target.name} too, so its states are "
         "visited in turns, every second time in the reverse order (ABBA)"
     )
+    image_gib = plan.target.spec["size_gib"]
+    image = (
+        f"note {plan.study.name}: target {plan.target.name} is not claimed yet. The claim writes its image once, "
+        f"at most {image_gib:g} GiB, and measures the device"
+    )
     below = (
         f"note {plan.study.name}: target {plan.target.name} is sparse and is not claimed yet. It takes "
         f"{takes(plan.target.spec).words()}"
     )
     return (
         [turns] * plan.study.turns
+        + [image] * (plan.target.of_kind.own_stores and not plan.target.spec["sparse"] and not plan.claim)
         + [below] * (plan.target.spec["sparse"] and not plan.claim)
         + [
             f"note {plan.study.name}: {sentence}"
@@ -80,15 +87,14 @@ def _samples(plan: Plan, pair: Headline, text: str) -> _Samples:
 
 
 def line(plan: Plan) -> str:
-    """One line for people and programs: counts, what is still to be measured, hours, bytes."""
+    """One line for people and programs: counts, what is still to be measured, time, bytes."""
     planned = sum(cell.kind == "planned" for _, cell in plan.all_cells())
     extra = sum(len(cells) for cells in plan.cells.values()) - planned
     todo = sum(len(cells) for cells in plan.missing.values())
-    written, axes = plan.bytes_written(), plan.study.cells
+    axes = plan.study.cells
     return (
         f"plan {plan.title}: {planned} cells, {len(plan.states)} states, {plan.populates} populates, "
-        f"{extra} diagnostic cells, {todo} cells to measure, {plan.seconds() / 3600:.2f} hours, "
-        + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
+        f"{extra} diagnostic cells, {todo} cells to measure, about {duration(plan.seconds())}, {written(plan)}"
         + (
             f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"
             if axes.stop

@@ -123,14 +123,14 @@ def because(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Fin
     slower, faster = (any(finding.sure and finding.direction == way for finding in findings) for way in (-1, 1))
     layout = f"the measured file has {extents_words(count)} instead of {count_against:,.4g}"
     if count == count_against:
-        why = f"; the layout does not say why: the measured file has {extents_words(count)} in both"
+        why = f"; the number of extents does not explain it: the measured file has {extents_words(count)} in both"
         return why if slower or faster else ""
     more = count > count_against
     if slower != faster and slower == more:
         # What is not known, or alike, needs no reason: then it is no `because` of the whole sentence.
         return f", because {layout}" if all(finding.sure for finding in findings) else f"; {layout}"
     if slower != faster:
-        return f", against what its layout lets expect: {layout}"
+        return f", although the layout suggests the opposite: {layout}"
     if slower:
         return ""
     return f", although {layout}" if more and all(finding.alike for finding in findings) else f"; {layout}"

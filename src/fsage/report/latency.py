@@ -43,8 +43,8 @@ def section(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
     ]
     text = (
         "Completion latency of single transfers as fio counts it: the median over the iterations "
-        f"(n = {counts(rows)}) of each percentile. A percentile stands there only where enough transfers were made to "
-        "tell it from the largest one: 100 for p99, 1000 for p99.9."
+        f"(n = {counts(rows)}) of each percentile. Percentiles are shown only with enough transfers: 100 for p99, "
+        "1000 for p99.9."
     )
     return Section("Latency", text, list(figures), table=_table(rows, phases))
 

@@ -110,7 +110,7 @@ class Progress:
     def __call__(self) -> Line:
         """One line while a visit continues."""
         words, there = self.doing()
-        # what came home does not wait any more
+        # received results leave the queue
         seen = self._waiting() - self.at_start if self.visible else there
         self.seen_at_s += [time.monotonic()] * (min(seen, self.here) - self._seen)
         return self._line(self._seen, f", {words}" if words else "")

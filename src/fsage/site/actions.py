@@ -1,7 +1,7 @@
 """What a run will do at a site, for its owner: on which host, how often at most, with which programs, and where.
 
-Whatever a run does and is not named here is a defect. tests/test_site_actions.py compares the list with what a run
-really started and wrote.
+If a run does anything that is not named here, that is a bug. tests/test_site_actions.py compares the list with what a
+run really started and wrote.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def show(site: Site, target: Target, plans: list[Plan], findings: list[str]) -> 
     for line in changed(site, plans):
         console.print(f"Will be changed while cells run: {line}.")
     for line in findings:
-        console.print(Text.assemble(("To mend:", "bold red"), f" {line}"))
+        console.print(Text.assemble(("Fix first:", "bold red"), f" {line}"))
     if not findings:
         console.print("Nothing stands in the way.")
 

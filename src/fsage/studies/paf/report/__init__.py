@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import pandas as pd
+
 from fsage.analysis.headline import at_largest_transfer, of_state
 from fsage.report.answer import SENTENCES, Answer, Named, by_comparisons, plain
 from fsage.report.section import Data, Section
@@ -44,7 +46,7 @@ def answer(data: Data, study: Study) -> Answer:
 
 
 def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:
-    """'80.00' -> '80% full'; '80.50' -> '80% full with half of the files deleted'.
+    """'80.00' -> 'at 80% full'; '80.50' -> 'after filling to 80% and deleting half of the files (now 40% full)'.
 
     An unfragmented state that a fragmented one is compared with is named by that, where both are equally full.
     """
@@ -57,7 +59,12 @@ def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:
     if not deleted:
         return Named(f"at {capacity:g}% full", f"{capacity:g}% full")
     share = "half" if deleted == HALF else f"{deleted:g}%"
-    return Named(f"at {capacity:g}% full with {share} of the files deleted", f"{capacity:g}% full, {share} deleted")
+    in_use = of_state(data.frame, state)["real_fullness_percent"].median()
+    now = "" if pd.isna(in_use) else f" (now {in_use:.0f}% full)"
+    return Named(
+        f"after filling to {capacity:g}% and deleting {share} of the files{now}",
+        f"filled to {capacity:g}%, {share} deleted",
+    )
 
 
 def _equally_full(data: Data, study: Study) -> frozenset[str]:

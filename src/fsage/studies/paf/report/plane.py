@@ -44,8 +44,8 @@ def plane(data: Data) -> Section | None:
         )
     text = (
         f"Median and, below it, the coefficient of variation; n = {counts(rows)}. Dark is slow; hatched: planned, "
-        "and has no valid sample; a hatched number was not measured: the others predict it. Up a column capacity stays "
-        "and real fullness falls. Under the pointer: interval, real fullness and loss against the clean state."
+        "and has no valid sample; a hatched number was not measured: the others predict it. Within a column, more "
+        "deleted files mean less used space. Hover for the interval, the real fullness and the loss against the clean state."
     )
     return Section("The whole plane", text, figures, wide=True)
 

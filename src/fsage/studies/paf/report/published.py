@@ -36,7 +36,7 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     if any("agrees" not in finding for finding in findings):
         sentences.append(
             f"What explains a difference here: {'; '.join(_reasons(data, compared))}. docs/howto/reading.md says "
-            "what to do when a result contradicts what one expects."
+            "how to examine an unexpected result."
         )
     return sentences
 
