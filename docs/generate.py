@@ -1,6 +1,7 @@
-"""Pages of the site that are made from the program, by hooks of mkdocs: commands, keys, columns and roles.
+"""Reference pages that are made from the program: commands, keys, columns and roles; and hooks of mkdocs.
 
-A link out of docs/ is checked: its file must be there. On the site it leads to a role's page or is plain text.
+`./run python docs/generate.py` writes the pages; they are committed, and tests/test_docs.py compares them. On the site
+a link out of docs/ is checked: its file must be there. It leads to a role's section or becomes plain text.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import typer.main
 import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 from fsage import workloads
@@ -40,13 +41,6 @@ _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 MOST_EXAMPLE = 60
 BLOCKS = {"reference_reads": "ReferenceReads", "headline": "Headline", "targets": "Bind", "database": "Database"}
 log = get_plugin_logger("generate")
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made."""
-    for name, text in pages().items():
-        files.append(File.generated(config, name, content=_escaped(text)))
-    return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -78,19 +72,21 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> None:
 
 def _escaped(text: str) -> str:
     """Markdown whose `<` are no HTML: outside of code, which has them as they are."""
+    text = f"{text.strip()}\n"
     parts = re.split(r"(^```.*?^```$|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("`") else part.replace("<", "&lt;") for part in parts)
 
 
 def pages() -> dict[str, str]:
     """The text of each page that is made, by its path below docs/."""
-    return {
+    texts = {
         "reference/commands.md": commands(),
         "reference/study.md": study_keys(),
         "reference/workloads.md": workload_keys(),
         "reference/records.md": columns.page(),
         ROLES: roles(),
     }
+    return {name: _escaped(text) for name, text in texts.items()}
 
 
 def commands() -> str:
@@ -121,7 +117,7 @@ def study_keys() -> str:
     lines.append("## `states:` by recipe")
     for shape in described["properties"]["states"]["anyOf"]:
         recipe, keys = shape["properties"]["recipe"]["const"], shape["properties"]
-        lines += [f"### `recipe: {recipe}` {{ #{recipe} }}", *_table(keys, set(shape["required"]), "states", recipe)]
+        lines += [f"### `{recipe}`", *_table(keys, set(shape["required"]), "states", recipe)]
     return "\n\n".join(lines)
 
 
@@ -136,7 +132,7 @@ def workload_keys() -> str:
         name = shape["properties"]["workload"]["const"]
         about = (inspect.getdoc(workloads.load(name)) or "").split("\n\n")[0]
         lines += [
-            f"## `{name}` {{ #{name} }}",
+            f"## `{name}`",
             about,
             *_table(shape["properties"], set(shape["required"]), "cells", name),
         ]
@@ -153,11 +149,11 @@ def roles() -> str:
         "example shows.",
     ]
     for readme in sorted((ROOT / "roles").glob("*/README.md")):
-        title, _, text = readme.read_text(encoding="utf-8").partition("\n")
+        _, _, text = readme.read_text(encoding="utf-8").partition("\n")
         role = readme.parent.name
-        text = re.sub(r"^## (.*)$", rf"### \1 {{ #{role}-\1 }}", text, flags=re.MULTILINE)
+        text = re.sub(r"^## ", "### ", text, flags=re.MULTILINE)
         text = re.sub(r"\]\(\.\./\.\./docs/", "](../", text)
-        lines += [f"## {title.removeprefix('# ')} {{ #{role} }}", text.strip()]
+        lines += [f"## {role}", text.strip()]
     return "\n\n".join(lines)
 
 
@@ -261,3 +257,8 @@ def _allowed(shape: dict[str, Any]) -> str:
         size = format_size(default * 2) if isinstance(default, int) else "64K"
         return size if size[-1].isalpha() else f'"{size}"'
     return ""
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        (ROOT / "docs" / name).write_text(text, encoding="utf-8")

@@ -86,6 +86,27 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         print(f"\nleft behind by this session: {'; '.join(left)}")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing in the temporary folder, also after a failure or Ctrl-C; `--basetemp` names a folder to keep."""
+    factory = getattr(config, "_tmp_path_factory", None)
+    made = getattr(factory, "_basetemp", None)
+    if made and not config.getoption("basetemp"):  # workers are given theirs, below that of the session
+        shutil.rmtree(made, onerror=_make_writable)
+        with contextlib.suppress(OSError):  # another session has one beside it
+            for link in made.parent.glob("*current"):
+                link.unlink()
+            made.parent.rmdir()
+
+
+def _make_writable(remove: Callable[[str], object], path: str, _: object) -> None:
+    """Remove what a test made read-only; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        for place in (os.path.dirname(path), path):
+            os.chmod(place, 0o700)
+        remove(path) if remove is not os.scandir else shutil.rmtree(path)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """The tables of simulated estimators and of readers of bent samples: whatever tests recorded as such a row."""
     rows = recorded(terminalreporter, "simulated")

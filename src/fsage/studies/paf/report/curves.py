@@ -59,12 +59,8 @@ def over_fragmentation(data: Data) -> Section | None:
         whole = every[(every["fragmentation_percent"] == 0) & (every["measure"] == part["measure"].iloc[0])]
         equal = against_equally_full(part[part["fragmentation_percent"] > 0], whole)
         if len(equal):
-            figures.append(
-                factor_lines(
-                    f"{name.capitalize()} speed at AA = {capacity:g} relative to an unfragmented file system as full",
-                    equal,
-                )
-            )
+            title = f"{name.capitalize()} speed relative to unfragmented, equally full (AA = {capacity:g})"
+            figures.append(factor_lines(title, equal))
     text = (
         f"What deleting does at a nominal capacity of {capacity:g}%: two things at once, for free space is "
         "broken up and real fullness falls. Beside it the same states divided by the unfragmented one of equal real "

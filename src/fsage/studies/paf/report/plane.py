@@ -45,7 +45,7 @@ def plane(data: Data) -> Section | None:
     text = (
         f"Median and, below it, the coefficient of variation; n = {counts(rows)}. Dark is slow; hatched: planned, "
         "and has no valid sample; a hatched number was not measured: the others predict it. Within a column, more "
-        "deleted files mean less used space. Hover for the interval, the real fullness and the loss against the clean state."
+        "deleted files mean less used space. Hover for the interval, real fullness and loss against the clean state."
     )
     return Section("The whole plane", text, figures, wide=True)
 
