@@ -233,6 +233,6 @@ def test_every_key_of_a_study_is_described_with_an_example_that_is_allowed() -> 
 
 
 def test_the_glossary_and_the_readme_stay_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 800
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 920
     rows = re.findall(r"^\| (?!word )", (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert 0 < len(rows) <= 40

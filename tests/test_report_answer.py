@@ -110,7 +110,7 @@ def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_repor
     assert len(found.sentences) == 2 and len(found.cards) == 4
     assert found.sentences[1].startswith("After filling to 80% and deleting half of the files (now 40% full), ")
     assert "than on an equally full file system without holes (" in found.sentences[1]
-    assert found.codes.startswith("State names are AA.BB. 80.50: ")
+    assert found.codes.startswith("State names are AA.BB. Files worth AA%")
     assert re.fullmatch(
         r"Fullness: at 80\.00 writes reach 0\.\d\dx of 10\.00 \(0\.\d\d-0\.\d\d, 96\.8%, n=5\+5\), "
         r"a loss of 2\d% \(adjusted p=0\.032\)\.",

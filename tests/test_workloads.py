@@ -23,6 +23,19 @@ needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not i
 # The registry
 
 
+def test_a_rate_that_no_report_takes_is_refused_when_the_study_is_read(monkeypatch, refused):
+    study = {
+        "name": "small",
+        "title": "t",
+        "question": "q?",
+        "states": {"recipe": "paf", "capacity": [10], "fragmentation": [0], "file_size": "64M"},
+        "cells": {"workload": "sequential", "transfer_size": "1M", "iterations": 1},
+    }
+    monkeypatch.setattr(sequential, "rates", lambda params: ["appends_s"])
+    said = refused(study)
+    assert "rates() names 'appends_s', which no report takes" in said and "_bw_mib_s or _per_s" in said, said
+
+
 def test_workloads_are_found_by_name():
     assert workloads.names() == [
         "allocator",

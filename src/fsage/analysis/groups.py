@@ -11,6 +11,7 @@ import pandas as pd
 from fsage import statistics
 from fsage.analysis.conditions import AXES, labelled, values
 from fsage.text.sizes import round_size
+from fsage.workloads import RATES
 
 REFERENCE = ["file_size_bytes", "params", "measure", "setting"]
 """What a group and the clean one that it is compared with have in common."""
@@ -28,7 +29,7 @@ def samples(frame: pd.DataFrame) -> pd.DataFrame:
 
 def measures(frame: pd.DataFrame) -> list[str]:
     """The columns that hold a rate (higher is better), in the order of the table."""
-    rates = [name for name in frame.columns if name.endswith(("_bw_mib_s", "_per_s"))]
+    rates = [name for name in frame.columns if name.endswith(RATES)]
     return [name for name in rates if frame[name].notna().any()]
 
 

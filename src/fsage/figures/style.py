@@ -219,7 +219,7 @@ def legend(axes: Axes, size: Size, made: Sequence[Artist] = ()) -> None:
     """What the lines and marks are, in a few rows between title and axes. `made`: handles that no axes knows of."""
     handles, labels = axes.get_legend_handles_labels()
     handles, labels = [*handles, *made], [*labels, *(str(handle.get_label()) for handle in made)]
-    if labels:
+    if len(labels) > 1 or made:  # one alone is what the title says
         axes.figure.legend(
             handles,
             labels,

@@ -13,7 +13,7 @@ from fsage.plan.written import written
 from fsage.statistics import reachable, smallest_p
 from fsage.study.comparisons import Headline
 from fsage.study.study import means
-from fsage.text.sizes import duration
+from fsage.text.sizes import counted, duration
 
 
 class _Samples(NamedTuple):
@@ -93,8 +93,8 @@ def line(plan: Plan) -> str:
     todo = sum(len(cells) for cells in plan.missing.values())
     axes = plan.study.cells
     return (
-        f"plan {plan.title}: {planned} cells, {len(plan.states)} states, {plan.populates} populates, "
-        f"{extra} diagnostic cells, {todo} cells to measure, about {duration(plan.seconds())}, {written(plan)}"
+        f"plan {plan.title}: {counted(planned, 'cell')}, {counted(len(plan.states), 'state')}, "
+        f"{plan.populates} populates, {extra} diagnostic cells, {todo} cells to measure, about {duration(plan.seconds())}, {written(plan)}"
         + (
             f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"
             if axes.stop

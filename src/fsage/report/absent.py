@@ -7,6 +7,7 @@ import json
 import pandas as pd
 
 from fsage.report.section import Section
+from fsage.text.sizes import counted
 
 FIRST = 3
 """Reasons on the first screen."""
@@ -35,7 +36,7 @@ def _rows(frame: pd.DataFrame) -> list[tuple[str, str, int]]:
     unsupported = frame[frame["status"] == "unsupported"]
     counts: dict[tuple[str, str], int] = {}
     for (workload, why), cells in unsupported.groupby(["workload", "why"], dropna=False, sort=False):
-        counts[f"{len(cells)} cells of workload {workload}", str(why)] = len(cells)
+        counts[f"{counted(len(cells), 'cell')} of workload {workload}", str(why)] = len(cells)
     for text in frame["absent"].dropna():
         for what, why in json.loads(text).items():
             counts[what, str(why)] = counts.get((what, str(why)), 0) + 1

@@ -17,7 +17,7 @@ from fsage.model.evidence.layout import StoreLayout as Store
 from fsage.model.evidence.layout import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.section import Section
-from fsage.text.sizes import round_size
+from fsage.text.sizes import counted, round_size
 
 TOGETHER = 12
 """At most so many strips in one figure, where the states of one capacity leave a choice."""
@@ -206,7 +206,7 @@ def _without(planned: list[str], evidence: Evidence) -> list[str]:
     if not lacking:
         return []
     names = ", ".join(lacking[:NAMED]) + (f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else "")
-    return [f"No evidence of {len(lacking)} states: {names}."]
+    return [f"No evidence of {counted(len(lacking), 'state')}: {names}."]
 
 
 def _absent(layouts: dict[str, Layout]) -> list[str]:
@@ -219,6 +219,7 @@ def _absent(layouts: dict[str, Layout]) -> list[str]:
                 keys.setdefault(why, {})[key] = None
                 states.setdefault(why, set()).add(state)
     return [
-        f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} not known in {len(states[why])} states: {why}."
+        f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} not known "
+        f"in {counted(len(states[why]), 'state')}: {why}."
         for why, names in keys.items()
     ]

@@ -59,7 +59,9 @@ def facts(
         ),
     ]
     lines += [
-        (label, [_flat(claim[key], without=("commands",))]) for label, key in OF_THE_CLAIM if claim.get(key) is not None
+        (label, [_flat(_set(claim[key]), without=("commands",))])
+        for label, key in OF_THE_CLAIM
+        if claim.get(key) is not None
     ]
     lines.append(("report made by", [f"fsage {fsage.__version__}, {commit()}"]))
     return [(label, values) for label, values in lines if values]
@@ -103,6 +105,13 @@ def _distinct(column: pd.Series) -> list[str]:
     counts = column.dropna().value_counts().sort_index()
     words = [_flat(json.loads(text)) if text[:1] in "{[" else text for text in counts.index]
     return words if len(words) < 2 else [f"{text} ({n} cells)" for text, n in zip(words, counts, strict=True)]
+
+
+def _set(value: object) -> object:
+    """Without the keys of a block that say nothing."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: part for key, part in value.items() if part is not None and part != []}
 
 
 def _flat(value: object, without: tuple[str, ...] = ()) -> str:

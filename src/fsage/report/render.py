@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from fsage.analysis.groups import measure_label, measures, params_labels
 from fsage.analysis.missing import PlannedCell, missing
-from fsage.text.sizes import ratio_text, round_size
+from fsage.text.sizes import counted, ratio_text, round_size
 
 
 def template(name: str) -> jinja2.Template:
@@ -25,6 +25,7 @@ def template(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(number=_number, percent=_percent, mib=_mib, size=round_size, ratio=_ratio, code=_code)
+    environment.filters["counted"] = counted
     return environment.get_template(name)
 
 

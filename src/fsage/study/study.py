@@ -165,6 +165,9 @@ class Study(Strict):
         if not names:
             refuse([Problem(("only",), "together with 'exclude' this leaves no cell to measure")])
         problems: list[Problem] = []
+        for block in (self.cells, *(additional_cell.cells for additional_cell in self.additional_cells)):
+            with noting(problems, "cells"):
+                workloads.rates_of(block.combinations[0].params)
         for index, line in enumerate(self.headline):
             for key in ("state", "against"):
                 with noting(problems, "headline", index, key):

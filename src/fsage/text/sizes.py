@@ -54,6 +54,11 @@ def ratio_text(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """'1 state', '2 states'."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def duration(seconds: float) -> str:
     """Seconds as people say them."""
     if seconds < 90:

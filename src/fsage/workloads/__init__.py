@@ -6,7 +6,8 @@ A workload module offers
   if it cannot,
   `Unsupported` if this target can never do it (the cell then becomes a record that says so). `steps`: those of the
   state, for what works on files or a layout of the state's own;
-- `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better;
+- `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better. Each name
+  ends in one of RATES; a study whose workload names another is refused;
 - `read(observation) -> Outcome`: did it run right, and only then its numbers;
 - `seconds(params, claim, steps=())`: an estimate for the plan. One that writes offers `bytes_written(params, claim)`
   too, and where that is more than its files hold, `makes_bytes(params, claim)`: what they hold. One whose cells take
@@ -43,6 +44,8 @@ class Outcome:
 
 
 SHARED = "shared"
+RATES = ("_bw_mib_s", "_per_s")
+"""How the name of a rate ends: MiB a second, or something else a second. Reports take no others."""
 
 
 @cache
@@ -57,8 +60,17 @@ def params_of(given: Mapping[str, object]) -> object:
 
 
 def rates_of(given: Mapping[str, object]) -> list[str]:
-    """The metrics of a valid cell with these parameters that statistics are made of; raises ValidationError."""
+    """The metrics of a valid cell with these parameters that statistics are made of.
+
+    Raises ValidationError, and ValueError for a name that no report takes.
+    """
     rates: list[str] = load(given["workload"]).rates(params_of(given))
+    for rate in rates:
+        if not rate.endswith(RATES):
+            raise ValueError(
+                f"workload {given['workload']}: rates() names {rate!r}, which no report takes; name it so that it ends "
+                f"in {' or '.join(RATES)}, such as {rate}{RATES[1]}"
+            )
     return rates
 
 

@@ -24,8 +24,8 @@ from fsage.study.study import Study
 
 Draw = Callable[[Data], Section | None]
 CODES = (
-    "State names are AA.BB. 80.50: files worth 80% of the empty file system were added, then each was deleted with a "
-    "probability of 50%. Real fullness is what is left in use, here about 40%."
+    "State names are AA.BB. Files worth AA% of the empty file system were added, then each was deleted with a "
+    "probability of BB%. Real fullness is what is left in use: 80.50 is about 40% full."
 )
 HALF = 50
 

@@ -146,11 +146,11 @@ def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _by_kind(title: str, rows: pd.DataFrame, x: Axis, y: Axis, at: str) -> Lines:
     """A series for each class of real fullness, with and without holes: what moves with the place is told from it."""
-    classes = (rows["real_fullness_percent"] // CLASS_PERCENT * CLASS_PERCENT).astype(int)
+    classes = ((rows["real_fullness_percent"] / CLASS_PERCENT).round() * CLASS_PERCENT).astype(int)
     holes = rows["fragmentation_percent"] > 0
     kinds = {
-        (low, with_holes): f"{low} to {low + CLASS_PERCENT}% full{', with holes' * with_holes}"
-        for low in sorted(classes.unique())
+        (middle, with_holes): f"about {middle}% full{', with holes' * with_holes}"
+        for middle in sorted(classes.unique())
         for with_holes in (False, True)
     }
     kind = [kinds[key] for key in zip(classes, holes, strict=True)]
