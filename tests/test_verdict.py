@@ -183,7 +183,7 @@ def test_a_command_runs_with_evidence_beside_it_and_its_exit_code_is_passed_on(t
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["exit_code"] for line in lines] == [7, -9, 127]
     assert lines[2]["absent"]["exit_code"] == "/none: No such file or directory"
-    assert lines[0]["before"] == lines[0]["after"] and lines[0]["before"]["verdict"]["pieces_64M"] == 3
+    assert lines[0]["before"] == lines[0]["after"] and lines[0]["before"]["verdict"]["extents_64M"] == 3
     assert lines[0]["before"]["fullness_percent"] == pytest.approx(70.35, abs=0.01)
     keys = {"schema", "fsage", "began", "seconds", "what", "command", "exit_code", "kernel", "before", "after"}
     assert set(lines[0]) == {*keys, "allocator", "absent"}
