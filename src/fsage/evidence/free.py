@@ -80,6 +80,7 @@ def read(what: str, seed: Sequence[int] | None = None) -> Free:
         store["filesystem"],
         store["source"].get("free", "unknown"),
         geometry=store["geometry"],
+        unlike=store["unlike"],
     )
     return Free(head, spool.places(), store)
 

@@ -16,7 +16,13 @@ ALIKE = (
     *("large_dir", "extra_isize"),
 )
 """Features that a target gets where the original has them. What other features keep is in use, and is laid as such."""
+OF_EXT3 = {
+    *("has_journal", "ext_attr", "resize_inode", "dir_index", "dir_prealloc", "imagic_inodes", "filetype"),
+    *("needs_recovery", "meta_bg", "sparse_super", "large_file"),
+}
+"""Features that ext3 has too: libblkid calls ext4 what has another one."""
 WITHOUT = {"bigalloc": "clusters of several blocks", "journal_dev": "a journal of other file systems"}
+BLOCK_BY_BLOCK = "it maps files block by block, and no target does"
 MOST_WITHOUT_64BIT = 1 << 32
 MKFS_JOURNAL_BLOCKS = 1 << 18  # the most that mkfs.ext4 chooses by itself
 LEAST_LOG_BYTES = 64 << 20  # mkfs.xfs 6.0 and later make a smaller log only where told so; those of before are smaller
@@ -58,17 +64,25 @@ class Made:
 
 @dataclass(frozen=True)
 class XfsGeometry(Made):
-    """Sizes of groups, inodes and the log, the group that has the log, features; None: as mkfs chooses."""
+    """Sizes of groups, inodes and the log, the group that has the log, features; None: as mkfs chooses.
+
+    `stride`, `stripe_blocks`: of RAID, to which files are aligned; 0 without.
+    """
 
     group_blocks: Positive
     inode_bytes: Annotated[int, between(256, 2048, "a whole number")] | None = None
     log_blocks: Positive | None = None
     log_group: Count | None = None
     features: list[XfsFeature] | None = None
+    stride: Count = 0
+    stripe_blocks: Count = 0
 
     def words(self) -> list[str]:
         """The options of mkfs.xfs."""
         options = ["-d", f"size={self.device_bytes},agsize={self.group_blocks * self.block_bytes}"]
+        if self.stride:
+            sectors = self.block_bytes // 512
+            options += ["-d", f"sunit={self.stride * sectors},swidth={self.stripe_blocks * sectors}"]
         if self.inode_bytes:
             options += ["-i", f"size={self.inode_bytes}"]
         if self.log_blocks:
@@ -167,6 +181,19 @@ def of_fields(fields: dict[str, str]) -> Json | None:
         **{key: int(fields[name]) for key, name in more.items() if fields.get(name, "").isdigit()},
         "features": [word for word in (*ALIKE, *WITHOUT) if word in features],
     }
+
+
+def ext_of_fields(fields: dict[str, str]) -> tuple[str, str | None]:
+    """Of the header of dumpe2fs: ext2, ext3 or ext4, and why no copy is like it; None where nothing says so."""
+    features = set(fields.get("Filesystem features", "extent").split())
+    old = "ext3" if "has_journal" in features else "ext2"
+    name = old if features <= OF_EXT3 else "ext4"
+    for word, what in WITHOUT.items():
+        if word in features:
+            return name, f"it has feature {word} ({what}), which no target can have"
+    if "extent" not in features:
+        return name, f"it is {name} without extents (feature extent): {BLOCK_BY_BLOCK}"
+    return name, None
 
 
 def why_not(kind: type[Made], geometry: Json | None) -> str | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from fsage.host.evidence import devices
 from fsage.host.evidence.ext2fs import BlockBitmap
 from fsage.host.evidence.fiemap import free_extents, mapped_bytes
+from fsage.host.system.mounting import mount_of
 from fsage.host.system.shell import run
 from fsage.model.errors import Failure
 from fsage.model.evidence.dumpe2fs import of_text, read_header
@@ -67,11 +68,13 @@ def _of_user(device: str, mount: Path, why: str, counting: Counting) -> Store:
     try:
         device_bytes, block_bytes = mapped_bytes(mount), os.statvfs(mount).f_frsize
         geometry = Geometry(device_bytes, block_bytes, device_bytes)
-        store = of_extents("ext4", OF_USER, "block group", geometry, free_extents(mount), counting)
+        name = mount_of(mount).type
+        store = of_extents(name, OF_USER, "block group", geometry, free_extents(mount), counting)
     except OSError as error:
         raise Failure(why) from error
     del store.found["groups"]
     store.absent["groups"] = why
+    store.unlike = f"how it was made is not known, for {why}"
     return store
 
 
@@ -89,8 +92,8 @@ def _of_extents(device: str, source: str, extents: Iterable[tuple[int, int]], co
     header, _ = read_header(run(["dumpe2fs", "-h", device]).stdout.encode().splitlines(keepends=True))
     size = header.block_bytes
     geometry = Geometry(header.blocks * size, size, header.group_blocks * size, header.first_block * size)
-    store = of_extents("ext4", source, "block group", geometry, extents, counting)
-    store.geometry, store.warnings = header.geometry, header.state
+    store = header.named(of_extents(None, source, "block group", geometry, extents, counting))
+    store.warnings = header.state
     return store
 
 

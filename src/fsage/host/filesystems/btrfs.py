@@ -104,7 +104,7 @@ ITEM = struct.Struct("=3Q2L")  # transaction, objectid, offset, type, length
 FS_INFO = struct.Struct("=8xQ16xLL984x")  # devices, bytes of a tree node, bytes of a sector
 DEVICE = struct.Struct("<8xQ")  # bytes
 CHUNK = struct.Struct("<Q16xQ12xH2x")  # length, type, stripes
-DATA = 1 << 0  # a type of chunk
+DATA, METADATA = 1 << 0, 1 << 2  # types of chunks
 STRIPE = struct.Struct("<8xQ16x")  # place on the device
 BUFFER_BYTES = 1 << 18
 HIGHEST = 2**64 - 1
@@ -115,11 +115,15 @@ Key = tuple[int, int, int]  # objectid, type, offset
 
 
 class Chunk(NamedTuple):
-    """A block group: `logical` its address, `places` on the device, as many as it has copies; bytes."""
+    """A block group: `logical` its address, `places` on the device, as many as it has copies; bytes.
+
+    `mixed`: it has metadata beside data.
+    """
 
     logical: int
     length: int
     data: bool
+    mixed: bool
     places: list[int]
 
 
@@ -147,7 +151,12 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
     free = counting.free_space(device_bytes, sector_bytes)
     free.add(_usable(sorted(extents)))
     values = {"device_bytes": device_bytes, "block_bytes": sector_bytes, **free.summary(), "groups": groups.summary()}
-    return Store("btrfs", {"free": "btrfs' extent tree and chunk tree, of data and of what no chunk has"}, values)
+    store = Store("btrfs", {"free": "btrfs' extent tree and chunk tree, of data and of what no chunk has"}, values)
+    if any(chunk.data and len(chunk.places) > 1 for chunk in chunks):
+        store.unlike = "it keeps data twice (profile DUP), so each write is two, and a target keeps them once"
+    elif any(chunk.mixed for chunk in chunks):
+        store.unlike = "it has data and metadata in the same block groups (mkfs.btrfs --mixed), and a target has not"
+    return store
 
 
 def data_ranges(mount: Path) -> list[tuple[int, int, int]]:
@@ -193,7 +202,8 @@ def _chunks(fd: int) -> tuple[int, list[Chunk]]:
         elif kind == CHUNK_ITEM:
             length, types, copies = CHUNK.unpack_from(data)
             places = [STRIPE.unpack_from(data, CHUNK.size + copy * STRIPE.size)[0] for copy in range(copies)]
-            chunks.append(Chunk(offset, length, bool(types & DATA), places))
+            data, metadata = bool(types & DATA), bool(types & METADATA)
+            chunks.append(Chunk(offset, length, data, data and metadata, places))
     return device_bytes, chunks
 
 

@@ -241,9 +241,9 @@ def _attributes(directory: Path) -> tuple[int, ...]:
 FILESYSTEM = Xfs()
 
 
-# bytes of a block; blocks of an allocation group, of the log; bytes of an inode; blocks of the data device; the log's
-# first block, 0 for an external one; flags
-GEOMETRY = struct.Struct("=L4xL4xL4xL4xQ16xQ28xL16x")
+# bytes of a block; blocks of an allocation group, of the log; bytes of an inode; blocks of the data device, of the
+# real-time one; the log's first block, 0 for an external one; blocks of a stripe unit and of a stripe; flags
+GEOMETRY = struct.Struct("=L4xL4xL4xL4xQQ8xQ16xLL4xL16x")
 FEATURES = {"finobt": 17, "rmapbt": 19, "reflink": 20, "inobtcount": 22}  # bits of flags, xfs_fs.h
 
 
@@ -251,11 +251,10 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted XFS. Raises OSError."""
     fd = os.open(mount, os.O_RDONLY)
     try:
-        block_bytes, group_blocks, log_blocks, inode_bytes, blocks, log_start, flags = GEOMETRY.unpack(
-            fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(GEOMETRY.size))
-        )
+        fields = GEOMETRY.unpack(fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(GEOMETRY.size)))
     finally:
         os.close(fd)
+    block_bytes, group_blocks, log_blocks, inode_bytes, blocks, real_time, log_start, unit, stripe, flags = fields
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
     store = of_extents("xfs", "FS_IOC_GETFSMAP", xfs.KIND, geometry, free_extents(mount), counting)
     store.geometry = {
@@ -263,6 +262,10 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
         "inode_bytes": inode_bytes,
         "features": [name for name, bit in FEATURES.items() if flags >> bit & 1],
     }
+    if unit:
+        store.geometry |= {"stride": unit, "stripe_blocks": stripe}
+    if real_time:
+        store.unlike = f"it has a real-time section of {real_time} blocks, where files can lie too, and no target has one"
     return store
 
 

@@ -54,12 +54,21 @@ class Header(NamedTuple):
     free_blocks: int
     cluster_blocks: int
     geometry: Json | None
+    filesystem: str
+    """ext2, ext3 or ext4."""
+    unlike: str | None
+    """Why no copy is like it."""
     complaints: list[str]
     """Of dumpe2fs, which do not say what is damaged."""
     state: list[str]
     """What the superblock says of damage."""
     is_settled: bool
     """Whether the superblock's count is of now: unmounted cleanly, and no journal to replay."""
+
+    def named(self, store: Store) -> Store:
+        """The store with what the superblock says of how it was made."""
+        store.filesystem, store.geometry, store.unlike = self.filesystem, self.geometry, self.unlike
+        return store
 
 
 def of_text(text: Text, counting: Counting = ONCE) -> Store:
@@ -80,7 +89,7 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
         absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h and tune2fs -l list no groups"))
         source = "dumpe2fs -h or tune2fs -l (the superblock's count, of the last umount)"
         warnings = header.complaints + header.state
-        return Store("ext4", {"free": source}, values, absent, header.geometry, warnings)
+        return header.named(Store(None, {"free": source}, values, absent, warnings=warnings))
     reader = _Groups(header, counting)
     reader.read(first_group, text.blocks())
     try:
@@ -107,7 +116,8 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
         values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
         source += "; how full by the superblock"
     warnings = [*reader.warnings(free_blocks), *complaints, *header.state]
-    return Store("ext4", {"free": source}, values, absent, header.geometry, warnings, unknown_bytes)
+    store = Store(None, {"free": source}, values, absent, warnings=warnings, unknown_bytes=unknown_bytes)
+    return header.named(store)
 
 
 def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
@@ -135,7 +145,8 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
         cluster_blocks = number_of(fields.get(CLUSTER, b"%d" % block_bytes)) // block_bytes
         if in_group <= 0 or max(first, free) > blocks or not 0 < cluster_blocks * block_bytes <= MOST_CLUSTER_BYTES:
             raise ValueError(f"{free} free of {blocks} blocks from {first} on, {in_group} a group")
-        made = geometry.of_fields({name.decode("latin-1"): value.decode("latin-1") for name, value in fields.items()})
+        texts = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields.items()}
+        made = geometry.of_fields(texts)
         if made and blocks >= geometry.MOST_WITHOUT_64BIT and "64bit" not in made["features"]:
             raise ValueError(f"{blocks} blocks without feature 64bit, which allows {geometry.MOST_WITHOUT_64BIT - 1}")
         if block_bytes > MOST_BLOCK_BYTES or block_bytes & (block_bytes - 1):
@@ -149,7 +160,7 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
         noted = f" and {errors} errors noted" if errors != "0" else ""
         told.append(f"Damaged: the superblock has the state '{state}'{noted}; {REPAIR}.")
     is_settled = state == "clean" and b"needs_recovery" not in fields.get(b"Filesystem features", b"")
-    says = complaints, told, is_settled
+    says = *geometry.ext_of_fields(texts), complaints, told, is_settled
     return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks, made, *says), first_group
 
 

@@ -35,7 +35,7 @@ class Head(NamedTuple):
     """The device whose free extents are told: sizes in bytes, `group_bytes` of its block or allocation groups.
 
     `source`: what told them. `filesystem`: None where nobody said. `drawn`: how, if it is a sample of a larger device.
-    `geometry`: how it was made, if that is known (fsage.model.geometry).
+    `geometry`: how it was made, if that is known (fsage.model.geometry). `unlike`: why no copy would be like it.
     """
 
     device_bytes: int
@@ -45,12 +45,14 @@ class Head(NamedTuple):
     source: str
     drawn: Json | None = None
     geometry: Json | None = None
+    unlike: str | None = None
 
 
 def written(head: Head, extents: Iterable[tuple[int, int]]) -> Iterator[bytes]:
     """The text, in parts."""
     yield MARK + b"\n"
-    yield json.dumps(head._asdict(), sort_keys=True).encode() + b"\n"
+    fields = {name: value for name, value in head._asdict().items() if name != "unlike" or value}
+    yield json.dumps(fields, sort_keys=True).encode() + b"\n"
     block, at, count, free = head.block_bytes, 0, 0, 0
     extents = iter(extents)
     while batch := list(islice(extents, BATCH)):
@@ -76,7 +78,7 @@ def _head(line: bytes) -> Head:
         fields = json.loads(line)
         head = Head(**{name: fields.get(name) for name in Head._fields})
         numbers = head[:3]
-        words = (head.source, head.filesystem or "")
+        words = (head.source, head.filesystem or "", head.unlike or "")
         if not all(isinstance(block, (dict, type(None))) for block in (head.drawn, head.geometry)):
             raise ValueError(f"{shown(line)!r}")
         if any(type(number) is not int or number <= 0 for number in numbers) or not all(
@@ -144,7 +146,7 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         raise NotThisText(f"it tells of groups of {head.group_bytes} bytes, too many for {head.device_bytes}")
     store = of_extents(head.filesystem, head.source, GROUP, geometry, runs, counting)
     store.absent["files"] = "a text of free extents lists no files"
-    store.geometry = head.geometry
+    store.geometry, store.unlike = head.geometry, head.unlike
     return store
 
 

@@ -88,6 +88,7 @@ class StoreLayout:
     files: dict[str, Files] | None
     absent: dict[str, str]
     geometry: Json | None = None
+    unlike: str | None = None
     ost: str | None = None
     host: str | None = None
     warnings: list[str] = field(default_factory=list)

@@ -69,7 +69,8 @@ class Store:
     input has; `absent`: of KEYS what it cannot give, and why. `geometry`: how it was made (fsage.model.geometry).
     `warnings`: sentences on damage, which stand before all numbers. `unknown_bytes`: of the device, where damage hides
     what is free; they are in no other number.
-    `unread`: that there are files, of which none could be read, and why.
+    `unread`: that there are files, of which none could be read, and why. `unlike`: why no file of a copy of its free
+    space would lie, or be written, as here; None: nothing is known that speaks against one.
     """
 
     filesystem: str | None
@@ -80,6 +81,7 @@ class Store:
     warnings: list[str] = field(default_factory=list)
     unknown_bytes: int = 0
     unread: str | None = None
+    unlike: str | None = None
 
     def summary(self, number: int) -> dict[str, object]:
         """All KEYS, None where `absent` has the reason, with store (number) and the other fields.
@@ -94,6 +96,7 @@ class Store:
             "source": self.source,
             **values,
             "geometry": self.geometry,
+            "unlike": self.unlike,
             "warnings": self.warnings,
             "unknown_bytes": self.unknown_bytes,
             "absent": {key: self.absent[key] for key in KEYS if values[key] is None},

@@ -35,11 +35,38 @@ class Base(NamedTuple):
     claim_copy: Path
 
 
-def larger(heads: Sequence[Head], base: Base) -> list[Head]:
-    """The layouts that do not fit on the target at hand."""
-    claim = load_claim(base.claim_copy)
-    size_bytes = base.target.of_kind.laid_bytes(claim) if claim else base.target.spec["size_gib"] * GIB
-    return [head for head in heads if head.device_bytes > (size_bytes or 0)]
+def not_here(heads: Sequence[Head], base: Base) -> list[Head]:
+    """The layouts that are not laid on the target at hand: they are larger, or of another file system."""
+    size_bytes = _laid_bytes(base)
+    if size_bytes is None:  # of a Lustre, before it is claimed
+        return []
+    return [head for head in heads if head.device_bytes > size_bytes or not is_of(head, base.target)]
+
+
+def _laid_bytes(base: Base) -> int | None:
+    if claim := load_claim(base.claim_copy):
+        return base.target.of_kind.laid_bytes(claim)
+    return base.target.spec["size_gib"] * GIB if base.target.of_kind.own_stores else None
+
+
+def is_of(head: Head, target: Target) -> bool:
+    """Whether a layout is of the file system that a target has, or of one that its text does not name."""
+    system = filesystems.like(head.filesystem)
+    return system is None or system.name == filesystem_of(target)
+
+
+def filesystem_of(target: Target) -> str:
+    """The local file system on which a layout is laid; an OST of a Lustre, that of its kind."""
+    return str(target.spec["filesystem"]) if target.of_kind.own_stores else "ext4"
+
+
+def why_none(target: Target) -> str | None:
+    """Why no layout can be laid on a target, as far as its declaration says; None where one may be."""
+    spec = target.spec
+    if target.of_kind.own_stores and spec["stores"] == 1 or spec["kind"] == "lustre":
+        return None
+    has = f"has {spec['stores']} stores" if target.of_kind.own_stores else f"is of kind {spec['kind']}"
+    return f"target {target.name} {has}, and a layout is copied onto one file system that fsage made"
 
 
 def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
