@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,11 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from test_requests import claim_of
 
-from fsage.evidence import free
+from fsage.evidence import free, verdict
 from fsage.host.evidence import ext4
+from fsage.host.inspect import inspect
 from fsage.host.stores import filesystems
-from fsage.host.system import memory
+from fsage.host.system import memory, mounting
 from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
@@ -186,7 +188,6 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
     assert again.target.name == target.name and again.study.name != whole.study.name, "one target for all made alike"
     for changes, why in (
         ({"features": [*GEOMETRY["features"], "bigalloc"]}, "it has feature bigalloc"),
-        ({"block_bytes": 65536}, "block_bytes is 65536: 4096 is wanted"),
         ({"blocks": 1 << 38, "group_blocks": 256}, r"takes \d+\.\d\d GiB below: .* has \d+\.\d\d GiB free"),
     ):
         sampled, said = prepared(larger_layout(tmp_path / "odd", **changes))
@@ -196,6 +197,91 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
         assert "sampled: laying it takes 512 MiB of memory, and 0 MiB are available" in prepared(ost)[1]
     _, said = prepared(ost, larger_layout(tmp_path / "unlike", flex_groups=16))
     assert said.endswith("they are not all made alike; give them one at a time"), said
+
+
+UNLIKE = {
+    "ext4 -b 1024": "it has blocks of 1024 bytes, and every target has blocks of 4096",
+    "ext3 -b 4096": "it is ext3 without extents",
+    "ext2 -b 4096": "it is ext2 without extents",
+    "ext4 -b 4096 -O ^extent,^64bit": "it is ext4 without extents",
+    "ext4 -O bigalloc -C 65536": "it has feature bigalloc",
+    "xfs -b size=1024": "it has blocks of 1024 bytes",
+    "btrfs -d dup": "it keeps data twice (profile DUP)",
+    "btrfs --mixed": "it has data and metadata in the same block groups",
+}
+OF_ITS_OWN = {  # laid on a target of its own that is made alike
+    "xfs -d su=64k,sw=4": "of xfs, and target local has ext4 (`--target large_xfs` has xfs): each",
+    "btrfs -q": "of btrfs, and target local has ext4",
+    "ext4 -b 4096 -g 8192": "of an ext4 with groups of 8192 blocks, unlike",
+    "ext4 -b 4096 -O ^flex_bg": "of an ext4 with no flex_bg, unlike",
+    "ext4 -b 4096 -O ^has_journal": "of an ext4 with no has_journal, unlike",
+    "ext4 -b 4096 -E stride=16,stripe_width=64": "of an ext4 with a stripe of 64 blocks, unlike",
+    "ext4 -b 4096 -m 5 -O quota,project,inline_data": "",
+}
+
+
+def made_as(how, place):
+    """An image of such a make, and whether it is read through its mount only."""
+    name, *options = how.split()
+    image = place / "odd.img"
+    image.touch()
+    os.truncate(image, 1024 * MIB)
+    subprocess.run([f"mkfs.{name}", "-q", *options, str(image)], check=True, capture_output=True)
+    return image, name == "btrfs"
+
+
+@root
+@pytest.mark.parametrize(("how", "why"), {**UNLIKE, **OF_ITS_OWN}.items())
+def test_what_no_copy_is_like_is_refused_when_it_is_read_and_what_needs_its_own_target_gets_it(tmp_path, how, why):
+    image, needs_mount = made_as(how, tmp_path)
+    inventory, none, point = CONFIG.parent / "inventories" / "local", tmp_path / "no claim", tmp_path / "odd"
+    base = Base(load_target(inventory), inventory, none)
+    source = image
+    if needs_mount:
+        point.mkdir()
+        subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
+        source = point
+    try:
+        if how in UNLIKE:
+            with pytest.raises(ValueError, match=re.escape(f"{source}: its age cannot be measured: {why}")):
+                age.prepare([str(source)], CONFIG, tmp_path / "age", None, none, base=base)
+            assert list((tmp_path / "age").iterdir()) == []
+            looked = inspect(str(source), 0)
+            assert "cannot be measured: " in " ".join(verdict.verdicts(looked)[0].sentences)
+            return
+        study, said = age.prepare([str(source)], CONFIG, tmp_path / "age", None, none, base=base)
+    finally:
+        if needs_mount:
+            mounting.unmount(point)
+    target = age.planned(study, tmp_path / "age", inventory, tmp_path).target
+    assert why in " ".join(said) and (target.name != "local") == bool(why)
+    assert target.spec["filesystem"] == how.split()[0]
+
+
+@pytest.mark.parametrize("name", ["dumpe2fs_1k", "ext3"])
+def test_a_saved_text_of_such_a_file_system_is_refused_too(tmp_path, name):
+    how = {"dumpe2fs_1k": "ext4 -b 1024", "ext3": "ext3 -b 4096"}[name]
+    image, _ = made_as(how, tmp_path)
+    dumped = tmp_path / f"{name}.txt"
+    dumped.write_bytes(subprocess.run(["dumpe2fs", str(image)], check=True, capture_output=True).stdout)
+    kept = tmp_path / f"{name}.gz"
+    assert free.save(str(image), kept).head.filesystem == how.split()[0]
+    for text in (dumped, kept):
+        with pytest.raises(ValueError, match=re.escape(UNLIKE[how])):
+            age.prepare([str(text)], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
+
+
+def test_a_target_on_which_nothing_is_laid_is_refused_before_anything_is_read(tmp_path):
+    for name, why in (("directory", "is of kind directory"), ("osts", "has 16 stores")):
+        inventory = CONFIG.parent / "inventories" / name
+        base = Base(load_target(inventory), inventory, tmp_path / "no claim")
+        with pytest.raises(ValueError, match=f"target {name} {why}.*`--target local`.*nothing was touched"):
+            age.prepare(["/nowhere"], CONFIG, tmp_path / "age", None, tmp_path / "no claim", base=base)
+    inventory = CONFIG.parent / "inventories" / "local"
+    base = Base(load_target(inventory), inventory, tmp_path / "no claim")
+    image, _ = made_as("xfs -f", tmp_path)
+    with pytest.raises(ValueError, match=r"`--target large_xfs` has xfs\): --samples .*nothing was touched"):
+        age.prepare([str(image)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim", base=base)
 
 
 @pytest.mark.parametrize("claimed", [{}, {"stores": []}, {"target": "local", "stores": [{"mount": 1}]}])

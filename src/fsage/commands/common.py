@@ -40,6 +40,8 @@ class Where:
             folder: Path = getattr(self, option)
             if folder.exists() and not folder.is_dir():
                 raise ValueError(f"--{option} {folder} is no folder")
+            if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+                raise ValueError(f"--{option} {folder} cannot be read by this user: name another, or run as its owner")
         results.check(self.results)
         Where.last_results = self.results
 
@@ -117,8 +119,9 @@ class Where:
         """The plans of some studies, or of all that can be planned. Raises StudyError for one that is named."""
         if studies:
             return [self.plan(name) for name in studies]
-        every = {path.stem: path for path in sorted(self.studies.glob("*.yaml"))}
-        return list(_readable(every, lambda path: self.plan(path.stem)).values())
+        from fsage.study.files import in_folder
+
+        return list(_readable(in_folder(self.studies), lambda path: self.plan(path.stem)).values())
 
     def target(self) -> Target:
         """The target's declaration. Raises StudyError."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fsage.model import filesystems
 from fsage.model.evidence import placement
+from fsage.model.geometry import BLOCK_BYTES
 from fsage.model.typed import Json
 from fsage.text.sizes import format_size, round_size
 
@@ -95,7 +96,7 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
         sentences.append(_full(store, free, mounted))
     if files:
         sentences.append(f"{_new(store, files)} {_next(store, free, mounted)}".strip())
-        sentences.append(UNKNOWN if unknown_bytes else _worth(store, what, files))
+        sentences.append(UNKNOWN if unknown_bytes else _never(store) or _worth(store, what, files))
     sentences += _of_files(store, what)
     if has_sizes and not files:
         sentences.append(f"How free space lies is not known: {store['absent']['free_extents']}.")
@@ -226,6 +227,17 @@ def _inodes_percent(mounted: dict[str, int] | None) -> float | None:
     if not mounted or not mounted["inodes"]:
         return None
     return 100 * (1 - mounted["free_inodes"] / mounted["inodes"])
+
+
+def _never(store: Json) -> str:
+    """Why no measurement can be made of a copy; '' where one can."""
+    if why := store.get("unlike"):
+        return f"What its age costs cannot be measured: {why}."
+    if (
+        store["bitmap"] and store.get("block_bytes", BLOCK_BYTES) != BLOCK_BYTES
+    ):  # with places: else nothing could be copied anyway
+        return f"What its age costs cannot be measured: no target has blocks of {store['block_bytes']} bytes."
+    return ""
 
 
 def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:

@@ -196,6 +196,18 @@ def ext_of_fields(fields: dict[str, str]) -> tuple[str, str | None]:
     return name, None
 
 
+def unusual(made: Json) -> list[str]:
+    """What of an ext4's geometry its allocator or journal heeds, and mkfs.ext4 does not make unasked, in words."""
+    features = made.get("features") or ()
+    words = []
+    if made.get("group_blocks") != 8 * BLOCK_BYTES:
+        words.append(f"groups of {made.get('group_blocks')} blocks")
+    if stripe := made.get("stripe_blocks") or made.get("stride"):
+        words.append(f"a stripe of {stripe} blocks")
+    words += [f"no {name}" for name in ("flex_bg", "has_journal") if name not in features]
+    return words + [name for name in ("meta_bg", "sparse_super2") if name in features]
+
+
 def why_not(kind: type[Made], geometry: Json | None) -> str | None:
     """Why no target can be made like such a file system; None where one can."""
     if geometry is None and kind is XfsGeometry:

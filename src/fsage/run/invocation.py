@@ -15,7 +15,7 @@ from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import DIRECTORY, target_of, why_directory
 from fsage.run import resources, runs, stopping
-from fsage.study.files import check_alone
+from fsage.study.files import check_alone, in_folder
 from fsage.study.study import StudyError
 from fsage.study.targets import SHARE
 from fsage.text.strict import nearest
@@ -90,7 +90,7 @@ class Invocation:
 
 def study_files() -> dict[str, Path]:
     """The studies there are, name -> file."""
-    return {path.stem: path for path in sorted(Path(os.environ["FSAGE_STUDIES"]).glob("*.yaml"))}
+    return in_folder(Path(os.environ["FSAGE_STUDIES"]))
 
 
 def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[str] | None = None) -> Invocation:

@@ -20,6 +20,7 @@ from fsage.model.target import Spec
 from fsage.model.typed import Json
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target, target_of
+from fsage.study.files import in_folder
 from fsage.study.study import StudyError
 from fsage.text.terminal import Terminal
 
@@ -81,7 +82,7 @@ def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
             for capability in seam.here().capabilities()
         ],
         [*_kinds_of_targets(), *_device_models()],
-        [_study(path, inventories, results) for path in sorted(studies.glob("*.yaml"))],
+        [_study(path, inventories, results) for path in in_folder(studies).values()],
         _held(inventories),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,18 @@ def _read_study(path: Path) -> object:
         raise StudyError(f"{path}: {_no_study(path.stem, path.parent)}") from None
 
 
+def in_folder(folder: Path) -> dict[str, Path]:
+    """The studies of a folder, name -> file, by name. Raises StudyError where it is there and cannot be read."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".yaml") and not name.startswith("."))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StudyError(f"{folder}: which studies it has cannot be read: {error.strerror}") from None
+    return {name.removesuffix(".yaml"): folder / name for name in names}
+
+
 def _no_study(name: str, directory: Path) -> str:
-    present = sorted(path.stem for path in directory.glob("*.yaml"))
+    present = list(in_folder(directory))
     listed = ", ".join(present) or "none"
     return f"there is no study {name!r} in {directory};{nearest(name, present)} there are: {listed}"

@@ -202,8 +202,8 @@ def _chunks(fd: int) -> tuple[int, list[Chunk]]:
         elif kind == CHUNK_ITEM:
             length, types, copies = CHUNK.unpack_from(data)
             places = [STRIPE.unpack_from(data, CHUNK.size + copy * STRIPE.size)[0] for copy in range(copies)]
-            data, metadata = bool(types & DATA), bool(types & METADATA)
-            chunks.append(Chunk(offset, length, data, data and metadata, places))
+            mixed = types & DATA and types & METADATA
+            chunks.append(Chunk(offset, length, bool(types & DATA), bool(mixed), places))
     return device_bytes, chunks
 
 

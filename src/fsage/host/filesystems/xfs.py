@@ -265,7 +265,9 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
     if unit:
         store.geometry |= {"stride": unit, "stripe_blocks": stripe}
     if real_time:
-        store.unlike = f"it has a real-time section of {real_time} blocks, where files can lie too, and no target has one"
+        store.unlike = (
+            f"it has a real-time section of {real_time} blocks, where files can lie too, and no target has one"
+        )
     return store
 
 

@@ -47,6 +47,12 @@ class Head(NamedTuple):
     geometry: Json | None = None
     unlike: str | None = None
 
+    def why_no_copy(self) -> str | None:
+        """Why it is not copied onto a target; None where nothing is known that speaks against it."""
+        if self.unlike or self.block_bytes == BLOCK_BYTES:
+            return self.unlike
+        return f"it has blocks of {self.block_bytes} bytes, and every target has blocks of {BLOCK_BYTES}"
+
 
 def written(head: Head, extents: Iterable[tuple[int, int]]) -> Iterator[bytes]:
     """The text, in parts."""

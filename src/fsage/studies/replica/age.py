@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -68,9 +69,12 @@ def prepare(
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
         raise ValueError(f"{layouts} layouts; allowed are {MOST_LAYOUTS} at most")
+    if base and (why := whole.why_none(base.target)):
+        raise ValueError(f"{why}, such as target local (`--target local`, as root); nothing was touched")
     refuse_stale(claim_copy)
     block = read_yaml(studies / f"{SHIPPED}.yaml")
     folder.mkdir(parents=True, exist_ok=True)
+    wanted = samples
     digest, names, sentences = hashlib.sha256(f"{samples or 1}".encode()), list[str](), list[str]()
     heads, most_extents = list[Head](), 0
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
@@ -80,6 +84,9 @@ def prepare(
             before = _free_blocks(source)
             layout = Path(place) / f"{name}.gz"
             free_space = free.save(source, layout, (SEED, 1))
+            if why := free_space.head.why_no_copy():
+                shows = f"`./run fsage evidence {shlex.quote(source)}` shows how its free space lies"
+                raise ValueError(f"{source}: its age cannot be measured: {why}; {shows}")
             if free_space.head.drawn:
                 if what_if.at or what_if.deleted:
                     raise ValueError(
@@ -105,7 +112,9 @@ def prepare(
                 free.write(changed, layout)
                 digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
                 names.append(more)
-        own = _own_target(heads, most_extents, base, sentences) if base and samples is None else None
+        own = _others_target(heads, most_extents, base, wanted, sentences) if base else None
+        if base and not own and samples is None:
+            own = _own_target(heads, most_extents, base, sentences)
         if own:
             digest.update(own.name.encode())
         if what_if.defragmented:
@@ -119,6 +128,32 @@ def prepare(
         sentences.append(whole.write(own, base, folder / study))
     (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
     return study, sentences
+
+
+def _others_target(
+    heads: Sequence[Head], most_extents: int, base: Base, samples: int | None, sentences: list[str]
+) -> Target | None:
+    """The target for layouts of a file system that `base` has not, or has made otherwise; None where there is none.
+
+    A file system chooses blocks in its own way. So another one is refused where there is no such target: ValueError.
+    One that was only made otherwise is laid on `base`, with a warning.
+    """
+    others = [head for head in heads if not whole.is_of(head, base.target)]
+    odd = [] if others else [head for head in heads if whole.made_otherwise(head, base.target)]
+    if not others and (not odd or whole.larger(heads, base)):
+        return None
+    sentence = whole.unlike(others[0], base) if others else whole.made_otherwise(odd[0], base.target)
+    try:
+        if samples:
+            raise ValueError("--samples are taken on the target at hand")
+        target = whole.like(heads, most_extents, base)
+    except ValueError as why:
+        if others:
+            raise ValueError(f"{sentence}: {why}; nothing was touched") from None
+        sentences.append(f"warning: {sentence}, so a copy of it is not quite like it ({why})")
+        return None
+    sentences.append(f"{sentence}: each is laid whole on target {target.name}, which is sparse and made alike")
+    return target
 
 
 def _own_target(heads: Sequence[Head], most_extents: int, base: Base, sentences: list[str]) -> Target | None:

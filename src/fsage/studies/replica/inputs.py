@@ -85,7 +85,10 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
     where = f"study {plan.study.name}: layout {step.layout}"
     try:
         seed = step.seed or 0, step.draw
-        head, places = of_size(read(os.fspath(plan.studies / PLACE / step.layout), seed), device_bytes, step)
+        free = read(os.fspath(plan.studies / PLACE / step.layout), seed)
+        if why := free.head.why_no_copy():
+            raise ValueError(why)
+        head, places = of_size(free, device_bytes, step)
     except ValueError as error:
         raise StudyError(f"{where}: {error}") from error
     if not places:

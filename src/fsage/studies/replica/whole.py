@@ -15,8 +15,9 @@ from fsage import seam
 from fsage.model import filesystems, geometry
 from fsage.model.declaration import GIB
 from fsage.model.evidence.extents import Head
-from fsage.plan.target import Target, load_claim
+from fsage.plan.target import Target, load_claim, load_target
 from fsage.studies.replica.model import EXTENT_BYTES
+from fsage.study.study import StudyError
 from fsage.text.sizes import round_size
 
 PLACE = "inventories"
@@ -35,18 +36,14 @@ class Base(NamedTuple):
     claim_copy: Path
 
 
-def not_here(heads: Sequence[Head], base: Base) -> list[Head]:
-    """The layouts that are not laid on the target at hand: they are larger, or of another file system."""
-    size_bytes = _laid_bytes(base)
-    if size_bytes is None:  # of a Lustre, before it is claimed
-        return []
-    return [head for head in heads if head.device_bytes > size_bytes or not is_of(head, base.target)]
-
-
-def _laid_bytes(base: Base) -> int | None:
+def larger(heads: Sequence[Head], base: Base) -> list[Head]:
+    """The layouts that do not fit on the target at hand, as far as its size is known."""
+    size_bytes: float | None = None  # of a Lustre, before it is claimed
     if claim := load_claim(base.claim_copy):
-        return base.target.of_kind.laid_bytes(claim)
-    return base.target.spec["size_gib"] * GIB if base.target.of_kind.own_stores else None
+        size_bytes = base.target.of_kind.laid_bytes(claim)
+    elif base.target.of_kind.own_stores:
+        size_bytes = base.target.spec["size_gib"] * GIB
+    return [head for head in heads if size_bytes is not None and head.device_bytes > size_bytes]
 
 
 def is_of(head: Head, target: Target) -> bool:
@@ -56,14 +53,37 @@ def is_of(head: Head, target: Target) -> bool:
 
 
 def filesystem_of(target: Target) -> str:
-    """The local file system on which a layout is laid; an OST of a Lustre, that of its kind."""
+    """The local file system on which a layout is laid; of a Lustre that of its OSTs."""
     return str(target.spec["filesystem"]) if target.of_kind.own_stores else "ext4"
+
+
+def unlike(head: Head, base: Base) -> str:
+    """That a layout is of another file system than the target at hand, and which target has that: a sentence."""
+    name = str(head.filesystem)
+    sentence = f"a layout is of {name}, and target {base.target.name} has {filesystem_of(base.target)}"
+    for path in sorted(base.inventory.parent.glob("*/group_vars/all/target.yml")):
+        try:
+            target = load_target(path.parents[2])
+        except StudyError:  # another inventory
+            continue
+        if target.of_kind.own_stores and why_none(target) is None and is_of(head, target):
+            return f"{sentence} (`--target {target.name}` has {name})"
+    return f"{sentence} (declare a target with `filesystem: {name}`)"
+
+
+def made_otherwise(head: Head, target: Target) -> str:
+    """How the ext4 of a layout differs from what mkfs.ext4 makes of a target, where its allocator heeds it; or ''."""
+    if not head.geometry or not target.of_kind.own_stores or filesystem_of(target) != "ext4":
+        return ""
+    if target.spec["geometry"] or not (unusual := geometry.unusual(head.geometry)):
+        return ""
+    return f"a layout is of an ext4 with {', '.join(unusual)}, unlike target {target.name}"
 
 
 def why_none(target: Target) -> str | None:
     """Why no layout can be laid on a target, as far as its declaration says; None where one may be."""
     spec = target.spec
-    if target.of_kind.own_stores and spec["stores"] == 1 or spec["kind"] == "lustre":
+    if (target.of_kind.own_stores and spec["stores"] == 1) or spec["kind"] == "lustre":
         return None
     has = f"has {spec['stores']} stores" if target.of_kind.own_stores else f"is of kind {spec['kind']}"
     return f"target {target.name} {has}, and a layout is copied onto one file system that fsage made"
