@@ -19,6 +19,8 @@ class Kind(ABC):
     """A kind of target."""
 
     kind: ClassVar[str]
+    takes_layouts: ClassVar[bool] = False
+    """Whether free space can be laid out on one of its stores, block by block."""
     own_stores: ClassVar[bool] = False
     """Whether its stores are devices and file systems of its own: the kernel keeps it in bounds, all state is known."""
     of_one_host: ClassVar[bool] = False

@@ -13,7 +13,7 @@ class Loop(Kind):
     """Its images, or a device model's disks, are attached to loop devices."""
 
     kind = "loop"
-    own_stores = of_one_host = True
+    own_stores = of_one_host = takes_layouts = True
     meaningless = ("directory",)  # where it is not declared it is another for each user
 
     @classmethod

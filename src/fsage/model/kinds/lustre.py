@@ -20,6 +20,7 @@ class Lustre(Kind):
     """A directory on Lustre, emptied by deleting."""
 
     kind = "lustre"
+    takes_layouts = True
     has_osts = True
 
     @classmethod

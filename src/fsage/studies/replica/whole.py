@@ -73,7 +73,7 @@ def unlike(head: Head, base: Base) -> str:
 
 def made_otherwise(head: Head, target: Target) -> str:
     """How the ext4 of a layout differs from what mkfs.ext4 makes of a target, where its allocator heeds it; or ''."""
-    if not head.geometry or not target.of_kind.own_stores or filesystem_of(target) != "ext4":
+    if not head.geometry or not target.of_kind.own_stores or not filesystems.named(filesystem_of(target)).takes_blocks:
         return ""
     if target.spec["geometry"] or not (unusual := geometry.unusual(head.geometry)):
         return ""
@@ -83,7 +83,7 @@ def made_otherwise(head: Head, target: Target) -> str:
 def why_none(target: Target) -> str | None:
     """Why no layout can be laid on a target, as far as its declaration says; None where one may be."""
     spec = target.spec
-    if (target.of_kind.own_stores and spec["stores"] == 1) or spec["kind"] == "lustre":
+    if target.of_kind.takes_layouts and not (target.of_kind.own_stores and spec["stores"] > 1):
         return None
     has = f"has {spec['stores']} stores" if target.of_kind.own_stores else f"is of kind {spec['kind']}"
     return f"target {target.name} {has}, and a layout is copied onto one file system that fsage made"
