@@ -89,7 +89,7 @@ def _sentences(wrong: Iterable[tuple[str, Any, object]], why: str) -> list[str]:
     in_force = [(name, entry) for name, entry, now in wrong if now != entry["first"]]
     return [
         f"{name} of {os.uname().nodename} is {_shown(entry['set'][-1]['value'])}, was {_shown(entry['first'])}, and "
-        f"{why}: {settings.described(entry['set'][-1])} noted it. It goes back when that target is released"
+        f"{why}: {settings.described(entry['set'][-1])} noted it. It goes back when its run ends, or by its release"
         for name, entry in in_force
     ]
 
