@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from fsage.host.lustre import granted, tunables
 from fsage.host.system import settings
@@ -93,3 +94,5 @@ def settle(request: Asker) -> None:
         if os.geteuid() in (0, holder["user"]) and lease.gone(holder, request):
             with contextlib.suppress(Failure, Refusal, OSError):
                 granted.tune(holder["fsname"], holder, {})
+                if holder["user"] == os.geteuid():
+                    tuned.note(Path(holder["home"]), {})
