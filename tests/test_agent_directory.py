@@ -122,7 +122,7 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
         return
     for verb in (create.create, claim.claim, claim.release, create.remove):
         for request in ({}, {"take_over": "another"}):
-            with pytest.raises(Refusal, match=f"has the mark of target .*-e fsage_take_over={old}`.*release.yml"):
+            with pytest.raises(Refusal, match=f"has the mark of target .*claim .*--take-over {old}`.*release .*{old}`"):
                 verb(directory_target, request, False)
     with pytest.raises(Refusal, match="has the mark of target"):
         open_target(directory_target)

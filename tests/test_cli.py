@@ -151,6 +151,10 @@ def test_what_is_no_command_has_a_hint(words: str, said: str, monkeypatch: pytes
             "ansible-playbook -i inventories/truth playbooks/release.yml playbooks/local_target.yml -e "
             """'{"fsage_local_target_state": "absent"}'""",
         ),
+        (
+            "release --take-over abc --target truth",
+            """ansible-playbook -i inventories/truth playbooks/release.yml -e '{"fsage_take_over": "abc"}'""",
+        ),
     ],
 )
 def test_a_command_prints_the_line_that_it_becomes(words: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def last_steps(pool: Pool) -> Counter:
 
 def test_counts(tmp_path: Path) -> None:
     said, jobs = dry_run(tmp_path, "series1")
-    assert "plan series1: 2240 cells, 64 states, 8 populates, 258 diagnostic cells, 2498 cells to measure, " in said
+    assert "plan series1: 2,240 cells, 64 states, 8 populates, 258 diagnostic cells, 2,498 cells to measure, " in said
     assert said.count("plan ") == 1, "only of the study that was asked for"
     assert jobs["populate"] == 8 and jobs["fragment"] == 56
     assert jobs["report"] == jobs["series1"] == jobs["claim"] == 1

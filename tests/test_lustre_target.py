@@ -281,7 +281,7 @@ def test_a_target_whose_claim_was_lost_with_its_client_is_taken_over_by_the_mark
     old = claim.claim(spec, {}, False)["claim"]["id"]
     shutil.rmtree(spec["home"])
     for verb in (create.create, claim.claim, claim.release):
-        with pytest.raises(Refusal, match=f"has the mark of target .*fsage_take_over={old}"):
+        with pytest.raises(Refusal, match=f"has the mark of target .*--take-over {old}"):
             verb(spec, {}, False)
     claim.release(spec, {"take_over": old}, False)
     assert [path.name for path in root_of(spec).rglob("*")] == ["fsage"]

@@ -235,7 +235,7 @@ def test_what_is_broken_beside_a_target_is_said_and_blocks_nothing(tmp_path, cap
         ({"budget_gib": 0.1, "scale": {"tasks": 2}}, "does not hold 64 MiB for each of 2 tasks"),
         ({"directory": "full"}, "full: not empty, and not claimed by target mine"),
         ({"directory": "foreign"}, "uid 65534"),
-        ({"directory": "marked"}, "-e fsage_take_over=abc"),
+        ({"directory": "marked"}, "--take-over abc"),
         ({"directory": "file"}, "file: not a directory"),
     ],
 )

@@ -40,7 +40,7 @@ STATES = (
             "states.recipe",
             "pfa",
             "states.recipe: 'pfa' is not allowed; did you mean 'paf'? "
-            "allowed: aged, allocator, defrag, iocontrol, paf, prealloc, replica, striping",
+            "allowed: aged, allocator, blast, defrag, iocontrol, paf, prealloc, replica, striping",
         ),
         ("states.capacty", 5, f"states.capacty: unknown key; did you mean 'capacity'? allowed: {STATES}"),
         ("states.capacity", [10, 10], "states.capacity[1]: 10 is there twice"),
@@ -230,6 +230,7 @@ def test_a_state_that_may_be_two_is_refused(refused):
             "small.yaml: line 2, column 2: line 1 has no value: write it as KEY: VALUE, with a blank after the colon",
         ),
         ('a: "x\nb: 1', "small.yaml: line 1, column 4: the quote that begins here is not closed"),
+        ("states: [", "small.yaml: a bracket is not closed: 'states: ['"),
         ("a: [1, 2\nb: 3", "small.yaml: line 1, column 4: a bracket is not closed: 'a: [1, 2'"),
         ("a: %60", "small.yaml: line 1, column 4: no value begins with '%': put it in quotes"),
         ("a: 2026-99-99", "small.yaml: not YAML: month must be in 1..12"),

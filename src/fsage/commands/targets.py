@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -18,6 +19,16 @@ from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "Targets"
+TakeOver = Annotated[
+    str, typer.Option(metavar="ID", help="the claim whose note is lost with its container; its target is emptied")
+]
+
+
+def _taking_over(claim_id: str) -> dict[str, str]:
+    """The variable of Ansible that names a claim. Raises ValueError."""
+    if claim_id and not re.fullmatch(r"[\w-]+", claim_id, re.ASCII):
+        raise ValueError(f"--take-over {claim_id!r} is no id of a claim: the refusal and `./run fsage doctor` name it")
+    return {"fsage_take_over": claim_id} if claim_id else {}
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage site quickstart --target local --html site.html")
@@ -81,6 +92,7 @@ def doctor(
 def claim(
     context: typer.Context,
     partition: Annotated[str, typer.Option(help="Slurm's, which must be there before anything is changed")] = "",
+    take_over: TakeOver = "",
 ) -> None:
     """Make the target's image where it needs one, then claim and calibrate the target.
 
@@ -90,6 +102,7 @@ def claim(
     from fsage.run import progress, resources, runs
     from fsage.run.play import PlayFailed, command_line, play
 
+    more = _taking_over(take_over)
     if partition:
         resources.check_partitions(partition)
     target = context.obj.target()
@@ -104,7 +117,7 @@ def claim(
     log = context.obj.results / "logs" / target.name / "claim.log"
     playbooks = ["local_target.yml", "claim.yml"]
     if runs.current() == runs.NO_RUN:
-        say(shlex.join(["./run", *command_line(playbooks, context.obj.inventory)]))
+        say(shlex.join(["./run", *command_line(playbooks, context.obj.inventory, more)]))
     try:
         doing = progress.Doing(log)
         play(
@@ -116,6 +129,7 @@ def claim(
                 f", {time.monotonic() - began:.0f} s so far",
             ),
             fsage_request=file,
+            **more,
         )
     except PlayFailed as why:
         if not why.refused or claimed_before:
@@ -132,6 +146,7 @@ def claim(
 def release(
     context: typer.Context,
     images: Annotated[bool, typer.Option("--images", help="also delete the images that fsage made for it")] = False,
+    take_over: TakeOver = "",
 ) -> None:
     """Remove all that fsage has on a target: files, mounts, changed settings, the claim. Verify that it is gone.
 
@@ -142,13 +157,14 @@ def release(
     from fsage.run.play import command_line
 
     where_, target = context.obj, context.obj.target()
-    playbooks, more = ["release.yml"], {}
+    playbooks, more = ["release.yml"], _taking_over(take_over)
     if images and not target.of_kind.own_stores:
         raise ValueError(
             f"--images: fsage makes no image for target {target.name}, which is of kind {target.spec['kind']}"
         )
     if images:
-        playbooks, more = [*playbooks, "local_target.yml"], {"fsage_local_target_state": "absent"}
+        playbooks.append("local_target.yml")
+        more["fsage_local_target_state"] = "absent"
     if str(where_.results) != PLACES["results"]:
         more["claim_copy"] = str(results.Results(where_.results, target.name, "").claim.absolute())
     words = command_line(playbooks, where_.inventory, more)

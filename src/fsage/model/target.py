@@ -15,10 +15,8 @@ Launcher = Literal["openmpi", "mpich", "srun"]
 ANOTHER = "another target: it has a claim of its own, or none"
 LIVE = "read anew whenever it is used, and on record with each cell"
 NOTED = "applied from the next cell on, noted in the claim and on record with each cell, so that samples are not pooled"
-CLAIMED = "release it and claim it again: release.yml, then claim.yml"
-MADE = (
-    "remove it and make it again: local_target.yml -e fsage_local_target_state=absent, then local_target.yml claim.yml"
-)
+CLAIMED = "release it and claim it again: fsage release, then fsage claim"
+MADE = "remove it and make it again: fsage release --images, then fsage claim"
 
 
 class Key(NamedTuple):

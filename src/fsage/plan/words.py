@@ -95,7 +95,7 @@ def line(plan: Plan) -> str:
     return (
         f"plan {plan.title}: {counted(planned, 'cell')}, {counted(len(plan.states), 'state')}, "
         f"{plan.populates} populates, {extra} diagnostic cells, "
-        f"{todo} cells to measure, about {duration(plan.seconds())}, {written(plan)}"
+        f"{todo:,} cells to measure, about {duration(plan.seconds())}, {written(plan)}"
         + (
             f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"
             if axes.stop

@@ -104,8 +104,7 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
     if claim is None:
         raise StudyError(
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
-            f"`./run ansible-playbook -i {plan.inventories / plan.target.name} playbooks/local_target.yml "
-            "playbooks/claim.yml` claims it"
+            f"`{plan.commands.fsage('claim')}` claims it"
         )
     phases: list[Phase] = []
     unsupported, makes_bytes, writes_bytes, workload = None, 0, 0, workloads.load(cell.params["workload"])

@@ -19,6 +19,7 @@ from fsage.model.local import HeldTarget
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 from fsage.plan.plan import load_plan
+from fsage.plan.settings import PLACES
 from fsage.plan.target import load_target, target_of
 from fsage.study.files import in_folder
 from fsage.study.study import StudyError
@@ -121,13 +122,20 @@ def _given_back(target: HeldTarget, declared: tuple[Path, Spec] | None) -> Held:
         return Held(target.name, target.what, "look as root, or as the user who claimed it")
     if source is None:
         return Held(target.name, target.what, f"its inventory is not noted: write inventories/{target.name} again")
-    words = ["./run", "ansible-playbook", "-i", str(source), "playbooks/release.yml"]
-    if kinds.named(target.kind).own_stores:
-        words += ["playbooks/local_target.yml", "-e", "fsage_local_target_state=absent"]
-    if target.take_over:
-        words += ["-e", f"fsage_take_over={target.take_over}"]
-    if not ours:  # a target of this clone may have the same name
-        words += ["-e", "claim_copy="]
+    own_stores = kinds.named(target.kind).own_stores
+    if ours:
+        words = ["./run", "fsage", "release", f"--target={target.name}"]
+        if str(source.parent) != PLACES["inventories"]:
+            words.append(f"--inventories={source.parent}")
+        if own_stores:
+            words.append("--images")
+        if target.take_over:
+            words.append(f"--take-over={target.take_over}")
+    else:
+        words = ["./run", "ansible-playbook", "-i", str(source), "playbooks/release.yml"]
+        if own_stores:
+            words += ["playbooks/local_target.yml", "-e", "fsage_local_target_state=absent"]
+        words += ["-e", "claim_copy="]  # a target of this clone may have the same name
     what = target.what if ours else f"{target.what}, by another clone"
     return Held(target.name, what, f"give it back: {shlex.join(words)}")
 

@@ -53,12 +53,15 @@ def load(text: str) -> Any:
 def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     """The same error, saying what to mend where that is known: YAML names what it expected."""
     mark, problem = error.problem_mark, str(error.problem)
-    lines = text.split("\n")
+    lines = text.splitlines()
     opened = error.context_mark
-    if opened and "end of stream" in problem:
-        return _problem(f"the quote that begins here is not closed: {lines[opened.line].strip()!r}", opened)
-    if opened and "flow" in str(error.context):
-        return _problem(f"a bracket is not closed: {lines[opened.line].strip()!r}", opened)
+    if opened and opened.line >= len(lines):  # the mark of what is opened last may be behind the end
+        opened = None
+    begun = lines[opened.line].strip() if opened else "\n".join(lines).strip().rpartition("\n")[2]
+    if error.context and "end of stream" in problem:
+        return _problem(f"the quote that begins here is not closed: {begun!r}", opened)
+    if "flow" in str(error.context):
+        return _problem(f"a bracket is not closed: {begun!r}", opened)
     if not mark or mark.line >= len(lines):
         return error
     line, before = lines[mark.line], lines[mark.line][: mark.column]
@@ -123,5 +126,5 @@ def _check(text: str) -> None:
             )
 
 
-def _problem(text: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
+def _problem(text: str, mark: yaml.Mark | None) -> yaml.MarkedYAMLError:
     return yaml.constructor.ConstructorError(problem=text, problem_mark=mark)

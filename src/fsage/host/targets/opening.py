@@ -53,7 +53,7 @@ def claim_of(spec: Spec) -> Claim:
         raise Refusal(why_left_behind(spec, left))
     raise Refusal(
         f"target {spec['name']} has not been claimed on {os.uname().nodename} (no {home}/claim.json); claim it first: "
-        f"ansible-playbook -i inventories/{spec['name']} playbooks/claim.yml{kind.how_shared}"
+        f"`./run fsage claim --target {spec['name']}`{kind.how_shared}"
     )
 
 
@@ -71,13 +71,12 @@ def why_left_behind(spec: Spec, left: Claim) -> str:
     """What stands in the way where the target has a claim's mark and this host no note of it, and the way out."""
     name, host = spec["name"], os.uname().nodename
     where, since = left.get("host", "a host that is not named"), left.get("created", "a time that is not noted")
-    play = f"./run ansible-playbook -i inventories/{name} playbooks/"
+    options = f"--target {name} --take-over {left['id']}"
     return (
         f"{left['stores'][0]['mount']} has the mark of target {name}, claimed on {where} at {since}, but {host} has no "
         f"note of that claim ({declaration.home_of(spec)}/claim.json), as in a container that was made again. Nothing "
         "was touched. If the target is still used elsewhere, release it there. If not, empty it and claim it anew: "
-        f"`{play}local_target.yml playbooks/claim.yml -e fsage_take_over={left['id']}`, or give it back: "
-        f"`{play}release.yml -e fsage_take_over={left['id']}`"
+        f"`./run fsage claim {options}`, or give it back: `./run fsage release {options}`"
     )
 
 

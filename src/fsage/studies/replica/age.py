@@ -203,8 +203,8 @@ def refuse_stale(claim_copy: Path) -> None:
     except Unacceptable as why:
         raise ValueError(
             f"{claim_copy}: the target's claim {why}. An earlier release of fsage may have made it. Move the file "
-            f"away, release the target (`./run ansible-playbook -i inventories/{claim_copy.stem} "
-            "playbooks/release.yml`) and give the same command again; nothing was touched"
+            f"away, release the target (`./run fsage release --target {claim_copy.stem}`) and give the same command "
+            "again; nothing was touched"
         ) from None
 
 
