@@ -124,11 +124,12 @@ def test_options_of_all_commands_count_before_and_behind_a_name(monkeypatch: pyt
         ("reprot", "No such command 'reprot'. Did you mean 'report'"),
         ("plan", "Missing argument 'STUDY'"),
         ("run", "Missing argument 'STUDY'"),
+        ("fragments ''", "A word of the command line is empty"),
     ],
 )
 def test_what_is_no_command_has_a_hint(words: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    ran = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"})
+    ran = CliRunner().invoke(app, shlex.split(words), env={"COLUMNS": "200"})
     assert ran.exit_code == 2 and said in " ".join(ran.output.replace("│", " ").split())
 
 
@@ -172,6 +173,7 @@ def test_a_command_prints_the_line_that_it_becomes(words: str, line: str, monkey
     [
         ("--config target=local quickstart", "Put -- before the study: ./run snakemake --config target=local -- quick"),
         ("quickstart -C target=local budget", "'budget' comes after --config, which takes KEY=VALUE"),
+        ("--config target -- quickstart", "'target' comes after --config, which takes KEY=VALUE, such as --config t"),
         ("quickstart --target lustre", "./run fsage run STUDY --target lustre"),
         ("quickstart --budget=45m", "./run snakemake --config budget=45m -- STUDY"),
         ("--until 18:00 quickstart", "--config until=18:00"),

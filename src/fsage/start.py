@@ -58,6 +58,8 @@ def _no_setting(word: str, settings: list[str]) -> str:
     last = settings[-1] if settings else ""
     if last.count("{") > last.count("}"):
         return f"the shell cut {last!r} at a blank: put it in quotes, such as 'only={{capacity: 80}}'"
+    if not settings:
+        return f"{word!r} comes after --config, which takes KEY=VALUE, such as --config target=local -- STUDY"
     line = shlex.join(["./run", "snakemake", "--config", *settings, "--", word])
     return f"{word!r} comes after --config, which takes KEY=VALUE. Put -- before the study: {line}"
 

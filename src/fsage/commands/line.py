@@ -39,6 +39,13 @@ class Command(TyperCommand):
         super().__init__(*words, epilog=f"Example: {epilog}\n\n{EXIT_CODES}", **more)
         self._common: list[TyperOption] | None = None
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read its words; an empty one would be the current folder where a path is expected."""
+        own = args[: args.index("--")] if "--" in args else args
+        if "" in own and ctx.allow_interspersed_args and not ctx.resilient_parsing:
+            ctx.fail("A word of the command line is empty: is a variable of the shell not set?")
+        return super().parse_args(ctx, args)
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, those of all commands, and --help."""
         if self._common is None:
