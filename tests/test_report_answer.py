@@ -169,14 +169,14 @@ def test_less_than_the_usual_amount_is_said_on_the_first_screen(quickstart, tmp_
 def test_where_sign_or_size_differ_from_the_published_is_said(quickstart, tmp_path, write, read, finding):
     records = at(make_records(quickstart), write, read)
     text = words(build(quickstart, records, tmp_path))
-    assert f"The published loss is 2-35%, writes more than reads; here {finding}." in text
+    assert f"The PaF slides (Kaitschuck, Seagate) show a loss of 2-35%, writes more than reads; here {finding}." in text
     assert ("docs/howto/reading.md" in text) == ("agrees" not in finding)
 
 
 def test_the_published_loss_is_of_fullness_and_fragmentation_together(quickstart, tmp_path):
     text = words(build(quickstart, make_records(quickstart), tmp_path))
     both = (
-        r"The published loss combines fullness and fragmentation; here 80\.50(@264M)? against 10\.00@264M: "
+        r"The loss in the PaF slides combines fullness and fragmentation; here 80\.50(@264M)? against 10\.00@264M: "
         r"writes [\d.]+% slower"
     )
     assert re.search(both, text)

@@ -34,3 +34,18 @@ def test_messages_and_help_are_read_and_nothing_else() -> None:
     assert [sentence.text for sentence in lint.template("<p>{{ n }} samples were measured on this target.</p>")] == [
         f"{lint.CODE} samples were measured on this target."
     ]
+
+
+def test_a_page_that_reads_like_a_telegram_is_refused() -> None:
+    """Short sentences in a row, and a page that is short on average; a list of them, or one with code, is neither."""
+    lint = SimpleNamespace(**runpy.run_path(str(LINT)))
+
+    def faults(page: str) -> list[str]:
+        return [problem.text.partition(":")[0] for problem in lint.clipped(list(lint.sentences(page)))]
+
+    short = "It reads the source. Nothing is changed. The answer is printed."
+    joined = "It reads the source and prints the answer, so nothing on the device is changed by it."
+    assert faults(f"{joined}\n\n{short}") == ["3 short sentences in a row"]
+    assert faults("- It reads.\n- It prints.\n- It ends.") == []
+    assert faults("\n\n".join([joined, "It reads the source."] * 5)) == ["10.5 words a sentence (at least 11)"]
+    assert faults("\n\n".join([joined] * 10)) == []

@@ -43,7 +43,7 @@ def victims(data: Data, workload: str) -> Section | None:
     if not in_pieces:
         return None
     patterns = sorted({case.pattern for case in in_pieces})
-    table = [["scheduler", "stage", "state", *(f"victim in {pattern}" for pattern in patterns), "published"]]
+    table = [["scheduler", "stage", "state", *(f"victim in {pattern}" for pattern in patterns), "Park and Eom"]]
     for scheduler, state, stage in dict.fromkeys((case.scheduler, case.state, case.stage) for case in in_pieces):
         by_pattern = {case.pattern: case for case in in_pieces if (case.scheduler, case.state) == (scheduler, state)}
         sentences = [_said(by_pattern.get(pattern), everything, workload) for pattern in patterns]
@@ -56,7 +56,7 @@ def victims(data: Data, workload: str) -> Section | None:
         "more. The interval inverts the exact rank-sum test; 3 samples against 3 give 90%. Smaller losses do not "
         "count, because the fair rate is measured with another file at another time. None means: no group's interval "
         f"contains a loss of {MARGIN:.0%}. Otherwise the answer is not known. The word differs marks results that are "
-        "not as published."
+        "not as in Park and Eom, File Fragmentation from the Perspective of I/O Control."
     )
     return Section(
         f"Who loses its share{BESIDE[workload]}", text, [], warnings=_unsupported(data, workload), table=table
@@ -104,7 +104,7 @@ def _unsupported(data: Data, workload: str) -> list[str]:
     reasons = {json.loads(params)["scheduler"]: why for params, why in zip(rows["params"], rows["why"], strict=True)}
     return [
         f"{scheduler_label(name)} was not measured: {why}. "
-        f"Published victim: {VICTIMS[workload].get(PUBLISHED.get(name, ''), 'none')}."
+        f"Victim in Park and Eom: {VICTIMS[workload].get(PUBLISHED.get(name, ''), 'none')}."
         for name, why in reasons.items()
         if name not in measured
     ]

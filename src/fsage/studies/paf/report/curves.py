@@ -138,7 +138,7 @@ def loss(data: Data) -> Section | None:
     text = (
         f"Against the clean state ({clean}: unfragmented, the lowest capacity) with the same parameters: the median "
         "of all pairwise ratios, with the interval that inverts the exact rank-sum test. Above zero is a loss; "
-        "published are 2-35%, growing with the transfer size."
+        "the PaF slides show 2-35%, growing with the transfer size."
     )
     return Section("What is lost against a clean file system", text, figures)
 
@@ -180,7 +180,7 @@ def variation(data: Data) -> Section | None:
         Axis("coefficient of variation, %", (0, highest)),
         at="capacity_percent",
         labels={measure: f"{measure_label(measure)[0]}s" for measure in percent["measure"].unique()},
-        band=Band(*PUBLISHED_COV_PERCENT, "published: 0-3.5%, writes"),
+        band=Band(*PUBLISHED_COV_PERCENT, "PaF slides: 0-3.5%, writes"),
     )
     text = f"Sample standard deviation over mean, {transfers(rows)} transfers, {counts(rows)} samples a point."
     return Section("How much iterations scatter", text, [figure])

@@ -31,7 +31,7 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     ]
     if not findings:
         return []
-    sentences = [f"The published loss is {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
+    sentences = [f"The PaF slides (Kaitschuck, Seagate) show a loss of {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
     sentences += [*_both_together(data, compared), *_modelled(data, compared), *_measured(data.frame)]
     if any("agrees" not in finding for finding in findings):
         sentences.append(
@@ -55,7 +55,7 @@ def _both_together(data: Data, compared: Sequence[Comparison]) -> list[str]:
                 [f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in with_interval]
             )
             both = f"here {state} against {with_interval[0].clean}: {parts}"
-            sentences.append(f"The published loss combines fullness and fragmentation; {both}.")
+            sentences.append(f"The loss in the PaF slides combines fullness and fragmentation; {both}.")
     return sentences
 
 
@@ -83,7 +83,7 @@ def _measured(frame: pd.DataFrame) -> list[str]:
     ends = [f"{end:.2g}" for end in (shares.min(), shares.max())]
     here = ends[0] if ends[0] == ends[1] else " to ".join(ends)
     return [
-        f"Each sample wrote {here}% of the capacity (published study: {SHARE}%). Study amount shows what that changes."
+        f"Each sample wrote {here}% of the capacity (PaF slides: {SHARE}%). Study amount shows what that changes."
     ]
 
 

@@ -19,7 +19,7 @@ from fsage.text.sizes import round_size
 
 KEPT = "kept"
 PUBLISHED = (
-    "Published, without ZFS's cache: IOR loses about 7% of its write and 38% of its read bandwidth. The first phase "
+    "Reed et al. (ORNL), without ZFS's cache: IOR loses about 7% of its write and 38% of its read bandwidth. The first phase "
     "of netflow loses 15% (synchronous; asynchronous little), its second phase 26% and 22%. "
 )
 VERIFIED = {
