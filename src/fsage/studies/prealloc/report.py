@@ -131,8 +131,8 @@ def share_of_clean(data: Data) -> Section | None:
     bounds = " and ".join(f"{rate} ≥ {bound:g}%" for rate, bound in PUBLISHED_PERCENT.items())
     text = (
         "The median of all pairwise ratios to the same size's clean section, with the interval that inverts the exact "
-        f"rank-sum test. The grey line is the result of Swan and Petesch (Cray, CUG 2015) for 8 MiB: {bounds} of a clean file system. "
-        + _least(rows)
+        "rank-sum test. The grey line is the result of Swan and Petesch (Cray, CUG 2015) for 8 MiB: "
+        f"{bounds} of a clean file system. " + _least(rows)
     )
     return Section("What share of the clean rate is left", text, figures)
 

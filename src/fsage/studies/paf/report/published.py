@@ -31,7 +31,8 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     ]
     if not findings:
         return []
-    sentences = [f"The PaF slides (Kaitschuck, Seagate) show a loss of {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
+    shown = f"The PaF slides (Kaitschuck, Seagate) show a loss of {LOW}-{HIGH}%, writes more than reads"
+    sentences = [f"{shown}; here {'; '.join(findings)}."]
     sentences += [*_both_together(data, compared), *_modelled(data, compared), *_measured(data.frame)]
     if any("agrees" not in finding for finding in findings):
         sentences.append(
@@ -82,9 +83,7 @@ def _measured(frame: pd.DataFrame) -> list[str]:
         return []
     ends = [f"{end:.2g}" for end in (shares.min(), shares.max())]
     here = ends[0] if ends[0] == ends[1] else " to ".join(ends)
-    return [
-        f"Each sample wrote {here}% of the capacity (PaF slides: {SHARE}%). Study amount shows what that changes."
-    ]
+    return [f"Each sample wrote {here}% of the capacity (PaF slides: {SHARE}%). Study amount shows what that changes."]
 
 
 def _reasons(data: Data, compared: Sequence[Comparison]) -> list[str]:

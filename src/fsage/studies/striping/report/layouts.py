@@ -19,8 +19,8 @@ from fsage.text.sizes import round_size
 
 KEPT = "kept"
 PUBLISHED = (
-    "Reed et al. (ORNL), without ZFS's cache: IOR loses about 7% of its write and 38% of its read bandwidth. The first phase "
-    "of netflow loses 15% (synchronous; asynchronous little), its second phase 26% and 22%. "
+    "Reed et al. (ORNL), without ZFS's cache: IOR loses about 7% of its write and 38% of its read bandwidth. The first "
+    "phase of netflow loses 15% (synchronous; asynchronous little), its second phase 26% and 22%. "
 )
 VERIFIED = {
     "objects": "A cell is valid only if its write left as many objects as the layout has, and as many bytes. On "
