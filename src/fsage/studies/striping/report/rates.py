@@ -16,8 +16,8 @@ PUBLISHED = {
     "IOR.": "Reed et al. (ORNL), on 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3. IOR.4 "
     "writes at least as fast as IOR.1, IOR.5 as IOR.2, and IOR.6 as IOR.3. ",
     "blast.": "Reed et al. (ORNL), with 64 processes on 8 nodes of a large Lustre: static layouts reach 1.22 to "
-    "1.26 times blast.1. Exceptions are blast.6 and blast.7, blamed on other load. From blast.10 to blast.12 the factor "
-    "falls from 1.26 to 1.22. ",
+    "1.26 times blast.1. Exceptions are blast.6 and blast.7, blamed on other load. From blast.10 to blast.12 the "
+    "factor falls from 1.26 to 1.22. ",
 }
 WORK = {
     "striped_file": "One shared file is written, then read. Each object has its own task, and tasks of all segments "
@@ -31,8 +31,8 @@ WORK = {
     "segment go round the segment's OSTs; the width of stripes has no effect.",
 }
 PUBLISHED_SCALING = (
-    "Reed et al. (ORNL), on 16 to 512 nodes: more stripes lengthen the run at scale, and the dynamic layout always beats "
-    "128 OSTs. "
+    "Reed et al. (ORNL), on 16 to 512 nodes: more stripes lengthen the run at scale, and the dynamic layout always "
+    "beats 128 OSTs. "
 )
 RATE, ENDING = "_bw_mib_s", "_seconds"
 
