@@ -246,7 +246,7 @@ def test_page_flags_short_samples_mixed_layouts_and_rebuilt_states(quickstart, t
     records[1]["layout"]["digest"] = "another"
     records[1]["check"]["rebuilt"] = True
     text = words(build(quickstart, records, tmp_path))
-    assert "1 samples took less than a second" in text and "read 0.400" in text
+    assert "1 sample took less than a second" in text and "read 0.400" in text
     assert "10.00@264M (layout anothe)" in text and "rebuilt" in text
     assert "10.00@264M (100066: 4 samples, anothe: 1 sample)" in text
 
