@@ -32,7 +32,7 @@ from fsage.plan.target import load_target
 from fsage.run import request
 from fsage.studies.replica import age
 from fsage.studies.replica.command import percents
-from fsage.studies.replica.whole import Base
+from fsage.studies.replica.whole import Base, measures_on
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
@@ -177,7 +177,7 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
 
     ost = larger_layout(tmp_path / "ost1")
     whole, said = prepared(ost)
-    assert "of up to 512 GiB, larger than the target: each is laid whole on target whole-" in said
+    assert "the layout is laid whole on target whole-" in said and "a sparse ext4 (ldiskfs) of 512 GiB, made as" in said
     target = whole.target
     assert [target.spec[key] for key in ("size_gib", "sparse", "geometry")] == [512, True, GEOMETRY]
     assert target.spec["device_model"] == base.target.spec["device_model"]
@@ -210,13 +210,12 @@ UNLIKE = {
     "btrfs --mixed": "it has data and metadata in the same block groups",
 }
 OF_ITS_OWN = {  # laid on a target of its own that is made alike
-    "xfs -d su=64k,sw=4": "of xfs, and target local has ext4 (`--target large_xfs` has xfs): each",
-    "btrfs -q": "of btrfs, and target local has ext4",
-    "ext4 -b 4096 -g 8192": "of an ext4 with groups of 8192 blocks, unlike",
-    "ext4 -b 4096 -O ^flex_bg": "of an ext4 with no flex_bg, unlike",
-    "ext4 -b 4096 -O ^has_journal": "of an ext4 with no has_journal, unlike",
-    "ext4 -b 4096 -E stride=16,stripe_width=64": "of an ext4 with a stripe of 64 blocks, unlike",
-    "ext4 -b 4096 -m 5 -O quota,project,inline_data": "",
+    "xfs -d su=64k,sw=4": {"stride": 16, "stripe_blocks": 64, "sector_bytes": 512},
+    "xfs -s size=4096": {"sector_bytes": 4096},
+    "btrfs -q": {},
+    "ext4 -b 4096 -g 8192": {"group_blocks": 8192},
+    "ext4 -b 4096 -E stride=16,stripe_width=64": {"stride": 16, "stripe_blocks": 64},
+    "ext4 -b 4096 -m 5 -O quota,project,inline_data": {"group_blocks": 32768},
 }
 
 
@@ -254,8 +253,9 @@ def test_what_no_copy_is_like_is_refused_when_it_is_read_and_what_needs_its_own_
         if needs_mount:
             mounting.unmount(point)
     target = age.planned(study, tmp_path / "age", inventory, tmp_path).target
-    assert why in " ".join(said) and (target.name != "local") == bool(why)
+    assert f"laid whole on target {target.name}: a sparse" in " ".join(said) and target.name != "local"
     assert target.spec["filesystem"] == how.split()[0]
+    assert why.items() <= (target.spec["geometry"] or {}).items()
 
 
 @pytest.mark.parametrize("name", ["dumpe2fs_1k", "ext3"])
@@ -284,11 +284,36 @@ def test_a_target_on_which_nothing_is_laid_is_refused_before_anything_is_read(tm
         age.prepare([str(image)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim", base=base)
 
 
+@root
+def test_a_layout_smaller_than_the_target_is_laid_on_its_own_file_system_made_alike(tmp_path):
+    inventory = CONFIG.parent / "inventories" / "local"
+    base, folder = Base(load_target(inventory), inventory, tmp_path / "no claim"), tmp_path / "age"
+    blocks, group_blocks = (6 << 30) // 4096, 98304
+    xfs = {"blocks": blocks, "block_bytes": 4096, "group_blocks": group_blocks}
+    path = tmp_path / "grown"
+
+    def prepared(geometry, filesystem="xfs"):
+        head = Head(6 << 30, 4096, 4096 * group_blocks, filesystem, "a test", None, geometry)
+        path.write_bytes(b"".join(extents.written(head, [(1 << 30, 2 << 30)])))
+        study, said = age.prepare([str(path)], CONFIG, folder, None, tmp_path / "no claim", base=base)
+        return age.planned(study, folder, inventory, tmp_path).target, " ".join(said[1:])
+
+    target, _ = prepared(xfs)
+    declared = [target.spec[key] for key in ("filesystem", "size_gib", "sparse", "geometry")]
+    assert declared == ["xfs", 6, True, xfs], "16 GiB and ext4 are the target's at hand"
+    assert target.spec["amount_mib"] == 896, "at most 15% of it"
+    assert measures_on(target).endswith("a second) at most, and not the device that the layout comes from")
+    with pytest.raises(ValueError, match=r"has ext4.*: its geometry.block_bytes is 1024: 4096 is wanted; nothing was"):
+        prepared({**xfs, "block_bytes": 1024})
+    target, _ = prepared(None, "btrfs")
+    assert [target.spec[key] for key in ("filesystem", "geometry")] == ["btrfs", None]
+
+
 @pytest.mark.parametrize("claimed", [{}, {"stores": []}, {"target": "local", "stores": [{"mount": 1}]}])
 def test_age_refuses_the_claim_of_an_earlier_release_before_anything_is_read(tmp_path, claimed):
     copy = tmp_path / "local.json"
     copy.write_text(json.dumps(claimed))
-    with pytest.raises(ValueError, match=r"local\.json: the target's claim .*release\.yml.*nothing was touched"):
+    with pytest.raises(ValueError, match=r"local\.json: the target's claim .*fsage release.*nothing was touched"):
         age.prepare([str(EVIDENCE / "dumpe2fs.txt")], CONFIG, tmp_path / "age", 1, copy)
     assert not (tmp_path / "age").exists()
 

@@ -75,7 +75,8 @@ def test_what_is_made_by_a_header_has_its_metadata_in_the_same_places(tmp_path, 
 @pytest.mark.parametrize(
     "options",
     first_of(
-        "--unsupported -d agsize=48m -l size=32m,agnum=3 -i size=1024 -m reflink=0,finobt=0,inobtcount=0",
+        "--unsupported -s size=4096 -d agsize=48m,sunit=128,swidth=512 -l size=32m,agnum=3 -i size=1024 "
+        "-m reflink=0,finobt=0,inobtcount=0",
         "-m rmapbt=1",
         "",
     ),

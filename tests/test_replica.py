@@ -427,10 +427,11 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
     for record in records:
         if "replica" in record["layout"].get("notes", {}):
             record["layout"]["notes"]["replica"]["filesystem"] = "xfs"
-    foreign = contents(load_study(CONFIG / "replica.yaml"), records, tmp_path).answer.sentences[-1]
+    foreign, last = contents(load_study(CONFIG / "replica.yaml"), records, tmp_path).answer.sentences[-2:]
     assert foreign.startswith(
         "Layout example is of XFS, and the target is ext4 (ldiskfs), which chooses blocks for new"
     )
+    assert last.startswith("These are rates of a replica on ") and last.endswith("the layout comes from.")
 
 
 def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
@@ -447,3 +448,6 @@ def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
     ranked = page[page.index("What the age of each costs") :]
     rows = re.findall(r"<tr><t[hd]>(example|other)</t[hd]><td>([\d.]+)%</td><td>(\d+)</td>", ranked)
     assert [row[0] for row in rows] == ["other", "example"], ranked[:1500]
+    told = re.findall(r"With the free space of (example|other), (\d+)% full", page)
+    full = {row[0]: round(float(row[1])) for row in rows}
+    assert told and {name: int(percent) for name, percent in told}.items() <= full.items()

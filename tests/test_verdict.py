@@ -19,7 +19,7 @@ from fsage.cli import app
 from fsage.evidence.verdict import GIB, MIB, NAMES, new_files, of_fragments, parse_limits, reached, verdict
 from fsage.host.system import mounting
 from fsage.model.evidence import placement, texts
-from fsage.model.evidence.placement import ByRequest, Extents
+from fsage.model.evidence.placement import ByRequest, Extents, NearestFirst
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "tests" / "data" / "evidence"
@@ -68,6 +68,31 @@ def test_new_files_lie_as_the_file_system_chooses_else_between_bounds(filesystem
     assert found[2].high is None, "there are 256 MiB"
 
 
+OF_XFS = (
+    (512, 1, 662),
+    (256, 1, 318),
+    (128, 3, 513),
+    (64, 11, 1000),
+    (32, 12, 568),
+    (16, 9, 206),
+    (8, 9, 106),
+    (4, 6, 38),
+)
+
+
+def test_on_xfs_writes_past_the_cache_lie_in_more_pieces_and_the_verdict_says_for_which_it_holds():
+    """An XFS of 6 GiB, filled and emptied for long, and what files of 64 MiB and 1 GiB got there in four places."""
+    aged = store({low * MIB: (count, mib * MIB) for low, count, mib in OF_XFS}, "xfs")
+    cached, direct = new_files(aged, None), new_files(aged, None, direct=True)
+    assert [one.high for one in cached] == [1, 1, 3], "found: 1, 1, 1, 1 and 3, 3, 3, 3"
+    assert [(one.low, one.high) for one in direct] == [(1, 1), (1, 3), (16, 33)], "found: 3, 3, 2, 1 and 5, 30, 18, 15"
+    said = " ".join(verdict(aged, "x", None).sentences)
+    assert "at once through the cache, of up to 64 MiB, would have 1 extent" in said
+    assert "past the cache (O_DIRECT), as fsage age measures, one of 1 MiB would have 1 extent, of 64 MiB in 1" in said
+    assert "Worth measuring, for a new file of 64 MiB that is written past the cache would have 1 to 3" in said
+    assert not new_files({**aged, "filesystem": "ext4"}, None, direct=True), "there it makes no difference"
+
+
 @given(
     st.dictionaries(st.integers(12, 33), st.tuples(st.integers(1, 5000), st.floats(1, 1.99)), min_size=1, max_size=12),
     st.floats(0, 1),
@@ -82,6 +107,8 @@ def test_no_way_of_choosing_needs_fewer_extents_than_the_largest_extents_nor_mor
     biggest = max(one.bytes // one.number for one in extents)
     assert fewest >= size / (2 * biggest) or fewest == 1
     assert min(ByRequest(8 * MIB, MIB).pieces(size, extents)) >= 1
+    low, high = NearestFirst(4 * MIB).pieces(size, extents)
+    assert 1 <= low <= high <= sum(one.number for one in extents) + 2
 
 
 def told(**numbers: int) -> dict[str, int]:
@@ -123,7 +150,7 @@ def test_one_number_for_full_and_no_advice_without_evidence():
     whole = verdict(store({GIB: (4, 6 * GIB)}), "x", None).sentences
     assert whole[-1].startswith("A measurement is not worthwhile: new files, each written alone and at once, would be")
     assert (
-        "at once, of up to 1 GiB, would have 1 extent" in whole[1]
+        "at once through the cache or past it, of up to 1 GiB, would have 1 extent" in whole[1]
         and "At 100.0% full, the last free extent of 1 GiB" in whole[1]
     )
     header = texts.read(io.BytesIO((TEXTS / "dumpe2fs_h.txt").read_bytes())).summary(0)

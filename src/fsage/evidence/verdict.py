@@ -86,7 +86,7 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     """The verdict on a Store.summary. `mounted`: what statvfs(2) says where it is mounted (fsage.host.inspect)."""
     free = placement.classes(store["free_extents"]) if store["free_extents"] else []
     has_sizes = store["device_bytes"] is not None and store["free_bytes"] is not None
-    files = new_files(store, mounted)
+    files, direct = new_files(store, mounted), new_files(store, mounted, direct=True)
     values: dict[str, float | None] = dict.fromkeys(NAMES)
     values |= {FULL: store["fullness_percent"], INODES: _inodes_percent(mounted)}
     values |= {new_file.name: math.inf if new_file.high is None else new_file.high for new_file in files}
@@ -95,8 +95,8 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     if has_sizes or free:
         sentences.append(_full(store, free, mounted))
     if files:
-        sentences.append(f"{_new(store, files)} {_next(store, free, mounted)}".strip())
-        sentences.append(UNKNOWN if unknown_bytes else _never(store) or _worth(store, what, files))
+        sentences.append(f"{_new(store, files, direct)} {_next(store, free, mounted)}".strip())
+        sentences.append(UNKNOWN if unknown_bytes else _never(store) or _worth(store, what, files, direct))
     sentences += _of_files(store, what)
     if has_sizes and not files:
         sentences.append(f"How free space lies is not known: {store['absent']['free_extents']}.")
@@ -152,47 +152,61 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
     return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
 
 
-def new_files(store: Json, mounted: dict[str, int] | None) -> list[NewFile]:
-    """How new files of NEW_FILES would lie in a Store.summary; none where its free extents are not known."""
-    if not store["free_extents"]:
+def new_files(store: Json, mounted: dict[str, int] | None, direct: bool = False) -> list[NewFile]:
+    """How new files of NEW_FILES would lie in a Store.summary; none where its free extents are not known.
+
+    `direct`: written past the cache; none where that is not known, or no other than through it.
+    """
+    filesystem = filesystems.like(store["filesystem"])
+    way = filesystem.placement if filesystem else None
+    if direct:
+        way = filesystem.placement_direct if filesystem and filesystem.placement_direct is not way else None
+    if not store["free_extents"] or (direct and not way):
         return []
     free = placement.classes(store["free_extents"])
     room = min(store["free_bytes"], mounted["available_bytes"]) if mounted else store["free_bytes"]
-    return [_new_file(store, size, free) if free and size <= room else NewFile(size, None, None) for size in NEW_FILES]
+    return [_new_file(way, size, free) if free and size <= room else NewFile(size, None, None) for size in NEW_FILES]
 
 
-def _new_file(store: Json, size_bytes: int, free: list[placement.Extents]) -> NewFile:
-    if way := _placement(store):
+def _new_file(way: placement.Placement | None, size_bytes: int, free: list[placement.Extents]) -> NewFile:
+    if way:
         low, high = way.pieces(size_bytes, free)
     else:
         low, high = placement.FEWEST.pieces(size_bytes, free)[0], placement.as_they_come(size_bytes, free)
     return NewFile(size_bytes, round(low), round(max(low, high)))
 
 
-def _placement(store: Json) -> placement.Placement | None:
+def _new(store: Json, files: Sequence[NewFile], direct: Sequence[NewFile]) -> str:
+    """How new files would lie: through the cache, and past it, where these differ and are known."""
     filesystem = filesystems.like(store["filesystem"])
-    return filesystem.placement if filesystem else None
-
-
-def _new(store: Json, files: Sequence[NewFile]) -> str:
-    filesystem = filesystems.like(store["filesystem"])
-    how = "from the largest free extents first, to as they come: how this file system chooses is not known"
+    how, way = "from the largest free extents first, to as they come: how this file system chooses is not known", ""
+    past = None
     if filesystem and filesystem.placement:
+        past = filesystem.placement_direct
         how = f"as {filesystem.title} chooses: {filesystem.placement.says}"
+        way = " through the cache or past it" if past is filesystem.placement else " through the cache"
     fitting = [new_file for new_file in files if new_file.high is not None]
     if not fitting:
         return f"No new file of {round_size(files[0].size_bytes)} fits."
+    too_large = next(
+        (f"; one of {round_size(new_file.size_bytes)} does not fit" for new_file in files if new_file.high is None), ""
+    )
+    sentence = f"A new file that is written alone and at once{way}, {_lie(fitting)} ({how}){too_large}."
+    if past and (fitting := [new_file for new_file in direct if new_file.high is not None]):
+        lie = _lie(fitting).replace(", would", " would", 1)
+        sentence += f" Written past the cache (O_DIRECT), as fsage age measures, one {lie} ({past.says})."
+    return f"{sentence} {TOGETHER}"
+
+
+def _lie(fitting: Sequence[NewFile]) -> str:
+    """'of up to 64 MiB, would have 1 extent, of 1 GiB in about 3 extents'."""
     whole = [new_file for new_file in fitting if new_file.high == 1]
     parts = [
         f"of {round_size(new_file.size_bytes)} in {new_file.words()}" for new_file in fitting if new_file.high != 1
     ]
     if whole:
         parts.insert(0, f"of {'up to ' * (len(whole) > 1)}{round_size(whole[-1].size_bytes)} in 1 extent")
-    sentence = f"A new file that is written alone and at once, {', '.join(parts)}".replace(" in ", ", would have ", 1)
-    too_large = next(
-        (f"; one of {round_size(new_file.size_bytes)} does not fit" for new_file in files if new_file.high is None), ""
-    )
-    return f"{sentence} ({how}){too_large}. {TOGETHER}"
+    return ", ".join(parts).replace(" in ", ", would have ", 1)
 
 
 def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
@@ -240,13 +254,13 @@ def _never(store: Json) -> str:
     return ""
 
 
-def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:
+def _worth(store: Json, what: str, files: Sequence[NewFile], direct: Sequence[NewFile]) -> str:
     """Whether to measure, and why."""
     if store["free_bytes"] < LITTLE_BYTES or files[0].high is None:
         return f"{LITTLE}."
     broken = [
         new_file
-        for new_file in files
+        for new_file in (*files, *direct)
         if new_file.high is not None and new_file.high > 1 and new_file.size_bytes / new_file.high < WHOLE_BYTES
     ]
     if not broken:
@@ -255,7 +269,9 @@ def _worth(store: Json, what: str, files: Sequence[NewFile]) -> str:
             "as on an empty file system."
         )
     worst = broken[0]
-    why = f"a new file of {round_size(worst.size_bytes)} would have {worst.words()}, and 1 on an empty file system"
+    past = " that is written past the cache" * (worst in direct and worst not in files)
+    size = round_size(worst.size_bytes)
+    why = f"a new file of {size}{past} would have {worst.words()}, and 1 on an empty file system"
     command = f"./run fsage age {shlex.quote(what)}"
     if what == "-":
         command = "./run fsage age FILE` of the same text, `--save FILE"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fsage.model import plugins
 from fsage.model.errors import Refusal
-from fsage.model.evidence.placement import ByRequest, LargestFirst, Placement
+from fsage.model.evidence.placement import ByRequest, LargestFirst, NearestFirst, Placement
 from fsage.model.geometry import Geometry, Made, XfsGeometry
 
 
@@ -35,7 +35,9 @@ class FileSystem:
     defragmenter: Defragmenter | None = None
     """What defragments its files."""
     placement: Placement | None = None
-    """How it chooses blocks for a new file, where that is known."""
+    """How it chooses blocks for a new file that is written through the cache, where that is known."""
+    placement_direct: Placement | None = None
+    """How for one that is written past the cache (O_DIRECT), where that is known."""
     geometry: type[Made] | None = None
     """How one is made like another; None where none is."""
     takes_blocks = False
@@ -57,7 +59,7 @@ class Ext4(FileSystem):
 
     name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
-    placement = ByRequest(8 << 20, 1 << 20)
+    placement = placement_direct = ByRequest(8 << 20, 1 << 20)
     geometry = Geometry
     takes_blocks = True
     allocator_options = ("mb_optimize_scan",)
@@ -75,6 +77,7 @@ class Xfs(FileSystem):
     name, title = "xfs", "XFS"
     defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
     placement = LargestFirst()
+    placement_direct = NearestFirst(4 << 20)
     geometry = XfsGeometry
 
 

@@ -26,6 +26,8 @@ BLOCK_BY_BLOCK = "it maps files block by block, and no target does"
 MOST_WITHOUT_64BIT = 1 << 32
 MKFS_JOURNAL_BLOCKS = 1 << 18  # the most that mkfs.ext4 chooses by itself
 LEAST_LOG_BYTES = 64 << 20  # mkfs.xfs 6.0 and later make a smaller log only where told so; those of before are smaller
+LEAST_XFS_BYTES = 300 << 20  # and a smaller file system
+SECTOR_BYTES = 512
 OTHER_BYTES = 64 << 20
 """For tables of inodes, directories and a few bitmaps of inodes."""
 MOST_INODES = (1 << 32) - 1
@@ -64,7 +66,7 @@ class Made:
 
 @dataclass(frozen=True)
 class XfsGeometry(Made):
-    """Sizes of groups, inodes and the log, the group that has the log, features; None: as mkfs chooses.
+    """Sizes of groups, inodes, sectors and the log, the group that has the log, features; None: as mkfs chooses.
 
     `stride`, `stripe_blocks`: of RAID, to which files are aligned; 0 without.
     """
@@ -73,6 +75,7 @@ class XfsGeometry(Made):
     inode_bytes: Annotated[int, between(256, 2048, "a whole number")] | None = None
     log_blocks: Positive | None = None
     log_group: Count | None = None
+    sector_bytes: Annotated[int, between(512, BLOCK_BYTES, "a whole number")] | None = None
     features: list[XfsFeature] | None = None
     stride: Count = 0
     stripe_blocks: Count = 0
@@ -81,15 +84,18 @@ class XfsGeometry(Made):
         """The options of mkfs.xfs."""
         options = ["-d", f"size={self.device_bytes},agsize={self.group_blocks * self.block_bytes}"]
         if self.stride:
-            sectors = self.block_bytes // 512
+            sectors = self.block_bytes // SECTOR_BYTES
             options += ["-d", f"sunit={self.stride * sectors},swidth={self.stripe_blocks * sectors}"]
+        if self.sector_bytes:
+            options += ["-s", f"size={self.sector_bytes}"]
         if self.inode_bytes:
             options += ["-i", f"size={self.inode_bytes}"]
         if self.log_blocks:
             group = "" if self.log_group is None else f",agnum={self.log_group}"
             options += ["-l", f"size={self.log_blocks * self.block_bytes}{group}"]
-            if self.log_blocks * self.block_bytes < LEAST_LOG_BYTES:
-                options.append("--unsupported")
+        small = self.device_bytes < LEAST_XFS_BYTES
+        if small or (self.log_blocks and self.log_blocks * self.block_bytes < LEAST_LOG_BYTES):
+            options.append("--unsupported")
         if self.features is not None:
             options += ["-m", ",".join(f"{word}={int(word in self.features)}" for word in ALIKE_XFS)]
         return options
@@ -194,18 +200,6 @@ def ext_of_fields(fields: dict[str, str]) -> tuple[str, str | None]:
     if "extent" not in features:
         return name, f"it is {name} without extents (feature extent): {BLOCK_BY_BLOCK}"
     return name, None
-
-
-def unusual(made: Json) -> list[str]:
-    """What of an ext4's geometry its allocator or journal heeds, and mkfs.ext4 does not make unasked, in words."""
-    features = made.get("features") or ()
-    words = []
-    if made.get("group_blocks") != 8 * BLOCK_BYTES:
-        words.append(f"groups of {made.get('group_blocks')} blocks")
-    if stripe := made.get("stripe_blocks") or made.get("stride"):
-        words.append(f"a stripe of {stripe} blocks")
-    words += [f"no {name}" for name in ("flex_bg", "has_journal") if name not in features]
-    return words + [name for name in ("meta_bg", "sparse_super2") if name in features]
 
 
 def why_not(kind: type[Made], geometry: Json | None) -> str | None:

@@ -241,9 +241,9 @@ def _attributes(directory: Path) -> tuple[int, ...]:
 FILESYSTEM = Xfs()
 
 
-# bytes of a block; blocks of an allocation group, of the log; bytes of an inode; blocks of the data device, of the
-# real-time one; the log's first block, 0 for an external one; blocks of a stripe unit and of a stripe; flags
-GEOMETRY = struct.Struct("=L4xL4xL4xL4xQQ8xQ16xLL4xL16x")
+# bytes of a block; blocks of an allocation group, of the log; bytes of a sector, of an inode; blocks of the data
+# device, of the real-time one; first block of the log, 0 for an external one; blocks of a stripe unit, a stripe; flags
+GEOMETRY = struct.Struct("=L4xL4xLLL4xQQ8xQ16xLL4xL16x")
 FEATURES = {"finobt": 17, "rmapbt": 19, "reflink": 20, "inobtcount": 22}  # bits of flags, xfs_fs.h
 
 
@@ -254,12 +254,14 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
         fields = GEOMETRY.unpack(fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(GEOMETRY.size)))
     finally:
         os.close(fd)
-    block_bytes, group_blocks, log_blocks, inode_bytes, blocks, real_time, log_start, unit, stripe, flags = fields
+    block_bytes, group_blocks, log_blocks, sector_bytes, inode_bytes, *others = fields
+    blocks, real_time, log_start, unit, stripe, flags = others
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
     store = of_extents("xfs", "FS_IOC_GETFSMAP", xfs.KIND, geometry, free_extents(mount), counting)
     store.geometry = {
         **xfs.made(blocks, block_bytes, group_blocks, log_blocks, log_start),
         "inode_bytes": inode_bytes,
+        "sector_bytes": sector_bytes,
         "features": [name for name, bit in FEATURES.items() if flags >> bit & 1],
     }
     if unit:
@@ -273,8 +275,7 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
 
 def of_device(device: str, counting: Counting = ONCE) -> Store:
     """The store of an XFS that is mounted nowhere, on a device or in an image. Raises Failure."""
-    fields = "print blocksize dblocks agblocks inodesize logblocks logstart fdblocks"
-    done = run(["xfs_db", "-r", "-c", "sb 0", "-c", fields, "-c", "freesp -d", device])
+    done = run(["xfs_db", "-r", "-c", "sb 0", "-c", f"print {xfs.FIELDS}", "-c", "freesp -d", device])
     output = done.stdout + done.stderr  # it complains of damage, and ends with status 0
     try:
         return xfs.of_text(output.encode().splitlines(keepends=True), counting)

@@ -99,6 +99,40 @@ class ByRequest(Placement):
         return best + (as_they_come(left, held.smaller) / BEST_OF_SOME if left > 0 else 0), worst
 
 
+class NearestFirst(Placement):
+    """It looks for `request_bytes` at a time, in the nearest extent that holds them; where none does, in the longest.
+
+    XFS does that for writes past the cache. It maps at most 4 MiB of such a write at a time
+    (xfs_direct_write_iomap_begin, fs/xfs/xfs_iomap.c), and takes the nearest extent that holds them
+    (xfs_alloc_ag_vextent_near, fs/xfs/libxfs/xfs_alloc.c). Through the cache it knows the whole file beforehand.
+    Which extents are near is not known: the range is from extents of the mean size to those of the median.
+    """
+
+    def __init__(self, request_bytes: int) -> None:
+        self.request_bytes = request_bytes
+        self.says = f"{request_bytes >> 20} MiB at a time, in the nearest free extent that holds them"
+
+    def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
+        held = _held(min(self.request_bytes, 1 << (size_bytes - 1).bit_length()), free)
+        within = min(size_bytes, held.used)
+        rest = FEWEST.pieces(size_bytes - within, held.smaller)[0] if within < size_bytes else 0.0
+        if not within or within <= self.request_bytes:
+            return rest + bool(within), rest + bool(within)
+        at_most = min(float(held.number), 1 + within / _median(free[: len(free) - len(held.smaller)]))
+        low = held.pieces(within)
+        return rest + low, rest + max(low, at_most)
+
+
+def _median(free: list[Extents]) -> int:
+    """The size that at least half of these extents have."""
+    number = 0
+    for bucket in free:
+        number += bucket.number
+        if 2 * number >= sum(other.number for other in free):
+            break
+    return bucket.low
+
+
 class _Held(NamedTuple):
     """Extents that hold a whole request: so many `bytes`, of which aligned requests use `used`; and the `smaller`."""
 

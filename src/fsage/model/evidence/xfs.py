@@ -46,10 +46,14 @@ OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|agno|group|-a)\D{0,3}(\d+)")
 COMPLAINT = re.compile(rb"(?i).*(?:corruption|CRC error|bad magic|cannot|can't|not a valid|Continuing anyway)")
 AT_SECTOR = re.compile(rb".* block 0x([0-9a-f]{1,15})/")
 NEEDED = (b"blocksize", b"dblocks", b"agblocks")
-ASK = (
-    "`xfs_db -r -c 'sb 0' -c 'print blocksize dblocks agblocks inodesize logblocks logstart fdblocks' -c 'freesp -d' "
-    "DEVICE`"
-)
+FIELDS = "blocksize dblocks agblocks inodesize sectsize unit width logblocks logstart fdblocks"
+ASK = f"`xfs_db -r -c 'sb 0' -c 'print {FIELDS}' -c 'freesp -d' DEVICE`"
+OF_MAKING = {
+    b"inodesize": "inode_bytes",
+    b"sectsize": "sector_bytes",
+    b"unit": "stride",
+    b"width": "stripe_blocks",
+}
 REPAIR = "`xfs_repair -n DEVICE` on the unmounted file system says what is wrong"
 
 
@@ -169,8 +173,7 @@ def _of_list(told: _Told, counting: Counting) -> Store:
     store.absent["files"] = "xfs_db lists free space only"
     log = (told.superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
     store.geometry = made(blocks, block_bytes, group_blocks, *log)
-    if b"inodesize" in told.superblock:
-        store.geometry["inode_bytes"] = told.superblock[b"inodesize"]
+    store.geometry |= {key: told.superblock[name] for name, key in OF_MAKING.items() if told.superblock.get(name)}
     if told.complaints:
         store.warnings = [_damaged(told.complaints[0])]
         if bad:

@@ -63,8 +63,8 @@ def prepare(
     """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
 
     It is named after what was read: the same layouts are the same study, which is then resumed. `samples`: of a layout
-    larger than the target `base`; None: it is laid whole, on a target of its own, where one can be made. Of a text of
-    sizes alone, draws (fsage.evidence.drawn), five unasked. Raises ValueError.
+    larger than the target `base`; None: all are laid whole, on a target made like the original, where one can be made.
+    Of a text of sizes alone, draws (fsage.evidence.drawn), five unasked. Raises ValueError.
     """
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
@@ -112,9 +112,7 @@ def prepare(
                 free.write(changed, layout)
                 digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
                 names.append(more)
-        own = _others_target(heads, most_extents, base, wanted, sentences) if base else None
-        if base and not own and samples is None:
-            own = _own_target(heads, most_extents, base, sentences)
+        own = _own_target(heads, most_extents, base, wanted, sentences) if base else None
         if own:
             digest.update(own.name.encode())
         if what_if.defragmented:
@@ -130,42 +128,33 @@ def prepare(
     return study, sentences
 
 
-def _others_target(
+def _own_target(
     heads: Sequence[Head], most_extents: int, base: Base, samples: int | None, sentences: list[str]
 ) -> Target | None:
-    """The target for layouts of a file system that `base` has not, or has made otherwise; None where there is none.
+    """The target that is made like the original, on which layouts are laid whole; None where `base` serves instead.
 
-    A file system chooses blocks in its own way. So another one is refused where there is no such target: ValueError.
-    One that was only made otherwise is laid on `base`, with a warning.
+    A file system chooses blocks in its own way. So one that `base` has not is refused where no target can be made like
+    it: ValueError. A larger one is then sampled, and one only made otherwise is laid on `base`, with a warning.
     """
-    others = [head for head in heads if not whole.is_of(head, base.target)]
-    odd = [] if others else [head for head in heads if whole.made_otherwise(head, base.target)]
-    if not others and (not odd or whole.larger(heads, base)):
-        return None
-    sentence = whole.unlike(others[0], base) if others else whole.made_otherwise(odd[0], base.target)
     try:
         if samples:
             raise ValueError("--samples are taken on the target at hand")
         target = whole.like(heads, most_extents, base)
     except ValueError as why:
+        others = [head for head in heads if not whole.is_of(head, base.target)]
         if others:
-            raise ValueError(f"{sentence}: {why}; nothing was touched") from None
-        sentences.append(f"warning: {sentence}, so a copy of it is not quite like it ({why})")
+            raise ValueError(f"{whole.unlike(others[0], base)}: {why}; nothing was touched") from None
+        if samples:
+            return None
+        if whole.larger(heads, base):
+            sentences.append(f"warning: a layout larger than the target is not laid whole, but sampled: {why}")
+        elif base.target.of_kind.own_stores:
+            sentences.append(
+                f"warning: target {base.target.name} is not made as the original is, so a new file may have more or "
+                f"fewer extents there than on the original: {why}"
+            )
         return None
-    sentences.append(f"{sentence}: each is laid whole on target {target.name}, which is sparse and made alike")
-    return target
-
-
-def _own_target(heads: Sequence[Head], most_extents: int, base: Base, sentences: list[str]) -> Target | None:
-    """The target on which layouts that are too large for `base` are laid whole; None where none is, or none can be."""
-    if not (large := whole.larger(heads, base)):
-        return None
-    try:
-        target = whole.like(large, most_extents, base)
-    except ValueError as why:
-        sentences.append(f"warning: a layout larger than the target is not laid whole, but sampled: {why}")
-        return None
-    sentences.append(whole.sentence(target, large))
+    sentences.append(whole.sentence(target, heads))
     return target
 
 

@@ -29,13 +29,14 @@ def age(
     after: Annotated[str, typer.Option(help="defragment: also say what that would bring at best")] = "",
     only_prepare: Annotated[bool, typer.Option("--prepare", help="write the study, and do not measure")] = False,
 ) -> None:
-    """Say what the age of a file system costs here: its free space, block by block, on this machine's target.
+    """Say what the age of a file system costs: its free space, block by block, on a replica that is made as it is.
 
-    The source is only read. The target is emptied and measured: with its free space, with as much in one run, empty.
+    The source is only read. fsage measures a replica on a target, mostly a modelled disk, not on the source's device.
+    It measures with the copied free space, with as much in one run, and empty.
     """
     from fsage.plan.results import Results
     from fsage.studies.replica import age as ages
-    from fsage.studies.replica.whole import Base
+    from fsage.studies.replica.whole import Base, measures_on
 
     where = context.obj.on_one_target(None)
     folder = where.results / "age"
@@ -45,9 +46,9 @@ def age(
     what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
     base = Base(target, where.inventory, Results(where.results, target.name, "").claim)
     study, sentences = ages.prepare(sources, where.studies, folder, samples, base.claim_copy, what_if, base)
-    for line in sentences:
-        say(line)
     plan = ages.planned(study, folder, where.inventory, where.results)
+    for line in (*sentences, measures_on(plan.target)):
+        say(line)
     for line in ages.amount_line(plan):
         say(line)
     if only_prepare:

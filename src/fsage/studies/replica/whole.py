@@ -1,4 +1,4 @@
-"""Targets of their own for layouts that are larger than the target at hand: sparse, and made like their file system."""
+"""Targets of their own for layouts: sparse, as large as the original, and made like its file system."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import NamedTuple
 import yaml
 
 from fsage import seam
-from fsage.model import filesystems, geometry
+from fsage.model import device, filesystems, geometry
 from fsage.model.declaration import GIB
 from fsage.model.evidence.extents import Head
+from fsage.model.sparse import SHARE_OF_SIZE
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.studies.replica.model import EXTENT_BYTES
 from fsage.study.study import StudyError
@@ -23,13 +24,15 @@ from fsage.text.sizes import round_size
 PLACE = "inventories"
 """Below the folder of the study."""
 USUAL_AMOUNT_MIB = 1024
+STEP_BYTES = 64 << 20
+"""Amounts are multiples of the largest transfer."""
 LEAST_GIB = 1
 RUN_BYTES = 512 << 20
 """Memory of the other processes of a run: snakemake, ansible-playbook, the agent on the launcher."""
 
 
 class Base(NamedTuple):
-    """The target at hand, from which a larger one has all that no layout says; its inventory and its claim's copy."""
+    """The target at hand, from which another one has all that no layout says; its inventory and its claim's copy."""
 
     target: Target
     inventory: Path
@@ -71,15 +74,6 @@ def unlike(head: Head, base: Base) -> str:
     return f"{sentence} (declare a target with `filesystem: {name}`)"
 
 
-def made_otherwise(head: Head, target: Target) -> str:
-    """How the ext4 of a layout differs from what mkfs.ext4 makes of a target, where its allocator heeds it; or ''."""
-    if not head.geometry or not target.of_kind.own_stores or not filesystems.named(filesystem_of(target)).takes_blocks:
-        return ""
-    if target.spec["geometry"] or not (unusual := geometry.unusual(head.geometry)):
-        return ""
-    return f"a layout is of an ext4 with {', '.join(unusual)}, unlike target {target.name}"
-
-
 def why_none(target: Target) -> str | None:
     """Why no layout can be laid on a target, as far as its declaration says; None where one may be."""
     spec = target.spec
@@ -107,6 +101,8 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     if system.geometry and (why := geometry.why_not(system.geometry, head.geometry)):
         raise ValueError(why)
     claim = load_claim(base.claim_copy)
+    usual_mib = base.target.spec["amount_mib"] or (claim["amount_mib"] if claim else USUAL_AMOUNT_MIB)
+    most_mib = int(min(head.device_bytes for head in heads) * SHARE_OF_SIZE) // STEP_BYTES * (STEP_BYTES >> 20)
     declared = {
         **{key: value for key, value in base.target.spec.items() if key != "name"},
         "filesystem": system.name,
@@ -114,7 +110,7 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
         "size_gib": max(LEAST_GIB, -(-head.device_bytes // GIB)),
         "sparse": True,
         "geometry": head.geometry if system.geometry else None,
-        "amount_mib": base.target.spec["amount_mib"] or (claim["amount_mib"] if claim else USUAL_AMOUNT_MIB),
+        "amount_mib": min(usual_mib, max(STEP_BYTES >> 20, most_mib)),
     }
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
     target = base.target.having(**declared, name=f"whole-{digest[:8]}")
@@ -127,7 +123,7 @@ def write(target: Target, base: Base, folder: Path) -> str:
     """Write the inventory of a target below the folder of a study; how to remove the target, a sentence."""
     inventory = folder / PLACE / target.name
     shutil.copytree(base.inventory, inventory, dirs_exist_ok=True)
-    text = "---\n# Made by `fsage age` for a layout that is larger than the target of {base}.\n"
+    text = "---\n# Made by `fsage age` like the file system of a layout; all else is as in {base}.\n"
     declared = yaml.safe_dump({"fsage_target": dict(target.spec)}, sort_keys=False)
     path = inventory / "group_vars" / "all" / "target.yml"
     path.write_text(text.format(base=base.inventory.name) + declared, encoding="utf-8")
@@ -143,9 +139,18 @@ def inventory_of(folder: Path, usual: Path) -> Path:
 
 
 def sentence(target: Target, heads: Sequence[Head]) -> str:
-    """What is said of it."""
+    """What is said of it, and on what it measures."""
     size = round_size(max(head.device_bytes for head in heads))
-    return (
-        f"{len(heads)} of the layouts {'is' if len(heads) == 1 else 'are'} of up to {size}, larger than the target: "
-        f"each is laid whole on target {target.name}, which is sparse and made alike"
-    )
+    title = filesystems.named(target.spec["filesystem"]).title
+    which = "the layout is laid whole" if len(heads) == 1 else "each layout is laid whole"
+    return f"{which} on target {target.name}: a sparse {title} of {size}, made as the original is"
+
+
+def measures_on(target: Target) -> str:
+    """On what a replica is measured, a sentence: not on the original's device."""
+    declared = target.spec["device_model"]
+    what = "this machine's own disk, without a device model"
+    if declared:
+        model = device.KINDS[declared["kind"]]
+        what = f"a {model.label({**model.defaults, **declared})} at most"
+    return f"fsage measures a replica on {what}, and not the device that the layout comes from"

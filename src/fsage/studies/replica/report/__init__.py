@@ -15,6 +15,7 @@ from fsage.model import filesystems
 from fsage.report.answer import Answer, Named, by_comparisons
 from fsage.report.section import Data
 from fsage.report.view import View
+from fsage.studies.replica.model import Replica
 from fsage.studies.replica.recipe import EMPTY, JOINED
 from fsage.studies.replica.report.maps import agreement, copied, is_copied, maps, ranking
 from fsage.study.study import Study
@@ -30,7 +31,16 @@ def answer(data: Data, study: Study) -> Answer | None:
     full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
             for state, notes in copied(data).items()}  # fmt: skip
     comparison_answer = by_comparisons(data, study, partial(_named, data, full), CODES, partial(_worst_first, data))
-    return replace(comparison_answer, sentences=[*comparison_answer.sentences, *_foreign(data), *_from_draws(data)])
+    more = [*_foreign(data), *_from_draws(data), *_replica(data)]
+    return replace(comparison_answer, sentences=[*comparison_answer.sentences, *more])
+
+
+def _replica(data: Data) -> list[str]:
+    """What was measured is not the original's device."""
+    if not any(Replica.kind in notes for notes in data.notes.values()):
+        return []
+    model = next(iter(data.frame["device_model"].dropna()), "a device without a model")
+    return [f"These are rates of a replica on {model}, not of the device that the layout comes from."]
 
 
 def _foreign(data: Data) -> list[str]:

@@ -132,8 +132,7 @@ def ranking(data: Data) -> Section | None:
         of = next((notes for name, notes in noted.items() if data.axes_of(name) == axes), None)
         lies = ["", ""]
         if of:
-            free = of["found"]
-            lies = [f"{100 * (1 - free['free_bytes'] / free['device_bytes']):.1f}%", f"{free['free_extents']:,}"]
+            lies = [f"{_full(of['original']):.1f}%", f"{of['found']['free_extents']:,}"]
         cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
         worst = min(factor.value for factor in by_measure.values())
         ranked.append((worst, [str(axes["layout"]), *lies, *cells]))
