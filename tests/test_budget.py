@@ -35,11 +35,11 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
 from fsage.studies.aged.model import churn as uses
+from fsage.studies.blast import model
+from fsage.studies.blast.host import database
 from fsage.studies.iocontrol.host import contended_files
 from fsage.studies.replica.host import free_space_layout, punched, whole_extents
 from fsage.studies.replica.model import Replica
-from fsage.studies.striping import model
-from fsage.studies.striping.host import database
 
 MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]
@@ -148,7 +148,7 @@ class Place:
         )
         return [stripes.Component(0, len(on), MIB, on[0], tuple(on))]
 
-    def osts(self, mount: Path) -> list[space.Ost]:
+    def osts(self, mount: Path, needed: object = None) -> list[space.Ost]:
         used = [0] * len(OSTS_MIB)
         for path in (self.point / "target").rglob("*"):
             if path.is_file():

@@ -101,7 +101,9 @@ def test_the_others_go_on_without_a_lost_target_after_a_kill(both: Several) -> N
 
 def test_where_one_target_is_held_none_is_taken(both: Several) -> None:
     first, second = both.names
-    claimed = both.project.run("snakemake", "--config", both.target, "--until", f"claim_{first}", f"claim_{second}")
+    claimed = both.project.run(
+        "snakemake", "--config", both.target, "--until", f"claim_{first}", f"claim_{second}", "--", "small"
+    )
     assert claimed.returncode == 0, claimed.stdout + claimed.stderr
     me = {"run": "another", "host": "far", "machine": "far", "pid": 1, "pid_start": 1, "command": "c", "since": "s"}
     home = Path(both.project.spec["home"]) / second
