@@ -98,7 +98,7 @@ def test_it_has_what_a_controller_needs_and_no_more(elsewhere: Elsewhere) -> Non
     there = elsewhere.folder / "ansible_collections/fsage/fsage"
     assert {path.name for path in there.iterdir()} == {
         *("CHANGELOG.md", "CITATION.cff", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "pyproject.toml"),
-        *("envs", "meta", "playbooks", "plugins", "roles", "src"),
+        *("envs", "extensions", "meta", "playbooks", "plugins", "roles", "src"),
     }
     assert not [path for path in there.rglob("*") if path.is_symlink() or path.name == "__pycache__"]
 
