@@ -272,7 +272,7 @@ def test_each_repetition_of_a_structure_has_its_number_and_its_seed() -> None:
 
 
 def test_a_pattern_lays_out_its_file_and_a_database_beside_it() -> None:
-    recipe = recipes.load("striping")
+    recipe = recipes.load("blast")
     database = {"volumes": 4, "percent": 50, "queries": 4}
     block = {"pattern": ["IOR.4"], "default": "IOR.4", "eviction_file": 50, "database": database, "seed": 7}
     [state] = recipe.expand(recipe.States.model_validate(block))
@@ -298,8 +298,9 @@ def test_a_pattern_lays_out_its_file_and_a_database_beside_it() -> None:
     ],
 )
 def test_striping_that_cannot_be_is_refused(changed: dict[str, Any], why: str) -> None:
+    block = {"pattern": ["IOR.4"], "default": "IOR.4", "database": {}, **changed}
     with pytest.raises(ValueError, match=why):
-        recipes.load("striping").States.model_validate({"pattern": ["IOR.4"], "default": "IOR.4", **changed})
+        recipes.load("blast").States.model_validate(block)
 
 
 @pytest.mark.parametrize("eviction_file", [0.5, 50, "memory", None])

@@ -210,7 +210,7 @@ def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp
     page = contents(study, records, tmp_path)
     assert "Not had or known: brw_stats of the MDTs, brw_stats of the OSTs: no server is named." in page.rest["doubts"]
     (section,) = [section for section in page.sections if section.title == "What could not be had or known"]
-    assert section.table[1] == ["1 cells of workload sequential", "mdtest cannot be kept to the limits", "1"]
+    assert section.table[1] == ["1 cell of workload sequential", "mdtest cannot be kept to the limits", "1"]
     assert section.table[2][2] == "2"
 
 
