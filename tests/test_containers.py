@@ -92,7 +92,7 @@ def test_images_are_known_by_their_digest(folder):
 @pytest.mark.parametrize(
     ("take", "said"),
     [
-        ("bin/apptainer", "lacks apptainer: install the package that holds it, or declare no fsage_target.containers"),
+        ("bin/apptainer", "lacks apptainer: install the package apptainer, or declare no fsage_target.containers"),
         ("fio.sif", "fio.sif: build it with `apptainer build .*/fio.sif envs/fio.def`"),
     ],
 )
