@@ -97,7 +97,7 @@ def test_broken_evidence_is_named_and_the_rest_is_drawn(quickstart, tmp_path):
     text = words(build(quickstart, make_records(quickstart), tmp_path / "a", evidence=evidence))
     assert f"{cut}: the evidence of 40.00@264M is not JSON" in text
     assert f"{other}: the evidence of 80.00@264M is of another layout (digest another)" in text
-    assert "No evidence of 1 states: 80.50@264M." in text
+    assert "No evidence of 1 state: 80.50@264M." in text
 
     without.with_suffix(".kept").rename(without)
     change(clean, state="20.00@264M")
