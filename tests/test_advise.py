@@ -337,7 +337,10 @@ def test_without_records_it_is_said_what_measures(advise):
     assert (code, out) == (1, "")
     assert "has no record on target osts" in complaints and "target=osts -- striping` measures" in complaints
     code, _, complaints = advise("iocontrol", taken("iocontrol")[:3])
-    assert code == 1 and "has recipe iocontrol: there is advice for blast, defrag, prealloc, replica, striping" in complaints
+    assert (
+        code == 1
+        and "has recipe iocontrol: there is advice for blast, defrag, prealloc, replica, striping" in complaints
+    )
 
 
 def test_the_table_for_people_names_the_states(advise, tmp_path):

@@ -105,7 +105,8 @@ class Looks:
         paths = target.osts.spread_files(self.folder)
         for path in paths.values():
             if not path.exists() or path.stat().st_size != FILE_BYTES:
-                with open(path, "wb") as file:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+                with open(os.open(path, flags, places.PRIVATE_FILE), "wb") as file:
                     file.write(os.urandom(FILE_BYTES))
                     os.fsync(file.fileno())
         return paths

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from pathlib import Path
+
+from fsage.host.system import places
 
 NOTE = "doing.json"
 
@@ -14,5 +17,7 @@ def say(home: Path, words: str, cells: int = 0) -> None:
     """Note it, and how many cells this command has measured. Nobody is kept from work where that is not possible."""
     beside = home / f".{NOTE}"
     with contextlib.suppress(OSError):
-        beside.write_text(json.dumps({"doing": words, "since": time.time(), "cells": cells}))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(os.open(beside, flags, places.PRIVATE_FILE), "w", encoding="utf-8") as file:
+            json.dump({"doing": words, "since": time.time(), "cells": cells}, file)
         beside.replace(home / NOTE)
