@@ -36,6 +36,7 @@ def ask(verb: str, **given: object) -> object:
     return EVERY[f"lustre-{verb}"]({"fsname": "lustre", "user": 1000, **given})
 
 
+@pytest.mark.root
 def test_the_helper_runs_these_commands_and_no_others(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)  # who runs the helper
     names = f"{LLITE}.max_read_ahead_mb osc.{OSC}.max_rpcs_in_flight"
@@ -70,6 +71,7 @@ def test_the_helper_runs_these_commands_and_no_others(site: Site, monkeypatch: p
     assert (other["user"], other["fsname"], other["target"]) == (1000, "lustre", "own"), "not as whom he says he is"
 
 
+@pytest.mark.root
 def test_an_administrator_puts_back_what_users_set(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     knobs = Knobs(site, max_rpcs_in_flight="8")
@@ -81,6 +83,7 @@ def test_an_administrator_puts_back_what_users_set(site: Site, monkeypatch: pyte
     assert knobs.now("max_rpcs_in_flight") == {"8"}
 
 
+@pytest.mark.root
 def test_what_costs_others_something_is_done_at_a_limited_rate(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     slept: list[float] = []

@@ -25,7 +25,7 @@ from fsage.host.preallocation import astray, ldiskfs
 from fsage.host.remote import probe, signs
 from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
-from fsage.host.system import caches
+from fsage.host.system import caches, places
 from fsage.host.system.files import regular_files
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets.opening import verified
@@ -194,8 +194,15 @@ def drop_of(target: Target, of_state: Iterable[Path] = ()) -> Dropped:
 
 def measured_files(mounts: list[Path]) -> list[Path]:
     """All files that a cell's commands made, as paths without symbolic links."""
-    places = [place for mount in mounts if (place := Path(os.path.realpath(mount)) / "measured").is_dir()]
-    return sorted(path for place in places for path in regular_files(place))
+    found: list[Path] = []
+    for mount in map(Path, map(os.path.realpath, mounts)):
+        folder = mount / "measured"
+        if folder.is_dir():
+            if not os.access(folder, os.R_OK | os.X_OK):  # a cell's command took the right from its owner
+                with places.opened(mount) as store:
+                    places.make_in(store, folder)
+            found += regular_files(folder)
+    return sorted(found)
 
 
 class Launcher:
