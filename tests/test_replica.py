@@ -431,7 +431,7 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
     assert foreign.startswith(
         "Layout example is of XFS, and the target is ext4 (ldiskfs), which chooses blocks for new"
     )
-    assert last.startswith("These are rates of a replica on ") and last.endswith("the layout comes from.")
+    assert last.startswith("These are rates of a replica (") and last.endswith("the layout comes from.")
 
 
 def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):

@@ -40,7 +40,7 @@ def _replica(data: Data) -> list[str]:
     if not any(Replica.kind in notes for notes in data.notes.values()):
         return []
     model = next(iter(data.frame["device_model"].dropna()), "a device without a model")
-    return [f"These are rates of a replica on {model}, not of the device that the layout comes from."]
+    return [f"These are rates of a replica ({model}), not of the device that the layout comes from."]
 
 
 def _foreign(data: Data) -> list[str]:
