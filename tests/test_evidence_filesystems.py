@@ -105,6 +105,8 @@ def test_evidence_is_what_the_tools_say(aged):
     by_filefrag = read(said("filefrag", "-v", *paths))["files"]["listed"]
     assert by_filefrag == files
     by_layout_of = layout_of([Path(path) for path in paths], aged.mounts)
+    far = [np.abs(np.diff(block_places(path))) > 4096 + MIB for path in paths]
+    assert layout_of([Path(path) for path in paths], aged.mounts, MIB)["jumps"] == sum(map(np.sum, far))
     assert {key: by_layout_of[key] for key in files} == files
     places = np.concatenate([block_places(path) for path in paths]) / device_bytes(aged)
     assert (by_layout_of["mean_position"], by_layout_of["position_sd"]) == pytest.approx((places.mean(), places.std()))

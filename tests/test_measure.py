@@ -96,6 +96,10 @@ def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
     assert record["phases"][0]["extents"]["bytes"] == 64 * MIB
     assert record["layout"]["filler_files"] == record["layout"]["generations"][0]["files"]
     assert record["conditions"]["tools"]["fio"] and record["kernel"] and record["host"]
+    (disk,) = record["conditions"]["disks"]
+    assert disk["rotational"] in (0, 1) and disk["mb_max_linear_groups"] == (4 if disk["rotational"] else 0)
+    assert record["phases"][0]["counters"]["device"][0]["counts"]["write_ms"] > 0
+    assert record["phases"][0]["extents"]["jumps"] <= record["phases"][0]["extents"]["extents"] - 1
     assert record["structure"] == f"PAF:30.00:1@8M<{record['layout']['capacity_bytes'] // 1024}"
     assert "stdout" not in record["phases"][0] and "fio version" in seen["phases"][0]["stdout"]
     assert not list((open_target(spec).mounts[0] / "measured").iterdir())

@@ -21,6 +21,7 @@ from fsage.host.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
 from fsage.host.stores import filesystems
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
+from fsage.model.device import Iocost, Moved, Seek
 from fsage.model.errors import Failure
 
 MIB = 1 << 20
@@ -45,6 +46,17 @@ def test_no_order_of_requests_beats_the_rate(requests):
         now = max(now + pause, done)
         moved += pages * 4096
     assert now - 1.0 >= moved / RATE - MAX_REQUEST_BYTES / RATE - 1e-9
+
+
+def test_charges_follow_from_bytes_requests_and_jumps():
+    iocost = {"bytes_per_s": 380_000_000, "sequential_iops": 20_000, "random_iops": 100}
+    whole, scattered = Moved(384 * MIB, 384, 0, 0.5), Moved(384 * MIB, 384, 28, 0.5)
+    assert Iocost.charges_s(iocost, whole) == pytest.approx(1.0747, abs=1e-3)
+    assert Iocost.charges_s(iocost, scattered) - Iocost.charges_s(iocost, whole) == pytest.approx(28 * 9.95e-3)
+    disk = {"bytes_per_s": RATE, "seek_s": SEEK_S, "outer_to_inner": 2.0, "noise_cov": 0.0}
+    assert Seek.charges_s(disk, whole) == pytest.approx(3.84 / 0.75)
+    assert Seek.charges_s(disk, scattered) == pytest.approx(3.84 / 0.75 + 28 * SEEK_S)
+    assert Seek.charges_s({**disk, "noise_cov": 0.1}, whole) is None, "it charges another time each time"
 
 
 def test_inner_tracks_are_slower_by_the_declared_factor():

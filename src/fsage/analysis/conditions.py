@@ -20,6 +20,8 @@ SETTING = {
     "filesystem": "file system",
     "mount_options": "mount options",
     "allocator_reset": "allocator reset",
+    "rotational": "rotational",
+    "mb_max_linear_groups": "mb_max_linear_groups",
     "tunables": "tunables",
     "tools": "tools",
     "images": "container images",

@@ -79,6 +79,7 @@ COLUMNS = {
     "transfer_size_bytes": Column("Int64", "bytes of one transfer"),
     "iteration": Column("Int64", "which of the repetitions, from 1"),
     "structure": Column("Int64", "which of several layouts of the same structure, from 1; missing: there is one"),
+    "place": Column("Int64", "which of the files that are left in the layout, from 1; missing: the first alone"),
     "reference": Column("str", "state that this one is compared with, where its recipe names one"),
     "axes": Column("str", "the state's levels on the axes of its recipe, JSON; paf has columns of its own"),
     "params": Column("str", "all parameters but the iteration, JSON with sorted keys"),
@@ -138,6 +139,21 @@ COLUMNS = {
     "measured_extents_of_size": Column(
         "str", "their extents by size, JSON: from so many bytes to below twice that, how many"
     ),
+    "measured_jumps": Column(
+        "Int64",
+        "jumps from an extent of a file to its next that the device model charges for; without a model: those of more "
+        "than 16 MiB",
+    ),
+    "model_seconds": Column(
+        "float64",
+        "what the device model charges for writing or reading these files once more: bytes, requests and jumps. "
+        "Missing: no model, one with noise or drift, or several tasks on a store",
+    ),
+    "disturbed": Column(
+        "Int64",
+        "samples of this cell that took more than 5% over `model_seconds`: each but the third was taken again, and its "
+        "raw record kept",
+    ),
     # how
     "began": Column("str", "when, UTC; in Parquet a timestamp, in the CSV ISO 8601"),
     "seconds_total": Column("float64", "duration of the cell with all that belongs to it"),
@@ -150,6 +166,8 @@ COLUMNS = {
     "filesystem": Column("str", "ext4, xfs, btrfs, ..."),
     "mount_options": Column("str", "of each store, JSON"),
     "allocator_reset": Column("str", "what started the allocator anew before each phase: remount, cold or none"),
+    "rotational": Column("str", "of each store: 1, its device is said to seek, or 0; JSON"),
+    "mb_max_linear_groups": Column("str", "of each store: groups that ext4 looks at in order; JSON"),
     "amount_mib": Column("float64", "what each task moves, MiB"),
     "amount_source": Column("str", "where that is from: calibrated, declared, or reduced from what, and why"),
     "tunables": Column("str", "value requested, before and now of each, JSON"),
@@ -161,8 +179,8 @@ COLUMNS = {
     ),
     "counters": Column(
         "str",
-        "of each phase: what the allocator of each store counted, requests of the device, processor time of the "
-        "whole machine and of kernel threads, JSON. A count that is missing did not change",
+        "of each phase: what the allocator of each store counted, requests of the device and their times, processor "
+        "time of the whole machine and of kernel threads, JSON. A count that is missing did not change",
     ),
     "mounting": Column("str", "of each phase, what umount and mount before it took, seconds and processor time, JSON"),
     "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none"),

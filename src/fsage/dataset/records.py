@@ -103,7 +103,7 @@ def _of_path(path: Path) -> dict[str, str]:
 def _row(record: Json) -> dict[str, object]:
     params, layout, conditions = record["params"], record["layout"], record["conditions"]
     nominal = record["nominal"]
-    varied = {key: value for key, value in params.items() if key != "iteration"}
+    varied = {key: value for key, value in params.items() if key not in ("iteration", "place")}
     return {
         **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "attempt")},
         "order_in_state": record["order"],
@@ -116,6 +116,7 @@ def _row(record: Json) -> dict[str, object]:
         "transfer_size_bytes": params.get("transfer_size"),
         "iteration": params.get("iteration"),
         "structure": nominal.get("structure"),
+        "place": params.get("place"),
         "reference": nominal.get("reference"),
         "axes": _text(nominal.get("axes")),
         "params": _text(varied),
@@ -132,6 +133,7 @@ def _row(record: Json) -> dict[str, object]:
         "epoch": record["check"].get("epoch"),
         **record["metrics"],
         **_measured(record["phases"]),
+        **{key: record.get(key) for key in ("model_seconds", "disturbed")},
         "seconds_total": record.get("seconds", {}).get("total"),
         **_waits(record.get("probe")),
         "device_model": (conditions.get("device_model") or {}).get("label", "no device model"),
@@ -139,6 +141,10 @@ def _row(record: Json) -> dict[str, object]:
         "filesystem": conditions.get("filesystem"),
         "mount_options": _text(conditions.get("mount_options")),
         "allocator_reset": conditions.get("allocator_reset"),
+        **{
+            key: _text([disk.get(key) for disk in conditions.get("disks") or ()] or None)
+            for key in ("rotational", "mb_max_linear_groups")
+        },
         "amount_mib": conditions.get("amount_mib"),
         "amount_source": conditions.get("amount_source"),
         "launch": _text(conditions.get("launch") or None),
@@ -177,7 +183,10 @@ def _achieved(layout: Json) -> dict[str, float]:
     }
 
 
-OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "position_sd", "mean_extent_bytes", "layout_score")
+OF_EXTENTS = (
+    *("files", "extents", "bytes", "mean_position", "position_sd", "mean_extent_bytes", "layout_score"),
+    "jumps",
+)
 
 
 def _measured(phases: list[Json]) -> dict[str, object]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from fsage.model import MIB
 from fsage.model.claim import Claim
 from fsage.model.typed import Json
 
 RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
+PAGE_BYTES = 4096
+REQUEST_BYTES = MIB  # the most that one request of O_DIRECT has (256 pages)
+
+
+class Moved(NamedTuple):
+    """What a device is charged for. `position`: where the bytes lie on average, 0 its first block and 1 its last."""
+
+    bytes: int
+    requests: int
+    jumps: int
+    position: float = 0.0
 
 
 class Model:
@@ -37,6 +48,16 @@ class Model:
         """What it takes, on average, to reach another place within so many bytes of a store."""
         return 0.0
 
+    @staticmethod
+    def jump_bytes() -> int:
+        """A jump of more bytes is charged."""
+        return RANDOM_FROM_BYTES
+
+    @staticmethod
+    def charges_s(parameters: Json, moved: Moved) -> float | None:
+        """What it charges for these; None where that is not known."""
+        return None
+
 
 class Iocost(Model):
     """The kernel's I/O cost controller: the cost of each request, by rates."""
@@ -53,6 +74,14 @@ class Iocost(Model):
     def reach_s(parameters: Json, span_bytes: int) -> float:
         """A random I/O's cost, where both places are further apart than RANDOM_FROM_BYTES."""
         return max(0.0, 1 - RANDOM_FROM_BYTES / span_bytes) ** 2 / float(parameters["random_iops"])
+
+    @staticmethod
+    def charges_s(parameters: Json, moved: Moved) -> float:
+        """As the kernel does (block/blk-iocost.c, calc_lcoefs): a request's rate has its first page in it."""
+        bytes_per_s, sequential_s = float(parameters["bytes_per_s"]), 1 / float(parameters["sequential_iops"])
+        a_request_s = max(0.0, sequential_s - PAGE_BYTES / bytes_per_s)
+        a_jump_s = 1 / float(parameters["random_iops"]) - sequential_s
+        return moved.bytes / bytes_per_s + moved.requests * a_request_s + moved.jumps * a_jump_s
 
     @staticmethod
     def label(parameters: Json) -> str:
@@ -94,6 +123,19 @@ class Seek(Model):
     def reach_s(parameters: Json, span_bytes: int) -> float:
         """A seek, however far."""
         return float(parameters["seek_s"])
+
+    @staticmethod
+    def jump_bytes() -> int:
+        """Each jump is a seek."""
+        return 0
+
+    @staticmethod
+    def charges_s(parameters: Json, moved: Moved) -> float | None:
+        """Bytes at the rate of their place, and seeks; None where noise or drift is planted."""
+        if parameters.get("noise_cov") or parameters.get("drift_percent_per_hour"):
+            return None
+        slower = 1 - (1 - 1 / float(parameters.get("outer_to_inner", 1))) * moved.position
+        return moved.bytes / (float(parameters["bytes_per_s"]) * slower) + moved.jumps * float(parameters["seek_s"])
 
     @staticmethod
     def label(parameters: Json) -> str:

@@ -79,6 +79,7 @@ class Conditions(_Conditions, total=False):
 
     images: dict[Word, Word] | None  # path -> SHA-256
     uid: int | None
+    disks: list[Json]
     amount_source: str
     launch: object
     lustre: Json
@@ -110,6 +111,8 @@ class Extents(_Extents, total=False):
     position_sd: float | None
     mean_extent_bytes: float | None
     layout_score: float | None
+    jumps: Count
+    jump_bytes: Count
     digest: str
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage import parse, recipes, workloads
-from fsage.model import signs, structure
+from fsage.model import device, signs, structure
 from fsage.model.message import Unacceptable, shown
 from fsage.model.observation import Observation
 from fsage.model.typed import Json, JsonView
@@ -44,7 +44,20 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
         "warnings": told.warnings,
         "absent": absent.of_observation(observation),
         "metrics": {**outcome.metrics, **observation.get("predicted", {})},
+        "model_seconds": _charges_s(observation, outcome.metrics),
     }
+
+
+def _charges_s(observation: JsonView, metrics: Mapping[str, float]) -> float | None:
+    """What the device model charges for a sample of the files where they lie; None where that is not known."""
+    model = observation["conditions"].get("device_model") or {}
+    extents = next((phase["extents"] for phase in observation["phases"] if phase.get("extents")), None)
+    workload = workloads.load(observation["params"]["workload"])
+    moved_bytes = metrics.get("write_bytes") or metrics.get("read_bytes")
+    if not (extents and moved_bytes and hasattr(workload, "moved") and model.get("kind") in device.KINDS):
+        return None
+    moved = workload.moved(workloads.params_of(observation["params"]), extents, moved_bytes)
+    return device.KINDS[model["kind"]].charges_s(model, moved) if moved else None
 
 
 def make_record(observation: Mapping[str, object], raw: Path, root: Path) -> dict[str, object]:

@@ -13,6 +13,7 @@ A workload module offers
   too, and where that is more than its files hold, `makes_bytes(params, claim)`: what they hold. One whose cells take
   much longer than a few seconds names `CELL_S`, what one took on its study's usual target: the estimate before there
   is a claim.
+- `moved(params, extents, moved_bytes)`, where a device model's charges follow from where its files lie;
 - `PROGRAMS`, where it needs others than fio: the commands that `fsage doctor` looks for.
 `shared` is what they share.
 """

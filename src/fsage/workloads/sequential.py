@@ -13,9 +13,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import tools
+from fsage.model import device, tools
 from fsage.model.claim import Claim
-from fsage.model.observation import CommandResult, PhaseResult
+from fsage.model.observation import CommandResult, Extents, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput, Transfer, ior
@@ -102,6 +102,17 @@ def read(observation: Mapping[str, object]) -> Outcome:
     Of fio its percentiles of latency too (`shared.latencies`).
     """
     return shared.judge(observation, Params, _steps, _judge)
+
+
+def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | None:
+    """What the device is charged for when `moved_bytes` go to or from the file; None: several tasks move at a time."""
+    if extents["files"] != 1 or not params.direct or "jumps" not in extents:
+        return None
+    passes = moved_bytes / extents["bytes"]
+    requests = extents["bytes"] / min(params.transfer_size, device.REQUEST_BYTES) + extents["extents"] - 1
+    return device.Moved(
+        moved_bytes, round(passes * requests), round(passes * extents["jumps"]), extents.get("mean_position") or 0.0
+    )
 
 
 def _steps(params: Params) -> list[str]:

@@ -21,7 +21,10 @@ from fsage.model.typed import Json
 SECTOR_BYTES = 512
 BUSIEST = 3
 """So many kernel threads are named."""
-OF_DEVICE = {"reads": 0, "read_bytes": 2, "writes": 4, "write_bytes": 6}
+OF_DEVICE = {
+    **{"reads": 0, "read_bytes": 2, "read_ms": 3},
+    **{"writes": 4, "write_bytes": 6, "write_ms": 7, "busy_ms": 9},
+}
 """Their places in a block device's `stat` (Documentation/block/stat.rst); there, bytes are sectors."""
 OF_MACHINE = {"user_s": 0, "nice_s": 1, "system_s": 2, "iowait_s": 4, "irq_s": 5, "softirq_s": 6}
 """Their places in the first line of /proc/stat (proc_stat(5)), in ticks."""

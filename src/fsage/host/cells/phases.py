@@ -154,7 +154,7 @@ class Phases:
                 return taken, f"{phase['name']}: exit code {code}{where}{quota}"
             if not phase.get("reads"):
                 files = measured_files(self.target.mounts)
-                result["extents"] = layout_of(files, self.target.mounts)
+                result["extents"] = layout_of(files, self.target.mounts, self.target.model.jump_bytes())
                 if why := self.place(files, result, state):
                     return taken, f"{phase['name']}: {why}"
         return taken, None

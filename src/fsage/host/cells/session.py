@@ -73,6 +73,7 @@ class Session:
             "filesystem": self.target.filesystem,
             "mount_options": self.target.mount_options(),
             "allocator_reset": self.target.allocator_reset,
+            "disks": self.target.disks(),
             "tunables": tuned.whole(self.target.home),
             "tools": self.target.claim["tools"],
             "images": self.target.claim.get("images", {}),

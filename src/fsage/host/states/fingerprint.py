@@ -88,20 +88,25 @@ def digest(mounts: list[Path]) -> Json:
     return {"hash": whole.hexdigest(), "files": files, "extents": count, "seconds": time.monotonic() - began}
 
 
-def layout_of(files: list[Path], mounts: list[Path]) -> Extents | None:
+def layout_of(files: list[Path], mounts: list[Path], jump_bytes: int = 0) -> Extents | None:
     """The layout of measured files: FileLayouts.summary, digest, and position on the device (0 first block, 1 last).
 
-    `mean_position` and `position_sd`: mean and standard deviation of the positions of all bytes. Returns None where the
-    file system has no FIEMAP.
+    `mean_position` and `position_sd`: mean and standard deviation of the positions of all bytes. `jumps`: within files,
+    from an extent's end to the next one's beginning, those of more than `jump_bytes`. Returns None where the file
+    system has no FIEMAP.
     """
     whole = hashlib.blake2b(digest_size=16)
     layouts = FileLayouts(os.statvfs(mounts[0]).f_frsize)
-    total, weighted, squares = 0, 0.0, 0.0
+    total, weighted, squares, jumps = 0, 0.0, 0.0, 0
     try:
         for path in sorted(files):
             pieces = fiemap.extents(path)
             layouts.add(pieces)
             whole.update(f"{path.name} {[piece[:3] for piece in pieces]}\n".encode())
+            jumps += sum(
+                abs(piece.physical - before.physical - before.length) > jump_bytes
+                for before, piece in zip(pieces, pieces[1:])
+            )
             size_bytes = _device_bytes(path)
             for piece in pieces:
                 middle, own = (piece.physical + piece.length / 2) / size_bytes, piece.length / size_bytes
@@ -115,6 +120,8 @@ def layout_of(files: list[Path], mounts: list[Path]) -> Extents | None:
         **layouts.summary(),
         "mean_position": mean,
         "position_sd": None if mean is None else math.sqrt(max(0.0, squares / total - mean**2)),
+        "jumps": jumps,
+        "jump_bytes": jump_bytes,
         "digest": whole.hexdigest(),
     }
     result: Extents = placed

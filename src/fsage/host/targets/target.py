@@ -104,6 +104,23 @@ class Target(Kind):
         """The folder of each store's block queue in sysfs."""
         return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
 
+    def disks(self) -> list[Json]:
+        """Of each store what decides how ext4 looks for blocks; None: this kernel or file system has it not."""
+
+        def number(path: Path) -> int | None:
+            try:
+                return int(path.read_text(encoding="ascii"))
+            except (OSError, ValueError):
+                return None
+
+        return [
+            {
+                "rotational": number(queue / "rotational"),
+                "mb_max_linear_groups": number(Path("/sys/fs/ext4") / queue.parent.name / "mb_max_linear_groups"),
+            }
+            for queue in self.queues()
+        ]
+
     def charged(self) -> AbstractContextManager[None]:
         """Put processes that start while the block runs into the device model's control group. Raises Failure."""
         return self.model.charged()
