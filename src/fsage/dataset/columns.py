@@ -73,7 +73,7 @@ COLUMNS = {
     # the request
     "recipe": Column("str", "what made the state, e.g. paf"),
     "capacity_percent": Column("float64", "AA: files worth this share of the empty target's capacity were added"),
-    "fragmentation_percent": Column("float64", "BB: each of them was then deleted with this probability"),
+    "fragmentation_percent": Column("float64", "BB: this share of them was then deleted"),
     "file_size_bytes": Column("Int64", "nominal size of those files; the target's scale applies"),
     "workload": Column("str", "what was run, e.g. sequential"),
     "transfer_size_bytes": Column("Int64", "bytes of one transfer"),

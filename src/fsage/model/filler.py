@@ -1,4 +1,4 @@
-"""The files of a state: the path of each, and the random number that decides whether it is deleted."""
+"""The files of a state: the path of each, and the random number that decides when it is deleted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free:
 
 
 def draw(seed: int | None, generation: int, index: int) -> float:
-    """The uniform number u in [0, 1) that decides over one file: fragment deletes it when u < BB/100."""
+    """The uniform number u in [0, 1) of one file: those with the lowest are deleted first."""
     key = f"{seed}:{generation}:{index}".encode()
     return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big") / 2**56
+
+
+def order(seed: int | None, generation: int, count: int) -> list[int]:
+    """Indices of a generation's files in the order in which they are deleted."""
+    return sorted(range(count), key=lambda index: draw(seed, generation, index))
 
 
 def path_of(mounts: list[Path], generation: int, index: int) -> Path:

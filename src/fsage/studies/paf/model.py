@@ -1,4 +1,4 @@
-"""Steps of states of age in percent: files are added, and deleted with a probability (PAF)."""
+"""Steps of states of age in percent: files are added, and a share of them is deleted (PAF)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from fsage.model.filler import BLOCK_BYTES, Method, draw
+from fsage.model.filler import BLOCK_BYTES, Method, order
 from fsage.model.structure import Achieved, Files, Step, filled
 
 
@@ -94,7 +94,7 @@ def sizes_of(done: Sequence[Step], generation: int, capacity_bytes: int) -> tupl
 
 @dataclass(frozen=True)
 class Fragment(Step):
-    """Delete each file of the generation with a probability of `percent`."""
+    """Delete `percent` of the files of the generation: those with the lowest draws."""
 
     SHARDED: ClassVar[bool] = True
     PLAYBOOK: ClassVar[str] = "fragment.yml"
@@ -132,5 +132,5 @@ class Fragment(Step):
 
 
 def to_delete(seed: int | None, generation: int, percent: int, count: int) -> set[int]:
-    """Indices among `count` files of a generation that `percent` fragmentation deletes."""
-    return {index for index in range(count) if draw(seed, generation, index) < percent / 100}
+    """Indices among `count` files of a generation that `percent` fragmentation deletes: what less deletes, and more."""
+    return set(order(seed, generation, count)[: (count * percent + 50) // 100])

@@ -3,12 +3,12 @@
     structure  = "PAF:" generation *( "," generation ) [ ":" SEED ] "@" SIZE *( "," SIZE ) [ "<" KBLOCKS ]
     generation = AA "." BB
     AA         = 01 to 99: files worth AA% of the empty target's capacity are added
-    BB         = 00 to 99: each file of this generation is then deleted with probability BB%
+    BB         = 00 to 99: BB% of the files of this generation are then deleted, drawn by the seed
     SEED       = 0 to 2^63 - 1: names the structure exactly; without it one is drawn when it is built
     SIZE       = DIGITS [ "K" / "M" / "G" / "T" ]: size of a file, powers of two, 1 to 2^63 - 1 bytes
     KBLOCKS    = 1 to 2^63 - 1: free KiB of the empty target (measured; optional on input)
 
-`PAF:70.30@264M`: fill 70% of the capacity with 264 MiB files, then delete each with probability 30%.
+`PAF:70.30@264M`: fill 70% of the capacity with 264 MiB files, then delete 30% of them.
 One size serves all generations; as many sizes as generations pair up with them; several sizes on one
 generation are mixed in equal byte shares; any other count is an error. When a generation starts, what the
 ones before it nominally left and its own AA may not exceed 100 (the real check is made on the target).
@@ -70,7 +70,7 @@ class _Misfit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Add files worth AA% of the empty target's capacity, then delete each with probability BB%."""
+    """Add files worth AA% of the empty target's capacity, then delete BB% of them."""
 
     capacity_percent: int
     fragmentation_percent: int

@@ -1,4 +1,4 @@
-"""PaF: populate a share of the capacity with files, then delete each with a probability (notation.py)."""
+"""PaF: populate a share of the capacity with files, then delete a share of these (notation.py)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class States(Strict):
         (), description="AA: files worth AA% of the empty target are added"
     )
     fragmentation: Annotated[tuple[Fragmentation, ...], Levels()] = Field(
-        (), description="BB: each is then deleted with probability BB%"
+        (), description="BB: BB% of them are then deleted, drawn by the seed"
     )
     file_size: Annotated[tuple[Size, ...], Levels()] = Field(
         (), description="nominal size of a file; the target's scale applies"

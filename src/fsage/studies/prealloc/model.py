@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fsage.model.filler import OWN_BYTES, draw
+from fsage.model.filler import OWN_BYTES, order
 from fsage.model.structure import Achieved, Files, Step, filled
 
 MAP_BYTES = 16  # a piece costs at most about that much in its file's extent tree
@@ -86,8 +86,3 @@ class DeleteFiles(Step):
         shares[-1]["deleted_files"] = len(gone)
         shares[-1]["deleted_share_files"] = len(gone) / len(sizes)
         shares[-1]["deleted_share_bytes"] = sum(sizes[index] for index in gone) / sum(sizes)
-
-
-def order(seed: int | None, generation: int, count: int) -> list[int]:
-    """Indices of a generation's files in the order in which they go."""
-    return sorted(range(count), key=lambda index: draw(seed, generation, index))

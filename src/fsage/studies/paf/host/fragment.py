@@ -1,4 +1,4 @@
-"""Step `fragment`: each file of a generation is deleted with a probability.
+"""Step `fragment`: a share of a generation's files is deleted.
 
 What a smaller share deletes is among what a larger one deletes.
 """

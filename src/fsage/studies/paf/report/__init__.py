@@ -24,8 +24,8 @@ from fsage.study.study import Study
 
 Draw = Callable[[Data], Section | None]
 CODES = (
-    "State names are AA.BB. Files worth AA% of the empty file system were added, then each was deleted with a "
-    "probability of BB%. Real fullness is what is left in use: 80.50 is about 40% full."
+    "State names are AA.BB. Files worth AA% of the empty file system were added, then BB% of them were deleted. "
+    "Real fullness is what is left in use: 80.50 is about 40% full."
 )
 HALF = 50
 
