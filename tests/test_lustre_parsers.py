@@ -301,5 +301,6 @@ def test_striping_that_is_refused_fails_with_the_reason(site: Site, recorded_as:
     command = "lfs setstripe -c 1 -S 1M -i 7 /mnt/lustre/d"
     site.answers({command: session("lfs_setstripe_errors.txt")[recorded_as]})
     with pytest.raises(Failure, match=says):
-        stripes.set_on(Path("/mnt/lustre/d"), {"stripe_count": 1, "stripe_size_mib": 1, "first_ost": 7})
+        declared: Any = {"stripe_count": 1, "stripe_size_mib": 1, "first_ost": 7, "pool": None, "osts": None}
+        stripes.set_on(Path("/mnt/lustre/d"), declared, declared)
     assert site.commands() == [command]

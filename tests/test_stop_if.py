@@ -69,7 +69,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
     spec = {**guest, "home": str(tmp_path / "guest"), "budget_gib": 0.5, "amount_mib": 32, "stop_if": limits}
     hosts = {"clients": [{"name": "n1"}, {"name": "n2", "python": sys.executable, "local": True}][:clients]}
     create.create(spec, {"hosts": hosts}, False)
-    claim.claim(spec, {"hosts": hosts}, False)
+    claim.claim({**spec, "stop_if": None}, {"hosts": hosts}, False)
     request = asked([]) | {"steps": [], "hosts": hosts}
     state.scrub(spec, request, False)
     fio = ["fio", "--name=load", "--rw=randread", "--bs=4k", "--size=64m", "--direct=1", "--ioengine=libaio"]
@@ -221,6 +221,17 @@ def test_below_a_limit_that_nothing_keeps_nothing_is_done(
     answer = measure.measure({**spec, "stop_if": {**never, "then": "wait", "wait_minutes": 0.001}}, request, False)
     assert answer["measured"] == 0 and answer["undone"].endswith("the same command resumes")
     assert doing(spec).startswith("waiting, at most 0.001 minutes: stop_if: others suffer")
+
+
+def test_a_calibration_that_always_makes_others_suffer_ends_with_that_reason(guest: dict[str, Any]) -> None:
+    """They no longer suffer when it has ended: so it would begin anew for ever."""
+
+    class Suffer(instrument.Instrument):
+        def check(self) -> None:
+            raise Stopped("stop_if: others suffer")
+
+    with pytest.raises(Failure, match=r"ended 5 times, at last because stop_if: others suffer\. Declare a smaller"):
+        calibrate.amount(open_target(guest), 100.0, Instruments([Suffer()]))
 
 
 def doing(spec: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from fsage.host.system.shell import run
 from fsage.host.targets import claims
 from fsage.host.targets.target import Target
 from fsage.model import striping, tools
-from fsage.model.declaration import MIB
+from fsage.model.declaration import MIB, lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard, Step
 from fsage.model.target import Striping
@@ -40,13 +40,16 @@ def work(step: Database, target: Target, done: list[Step], shard: Shard, check_l
     except Refusal as why:
         return Work(0, {"unsupported": str(why)})
     each = step.sequences(target.claim)
-    made = make_once(target, step.seed, step.volumes, each, check_lease)
     lustre = target.has_osts
+    declared = lustre_of(target.spec) if lustre else None
+    if declared and declared["osts"]:  # in the order of the list, each file of a directory begins on the same OST
+        return Work(0, {"unsupported": "lustre.osts gives all volumes of a segment the same OSTs: declare a pool"})
+    made = make_once(target, step.seed, step.volumes, each, check_lease)
     quota = Quota(target)
     for number in range(len(step.segments)):
         files.make_room(target.mounts, number + 1)
-        if lustre:
-            stripes.set_on(target.mounts[0] / "filler" / f"g{number + 1}", _striping(step, target, number))
+        if declared:
+            stripes.set_on(target.mounts[0] / "filler" / f"g{number + 1}", _striping(step, target, number), declared)
     noted: list[tuple[int, int | None]] = [(volume.segment, None if lustre else volume.ost) for volume in volumes]
     with filesystems.one_cpu():
         for number, (segment, ost) in enumerate(noted):
@@ -75,7 +78,8 @@ def _verify_stripes(step: Database, target: Target, paths: Sequence[Path]) -> No
     osts = striping.osts_of(target.claim)
     for number in range(len(step.segments)):
         packed = [path for path in paths if path.suffix == ".nsq" and path.parent.name == f"g{number + 1}"]
-        placement = stripes.of_files(packed, _striping(step, target, number), osts)
+        usable = target.claim["lustre"].get("usable", ())
+        placement = stripes.of_files(packed, _striping(step, target, number), osts, allowed=usable)
         if placement["astray"]:
             raise Failure(f"{len(placement['astray'])} volumes lie elsewhere: {placement['astray'][0]}")
 

@@ -82,8 +82,10 @@ def file_bytes(claim: JsonView) -> int:
 
 
 def osts_of(claim: JsonView) -> int:
-    """How many OSTs a claimed target has: those of its Lustre file system, or its stores."""
-    return len(claim["lustre"]["osts"] if kinds.named(claim["kind"]).has_osts else claim["stores"])
+    """How many OSTs a claimed target has: those of Lustre that its files may lie on, or its stores."""
+    if not kinds.named(claim["kind"]).has_osts:
+        return len(claim["stores"])
+    return len(claim["lustre"].get("usable") or claim["lustre"]["osts"])
 
 
 def noted(notes: Mapping[str, Notes]) -> list[Segment]:

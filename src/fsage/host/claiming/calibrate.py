@@ -28,6 +28,7 @@ TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples 
 NONE, UNLIMITED = Instruments([]), limits.of_site({})
 SAMPLE_S = 1.02  # a sample lasts at least a second, with a margin for noise
 GUESSED_WELL = 1.2  # on a device of known speed the first pair is enough, if no longer than so many times SAMPLE_S
+PAIRS = 5  # so often a pair is tried that instruments end
 BACKING_MIB, BACKING_RUNS = 2048, 3
 LEAST_S, SLOWEST_MIB_S = 300.0, 1.0  # what fio is given, whatever the store
 PARTS = 2  # at most half of a small device is written
@@ -132,12 +133,18 @@ def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
 
 
 def _undisturbed(target: Target, each_mib: int, passes: int, instruments: Instruments) -> Json:
-    """A pair that no instrument ended; one that was ended begins anew when it may. Raises Failure where it may not."""
-    while True:
+    """A pair that no instrument ended; one that was ended begins anew when it may, PAIRS times. Raises Failure."""
+    for _ in range(PAIRS):
         if why := instruments.held_up():
             raise Failure(f"target {target.name} was not calibrated: {why}")
-        with contextlib.suppress(Stopped):
+        try:
             return _pair(target, each_mib, passes, instruments)
+        except Stopped as stopped:
+            why = str(stopped)
+    raise Failure(
+        f"target {target.name} was not calibrated: that was ended {PAIRS} times, at last because {why}. Declare a "
+        "smaller amount_mib, or limits.bandwidth_mib_s, or a limit of stop_if that leaves room for it"
+    )
 
 
 def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments = NONE) -> Json:

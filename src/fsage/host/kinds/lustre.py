@@ -26,7 +26,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 from fsage.model.kinds import lustre as facts
-from fsage.model.target import LustreSpec, Spec
+from fsage.model.target import LustreSpec, Spec, Striping
 from fsage.model.typed import Json
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
@@ -66,7 +66,8 @@ class LustreOsts(NoOsts):
         return {"osts": osts.fullness(self.target)}
 
     def spread(self, folder: Path) -> None:
-        stripes.set_on(folder, {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
+        everywhere: Striping = {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY}
+        stripes.set_on(folder, everywhere, self.target.lustre)
 
     def spread_files(self, folder: Path) -> dict[str, Path]:
         lustre, claimed = self.target.lustre, self.target.claim["lustre"]

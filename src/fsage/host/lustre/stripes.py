@@ -21,7 +21,7 @@ from fsage.model.declaration import MIB, lustre_of
 from fsage.model.errors import Failure
 from fsage.model.striping import Segment
 from fsage.model.structure import Notes
-from fsage.model.target import Striping
+from fsage.model.target import LustreSpec, Striping
 from fsage.model.typed import Json
 
 KEYS = r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|pool|lcme_extent\.e_start|l_ost_idx)"
@@ -79,21 +79,23 @@ def components_of(path: Path, *options: str) -> list[Component]:
     return parse(run(["lfs", "getstripe", "-y", *options, str(path)]).stdout)
 
 
-def set_on(directory: Path, declared: Striping, pool: str | None = None, osts: Sequence[int] | None = None) -> None:
-    """Set the declared striping on `directory`, for files made there later, and read it back. Raises Failure.
+def set_on(directory: Path, wanted: Striping, declared: LustreSpec, turn: int = 0) -> None:
+    """Set a striping on `directory`, for files made there later, and read it back. Raises Failure.
 
-    `osts`: each file has a stripe on each; else Lustre chooses, of `pool` where that is given.
+    Where the target declares a pool or OSTs the files lie there: a stripe on each OST in turn, from number `turn` on.
     """
-    count, size_mib, first = declared["stripe_count"], declared["stripe_size_mib"], declared["first_ost"]
-    first = osts[0] if osts else first
-    size = ["-S", f"{size_mib}M"]
-    words = ["-o", ",".join(map(str, osts)), *size] if osts else ["-c", str(count), *size, "-i", str(first)]
-    run(["lfs", "setstripe", *words, *(["-p", pool] if pool else []), str(directory)])
+    count, size_mib, first = wanted["stripe_count"], wanted["stripe_size_mib"], wanted["first_ost"]
+    pool, osts = declared["pool"], in_turn(declared, count, turn)
+    if osts:
+        count, first = len(osts), osts[0]
+    size, where = ["-S", f"{size_mib}M"], _where(pool, osts)
+    words = [*where, *size] if osts else ["-c", str(count), *size, "-i", str(first), *where]
+    run(["lfs", "setstripe", *words, str(directory)])
     now = components_of(directory, "-d")
-    wanted = (count, size_mib * MIB, first, tuple(osts or ()), pool or "")
-    if [(*component[1:4], component.osts, component.pool if pool else "") for component in now] != [wanted]:
+    requested = (count, size_mib * MIB, first, osts, pool or "")
+    if [(*component[1:4], component.osts, component.pool if pool else "") for component in now] != [requested]:
         raise Failure(
-            f"{directory}: requested {count} stripes of {size_mib} MiB from OST {first} on{_placed(osts or (), pool)}, "
+            f"{directory}: requested {count} stripes of {size_mib} MiB from OST {first} on{_placed(osts, pool)}, "
             "`lfs getstripe -d` shows "
             + "; ".join(
                 f"{component.stripe_count} of {component.stripe_size_bytes} bytes from {component.first} on"
@@ -101,6 +103,18 @@ def set_on(directory: Path, declared: Striping, pool: str | None = None, osts: S
                 for component in now
             )
         )
+
+
+def in_turn(declared: LustreSpec, count: int, turn: int) -> tuple[int, ...]:
+    """The OSTs of a target's list on which `count` stripes lie, from number `turn` of them on; none without a list."""
+    osts = declared["osts"] or ()
+    count = len(osts) if count == striping.ALL else count
+    return tuple(osts[(turn + number) % len(osts)] for number in range(count)) if osts else ()
+
+
+def _where(pool: str | None, osts: Sequence[int]) -> list[str]:
+    """Options of `lfs setstripe`: on which OSTs, or in which pool."""
+    return ["-o", ",".join(map(str, osts))] if osts else ["-p", pool] if pool else []
 
 
 def one_on_each(folder: Path, numbers: Sequence[int]) -> dict[str, Path]:
@@ -130,15 +144,17 @@ def _placed(osts: Sequence[int], pool: str | None) -> str:
     return f" in pool {pool}" if pool else f" on OSTs {', '.join(map(str, osts))}" if osts else ""
 
 
-def compose(directory: Path, segments: Sequence[Segment]) -> None:
+def compose(directory: Path, segments: Sequence[Segment], declared: LustreSpec) -> None:
     """Set a layout of these segments on `directory`, for files made there later, and read it back. Raises Failure.
 
-    The last component has no end: otherwise a write beyond the segments would fail.
+    They lie where the target declares, as in `set_on`. The last component has no end: otherwise a write beyond the
+    segments would fail.
     """
     words = []
     for number, segment in enumerate(segments, 1):
         end = "-1" if number == len(segments) else f"{segment.end_bytes // MIB}M"
         words += ["-E", end, "-c", str(segment.stripes), "-S", f"{segment.stripe_bytes // MIB}M"]
+        words += _where(declared["pool"], in_turn(declared, segment.stripes, segment.first))
     run(["lfs", "setstripe", *words, str(directory)])
     now = [component[:3] for component in components_of(directory, "-d")]
     if now != _components_wanted(segments):
@@ -148,14 +164,14 @@ def compose(directory: Path, segments: Sequence[Segment]) -> None:
         )
 
 
-def cut(directory: Path, segments: Sequence[Segment]) -> list[Path]:
+def cut(directory: Path, segments: Sequence[Segment], declared: LustreSpec) -> list[Path]:
     """Make a directory for each segment, striped as it, and read that back; where they are. Raises Failure."""
     places = [directory / striping.folder(number) for number in range(len(segments))]
     for place, segment in zip(places, segments):
         place.mkdir(exist_ok=True)
-        set_on(
-            place, {"stripe_count": segment.stripes, "stripe_size_mib": segment.stripe_bytes // MIB, "first_ost": ANY}
-        )
+        size_mib = segment.stripe_bytes // MIB
+        wanted: Striping = {"stripe_count": segment.stripes, "stripe_size_mib": size_mib, "first_ost": ANY}
+        set_on(place, wanted, declared, segment.first)
     return places
 
 
@@ -186,7 +202,9 @@ def of_files(
         for path, components in zip(paths, pool.map(components_of, paths)):
             osts_of_file = [index for component in components for index in component.osts]
             stripes.update(osts_of_file)
-            if segments:
+            if allowed and not allowed.issuperset(osts_of_file):
+                astray.append(f"{path} lies on OSTs {osts_of_file}, declared are {sorted(allowed)}")
+            elif segments:
                 parts = [
                     (component.start_bytes, len(set(component.osts)), component.stripe_size_bytes)
                     for component in components
@@ -198,8 +216,6 @@ def of_files(
                 astray.append(
                     f"{path} has {len(set(osts_of_file))} stripes on OSTs {osts_of_file}, requested were {wanted}"
                 )
-            elif allowed and not allowed.issuperset(osts_of_file):
-                astray.append(f"{path} lies on OSTs {osts_of_file}, declared are {sorted(allowed)}")
             elif declared["first_ost"] not in (ANY, osts_of_file[0]):
                 astray.append(f"{path} begins on OST {osts_of_file[0]}, requested was {declared['first_ost']}")
             elif components[0].stripe_size_bytes != declared["stripe_size_mib"] * MIB:
@@ -240,7 +256,7 @@ def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) 
 def make_folders(target: Target, notes: Mapping[str, Notes]) -> None:
     """Make the directories of a state's segments, where each segment has one. Raises Failure."""
     if _in_folders(notes):
-        cut(target.mounts[0] / "measured", striping.noted(notes))
+        cut(target.mounts[0] / "measured", striping.noted(notes), lustre_of(target.spec))
 
 
 def _in_folders(notes: Mapping[str, Notes]) -> bool:

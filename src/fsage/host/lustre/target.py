@@ -202,7 +202,7 @@ def prepare(place: Path, lustre: LustreSpec) -> None:
     with places.opened(place) as above:
         for name in TREES:
             _make_tree(above, place / name, lustre)
-            stripes.set_on(place / name, lustre, lustre["pool"], lustre["osts"])
+            stripes.set_on(place / name, lustre, lustre)
 
 
 def _make_tree(above: int, path: Path, lustre: LustreSpec) -> None:

@@ -13,6 +13,7 @@ from fsage.host.lustre import stripes
 from fsage.host.structure import Work, eviction
 from fsage.host.targets.target import Target
 from fsage.model import striping
+from fsage.model.declaration import lustre_of
 from fsage.model.errors import Refusal
 from fsage.model.striping import EVICTION_FILES
 from fsage.model.structure import Notes, Shard, Step
@@ -31,10 +32,10 @@ def work(step: Stripe, target: Target, done: list[Step], shard: Shard, check_lea
     except Refusal as why:
         return Work(made, {**noted, "unsupported": str(why)})
     if target.has_osts:
-        measured = target.mounts[0] / "measured"
+        measured, declared = target.mounts[0] / "measured", lustre_of(target.spec)
         if step.realisation == striping.PFL:
-            stripes.compose(measured, segments)
+            stripes.compose(measured, segments, declared)
         else:  # tried once, so that a layout which comes otherwise fails here and not in each cell
-            for place in stripes.cut(measured, segments):
+            for place in stripes.cut(measured, segments, declared):
                 place.rmdir()
     return Work(made, {**noted, "segments": [list(segment) for segment in segments]})
