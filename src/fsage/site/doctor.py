@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fsage import seam, workloads
-from fsage.model import device, filesystems, kinds, tools
+from fsage.model import device, filesystems, kinds, plugins, tools
 from fsage.model.declaration import HOME_OF_ROOT, complete, home_of, usual_home
 from fsage.model.errors import Refusal
 from fsage.model.local import HeldTarget
@@ -81,7 +81,8 @@ def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
         [
             Check(capability.name, capability.purpose, [str(capability.obstacle)] if capability.obstacle else [])
             for capability in seam.here().capabilities()
-        ],
+        ]
+        + [check for study in plugins.having("doctor") for check in plugins.of_study(study, "doctor").checks()],
         [*_kinds_of_targets(), *_device_models()],
         [_study(path, inventories, results) for path in in_folder(studies).values()],
         _held(inventories),

@@ -1,0 +1,197 @@
+"""Starting a kernel as a program, with a piece of work for it; whatever it does, it ends, and nothing of it is left.
+
+The guest's root is this machine's own file system (hostfs), so that this Python runs in it. The guest writes its
+answers into a file, line by line: those before a panic count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import fsage
+from fsage.model.errors import Refusal
+from fsage.model.message import shown
+from fsage.model.typed import Json
+
+MIB = 1 << 20
+PREFIX = "fsage-guest-"
+TAIL = 6  # lines of the console that a message has
+EM_X86_64 = {"x86_64": 62, "i686": 3, "aarch64": 183}
+"""Numbers of ELF's e_machine (elf.h)."""
+# It outlives neither the guest nor fsage: its standard input ends when fsage does, however that happens. A kernel's
+# processes are traced by its first one, and stay when only that one is killed: all of the group are.
+KEEPER = """
+import ctypes, os, resource, select, signal, subprocess, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+guest = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)
+ended = os.pidfd_open(guest.pid)
+ready, _, _ = select.select([0, ended], [], [], float(sys.argv[1]))
+status = guest.wait() if ended in ready else 124
+try:
+    os.killpg(guest.pid, signal.SIGKILL)
+except ProcessLookupError:
+    pass
+guest.wait()
+sys.exit(status if status >= 0 else 128 - status)
+"""
+HUNG = 124
+
+
+class Kernel(NamedTuple):
+    """A kernel that is a program. `libraries`: those of its own release, where it was unpacked with them."""
+
+    name: str
+    program: Path
+    libraries: Path | None = None
+
+
+class Ended(NamedTuple):
+    """What came of a guest: its answers, one for each piece of its work, and why there are no more."""
+
+    answers: list[Json]
+    why: str | None
+    console: str
+
+
+def boot(
+    kernel: Kernel, work: Sequence[Json], disks: Sequence[str], memory_mib: int = 384, limit_s: float = 300
+) -> Ended:
+    """Run a kernel until it has done its work. Raises Refusal where it cannot be started here.
+
+    `disks`: images, the guest's /dev/ubda, ubdb ...; `COPY,BACKING` keeps what is written in COPY.
+    """
+    check(kernel)
+    memory = memory_place(memory_mib)
+    with folder() as own:
+        (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
+        package = Path(fsage.__file__).parent.parent
+        words = [sys.executable, "-S", "-m", "fsage.studies.kernels.host.guest", str(own)]
+        start = f"PYTHONPATH='{package}' PYTHONDONTWRITEBYTECODE=1 PATH='{os.environ['PATH']}' exec {' '.join(words)}\n"
+        (own / "start").write_text(start, encoding="utf-8")
+        arguments = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
+        arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]
+        arguments += [f"ubd{'abcdefgh'[number]}={disk}" for number, disk in enumerate(disks)]
+        arguments += ["init=/bin/sh", "--", str(own / "start")]
+        environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
+        program = ["env", *environment, f"./{kernel.program.name}", *arguments]
+        keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), *program]
+        with open(own / "console", "w+b") as console:
+            process = subprocess.Popen(
+                keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
+            )
+            try:
+                status = process.wait()
+            finally:
+                assert process.stdin
+                process.stdin.close()  # the keeper ends the guest
+                process.wait()
+            console.seek(0)
+            text = console.read().decode("utf-8", "replace")
+        answers = list(_answers(own / "answers.jsonl"))
+    why = None if len(answers) == len(work) else _why(kernel, status, text, limit_s)
+    return Ended(answers, why, text)
+
+
+def _answers(path: Path) -> Iterator[Json]:
+    """The answers; a last line that was not finished is none."""
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+def _why(kernel: Kernel, status: int, console: str, limit_s: float) -> str:
+    lines = [shown(line.strip()) for line in console.splitlines() if line.strip()]
+    panic = next((number for number, line in enumerate(lines) if "Kernel panic" in line), None)
+    tail = "; ".join(lines[:panic][-TAIL:]) or "it printed nothing"
+    if panic is not None:
+        return f"kernel {kernel.name}: the kernel panicked ({lines[panic].strip(chr(39))}). Before that: {tail}"
+    if status == HUNG:
+        return f"kernel {kernel.name} did not end within {limit_s:g} s, and was ended. It said last: {tail}"
+    if "ptrace" in console.lower():
+        return f"kernel {kernel.name} cannot trace its processes here (ptrace is forbidden, e.g. by seccomp): {tail}"
+    if "hostfs" in console or "unable to mount root" in console.lower():
+        return f"kernel {kernel.name} has no hostfs, so nothing of this machine can run in it: {tail}"
+    return f"kernel {kernel.name} ended without an answer (status {status}): {tail}"
+
+
+def check(kernel: Kernel) -> None:
+    """Raise Refusal for what is no program of this machine's architecture."""
+    program = kernel.program
+    try:
+        with open(program, "rb") as file:
+            head = file.read(20)
+    except OSError as error:
+        raise Refusal(f"{program}: {error.strerror}; a kernel that is a program is wanted (User Mode Linux)") from error
+    if head[:4] != b"\x7fELF":
+        raise Refusal(f"{program} is no program (not ELF); a kernel built with ARCH=um is wanted")
+    if (machine := int.from_bytes(head[18:20], "little")) != EM_X86_64.get(platform.machine(), machine):
+        raise Refusal(f"{program} is for another architecture (ELF machine {machine}); this is {platform.machine()}")
+    if not os.access(program, os.X_OK):
+        raise Refusal(f"{program} may not be executed by this user")
+
+
+def memory_place(memory_mib: int) -> Path:
+    """A folder for a guest's memory, which is a file that is executed. Raises Refusal."""
+    seen = []
+    for place in _places():
+        status = os.statvfs(place)
+        if status.f_flag & os.ST_NOEXEC:
+            seen.append(f"{place} is mounted noexec")
+        elif status.f_bavail * status.f_frsize < memory_mib * MIB:
+            seen.append(f"{place} has {status.f_bavail * status.f_frsize // MIB} MiB")
+        else:
+            return place
+    raise Refusal(
+        f"a guest needs {memory_mib} MiB in a folder from which programs may be executed: {', '.join(seen)}. Name one "
+        "as TMPDIR, or measure on a plain directory, which needs no kernel"
+    )
+
+
+def _places() -> list[Path]:
+    """Folders for what is gone after a command; a kernel's command line takes neither spaces nor commas."""
+    named = os.environ.get("TMPDIR")
+    places = map(os.path.realpath, [*([named] if named else []), "/dev/shm", "/tmp", "/var/tmp"])
+    return [Path(place) for place in dict.fromkeys(places) if os.access(place, os.W_OK) and _PLAIN(place)]
+
+
+_PLAIN = re.compile(r"[\w./+-]+").fullmatch
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A folder that a guest sees; what killed commands left is removed first. A guest has a /dev of its own."""
+    place = next(place for place in _places() if place.parts[1] != "dev")
+    for left in place.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError), _locked(left):
+            if left.stat().st_uid == os.geteuid():
+                shutil.rmtree(left, ignore_errors=True)
+    own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+    try:
+        with _locked(own):
+            yield own
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a folder. Raises OSError where another process does."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

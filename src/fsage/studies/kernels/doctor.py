@@ -1,0 +1,31 @@
+"""What `fsage doctor` says of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fsage.model.errors import Failure, Refusal
+from fsage.site.doctor import Check
+from fsage.studies.kernels import programs
+from fsage.studies.kernels.boot import Kernel
+
+
+def checks(more: Sequence[Kernel] = ()) -> list[Check]:
+    """A row for each kernel, tried."""
+    kernels = [*programs.here(), *more]
+    if not kernels:
+        return [Check("kernel", "real file systems without root", [f"none is here: {programs.HOW}"])]
+    return [_tried(kernel) for kernel in kernels]
+
+
+def _tried(kernel: Kernel) -> Check:
+    try:
+        release, reasons = programs.attempt(kernel)
+    except (Refusal, Failure) as why:
+        return Check(f"kernel {kernel.name}", str(kernel.program), [str(why)])
+    good = ", ".join(name for name, why in reasons.items() if why is None)
+    return Check(
+        f"kernel {release}",
+        f"{good or 'no file system'} in a process ({kernel.program})",
+        [f"{name}: {why}" for name, why in reasons.items() if why],
+    )

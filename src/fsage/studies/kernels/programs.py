@@ -1,0 +1,154 @@
+"""Which kernels are here: unpacked from packages, installed, or named by a path; and whether each works."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from fsage.model import filesystems
+from fsage.model.errors import Failure, Refusal
+from fsage.studies.kernels.boot import Kernel, boot, folder
+
+PACKAGES = ("user-mode-linux", "libc6")
+PROGRAM = "linux.uml"
+INTERPRETER, OURS = b"/lib64/ld-linux-x86-64.so.2\0", b"ld.so\0"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+TRIAL_BYTES = 512 << 20
+HOW = "`fsage kernels --fetch bookworm` unpacks Debian's, without an administrator"
+
+
+def unpacked() -> Path:
+    """Where kernels are unpacked: in the environment, in the folder that a new set-up leaves as it is."""
+    return Path(os.environ.get("FSAGE_VENV") or Path.home() / ".cache/fsage") / "programs/kernels"
+
+
+def here() -> list[Kernel]:
+    """All that are unpacked or installed, the oldest first."""
+    kernels = [_of(path) for path in unpacked().glob("*/linux")]
+    if installed := shutil.which(PROGRAM):
+        versions = [path.name for path in (Path(installed).resolve().parents[1] / "lib/uml/modules").glob("*")]
+        kernels.append(Kernel(versions[0] if len(versions) == 1 else "installed", Path(installed).resolve()))
+    return sorted(kernels, key=lambda kernel: [int(number) for number in re.findall(r"\d+", kernel.name)])
+
+
+def named(name: str) -> Kernel:
+    """The kernel of this path, release or beginning of a release (6.1). Raises Refusal."""
+    if "/" in name:
+        return Kernel(name, Path(name).resolve())
+    kernels = here()
+    for kernel in kernels:
+        if f"{kernel.name}.".startswith(f"{name}."):
+            return kernel
+    there = ", ".join(kernel.name for kernel in kernels) or "none"
+    raise Refusal(f"kernel {name!r}: there is {there} here. Name the path of a program, or {HOW}")
+
+
+def some(name: str | None) -> Kernel:
+    """The named one, else the newest that is here. Raises Refusal."""
+    if name:
+        return named(name)
+    if not (kernels := here()):
+        raise Refusal(f"no kernel that is a program is here: {HOW}")
+    return kernels[-1]
+
+
+def _of(program: Path) -> Kernel:
+    return Kernel(program.parent.name, program, program.parent / "lib")
+
+
+def fetch(release: str) -> Kernel:
+    """Unpack the kernel of a release of this distribution, and the C library that it wants. Raises Failure.
+
+    The package's program names the machine's own loader; it gets one that lies beside it, found from its folder.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9.-]*", release):
+        raise Refusal(f"--fetch {release!r}: the name of a release is wanted, such as bookworm or sid")
+    unpacked().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=unpacked(), prefix=".") as name:
+        place = Path(name)
+        for part in ("lists/partial", "packages", "root"):
+            (place / part).mkdir(parents=True)
+        signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
+        (place / "sources.list").write_text(f"deb {signed}{_mirror()} {release} main\n", encoding="utf-8")
+        options = {
+            "Dir::Etc::sourcelist": place / "sources.list",
+            "Dir::Etc::sourceparts": "-",
+            "Dir::State::lists": place / "lists",
+            "Dir::State::status": "/dev/null",  # or apt wants the version that is installed
+            "Dir::Cache::pkgcache": "",
+            "Dir::Cache::srcpkgcache": "",
+            "Debug::NoLocking": "1",
+            "APT::Sandbox::User": "root",
+        }
+        apt = ["apt-get", "-qq", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
+        _run([*apt, "update"], place)
+        _run([*apt, "download", *PACKAGES], place / "packages")
+        for package in sorted((place / "packages").glob("*.deb")):
+            _run(["dpkg-deb", "--extract", str(package), str(place / "root")], place)
+        return _put(place / "root")
+
+
+def _put(root: Path) -> Kernel:
+    """Put what a kernel needs of unpacked packages into a folder named after its version. Raises Failure."""
+    programs, libraries = list(root.glob(f"usr/bin/{PROGRAM}")), list(root.glob("**/libc.so.6"))
+    modules = list(root.glob("usr/lib/uml/modules/*"))
+    if not (programs and libraries and modules):
+        raise Failure(f"the packages {', '.join(PACKAGES)} do not have a {PROGRAM}, a libc.so.6 and modules")
+    made = root / "made"
+    shutil.copytree(libraries[0].parent, made / "lib", symlinks=True)
+    shutil.copy2(made / "lib/ld-linux-x86-64.so.2", made / "ld.so")
+    program = programs[0].read_bytes()
+    if program.count(INTERPRETER) != 1:
+        raise Failure(f"{PROGRAM} of the package does not name {INTERPRETER[:-1].decode()} as its loader")
+    (made / "linux").write_bytes(program.replace(INTERPRETER, OURS.ljust(len(INTERPRETER), b"\0")))
+    (made / "linux").chmod(0o755)
+    place = unpacked() / modules[0].name
+    shutil.rmtree(place, ignore_errors=True)
+    made.rename(place)
+    return _of(place / "linux")
+
+
+def _mirror() -> str:
+    """The archive that this machine's apt uses: no address stands in fsage. Raises Failure."""
+    words = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"]
+    found = _run([*words, "Origin: Debian"], Path("/")).split()
+    if not found:
+        raise Failure("apt knows no archive of Debian here: have its lists read (apt-get update), or name a program")
+    return found[0]
+
+
+def _run(words: Sequence[str], place: Path) -> str:
+    try:
+        done = subprocess.run(words, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    except FileNotFoundError as error:
+        raise Failure(f"{words[0]} is not here: kernels are unpacked on Debian. Name a program by its path") from error
+    if done.returncode:
+        raise Failure(f"{words[0]} {words[-1]} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def attempt(kernel: Kernel) -> tuple[str, dict[str, str | None]]:
+    """Boot a kernel, and have it make, mount and read each file system: its release, and why not by file system.
+
+    Raises Refusal, Failure.
+    """
+    names = filesystems.names()
+    with folder() as place:
+        disks = []
+        for name in names:
+            (place / name).touch()
+            os.truncate(place / name, TRIAL_BYTES)
+            disks.append(str(place / name))
+        work = [{"do": "try", "filesystem": name, "disk": number} for number, name in enumerate(names)]
+        ended = boot(kernel, work, disks)
+    if ended.why:
+        raise Failure(ended.why)
+    reasons = {
+        name: answer.get("error", answer.get("why_not")) for name, answer in zip(names, ended.answers, strict=True)
+    }
+    return ended.answers[0]["kernel"], reasons
