@@ -422,7 +422,7 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
     text = undrawn(page)
     assert "2 of 8 windows of 16 groups" in text and "earth mover" in text
     assert re.search(r"99\.9\d\d%", text)
-    assert "With the free space of example, 71% full, writing 64 MiB at a time is" in text, "as its table has it"
+    assert "On this file system, with the free space of example, 71% full, writing 64 MiB at a time is" in text, "as its table has it"
     assert "equally full without holes" in text and "chooses blocks for new files in its own way" not in text
     for record in records:
         if "replica" in record["layout"].get("notes", {}):
@@ -448,6 +448,6 @@ def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
     ranked = page[page.index("What the age of each costs") :]
     rows = re.findall(r"<tr><t[hd]>(example|other)</t[hd]><td>([\d.]+)%</td><td>(\d+)</td>", ranked)
     assert [row[0] for row in rows] == ["other", "example"], ranked[:1500]
-    told = re.findall(r"With the free space of (example|other), (\d+)% full", page)
+    told = re.findall(r"with the free space of (example|other), (\d+)% full", page)
     full = {row[0]: round(float(row[1])) for row in rows}
     assert told and {name: int(percent) for name, percent in told}.items() <= full.items()

@@ -287,8 +287,8 @@ def test_page_of_another_recipe_and_workload_is_generic(quickstart, tmp_path):
     text = words(page)
     assert "<svg" not in page
     assert "create, 1/s" in text and "903.0" in text
-    assert "At 80.00, creating files shows no difference from the rate at 10.00 (within 3%)" in text
-    assert "Fullness: at 80.00 creates reach 1.00x of 10.00" in text
+    assert "In this layout, at 80.00, creating files shows no difference from the rate at 10.00 (within 3%)" in text
+    assert "80.00 against 10.00: no difference (within 3%); n=5+5" in text
     assert "published" not in text
 
 

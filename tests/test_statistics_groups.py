@@ -12,7 +12,9 @@ from fsage import dataset
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons
+from fsage.analysis.words import Finding
 from fsage.report import drift
+from fsage.statistics import Interval, Ratio, Units, factor
 from fsage.study.comparisons import Headline
 
 MIB = 1 << 20
@@ -58,6 +60,7 @@ def record(state, iteration, rate, order, **more):
 
 def table_of(rows):
     types = {name: column.type for name, column in dataset.COLUMNS.items()}
+    types |= {"place": "Int64"}
     return pd.DataFrame(rows, columns=list(types)).astype(types)
 
 
@@ -77,7 +80,7 @@ def taken(iterations=5, seed=1, **more):
 def test_a_group_holds_its_iterations_and_is_compared_with_the_clean_state():
     table = summarise(table_of(taken()))
     assert list(table["n"]) == [5, 5, 5] and list(table["condition"]) == ["", "", ""]
-    assert table["main"].all() and (table["structures"] == 1).all() and (table["layouts"] == 1).all()
+    assert table["main"].all() and (table["layouts"] == 1).all()
     full = table[table["state"] == "80.00@264M"].iloc[0]
     assert full["mean"] == pytest.approx(np.mean(full["samples"]))
     assert full["clean"] == "10.00@264M" and full["to_clean"].loss_percent == pytest.approx(20, abs=2)
@@ -142,29 +145,54 @@ def in_structures(count, iterations=5):
     return rows
 
 
-def test_with_several_structures_a_sample_is_the_median_of_a_layout():
-    frame = table_of(in_structures(6))
-    table = summarise(frame)
-    assert list(table["state"]) == list(STATES)
-    assert (table["n"] == 6).all() and (table["structures"] == 6).all() and (table["layouts"] == 6).all()
-    first = frame[frame["state"].str.startswith("10.00+")].groupby("structure")["write_bw_mib_s"].median()
-    assert table.iloc[0]["samples"] == first.tolist()
-    assert table["trend_p"].isna().all()
+def test_a_unit_is_a_layout_whose_value_is_its_bytes_over_the_time_of_its_places():
+    rows = in_structures(6)
+    for row in rows:
+        row["place"] = row["iteration"]
+    table = summarise(table_of(rows))
+    assert (table["n"] == 6).all() and (table["layouts"] == 6).all() and table["trend_p"].isna().all()
+    frame = table_of(rows)
+    first = frame[frame["state"].str.startswith("10.00+")].groupby("structure")["write_bw_mib_s"]
+    expected = first.agg(lambda rates: len(rates) / (1 / rates).sum())
+    assert table.iloc[0]["samples"] == pytest.approx(expected.tolist())
+    assert table.iloc[0]["units"].kind == "layout" and set(table["state"]) == set(STATES)
     assert (table["cov"] > 0.02).all()  # that of layouts; iterations scatter by 0.1%
-    assert (
-        basis(frame) == "Samples are the medians of 6 layouts, each of a seed of its own: intervals are over layouts."
+    # The same draws on both sides are pairs.
+    full, clean = (table.set_index("state").loc[state] for state in ("80.00@264M", "10.00@264M"))
+    pairs = sorted(here / there for here, there in zip(full["samples"], clean["samples"], strict=True))
+    held = full["to_clean"].interval
+    assert (held.low, held.high) == pytest.approx((pairs[0], pairs[-1])) and held.level == pytest.approx(1 - 2 / 64)
+
+
+def test_builds_of_one_digest_are_one_layout_and_its_places_are_units():
+    rows = [row | {"layout_digest": "the same", "place": row["iteration"]} for row in in_structures(3)]
+    [kind] = {units.kind for units in summarise(table_of(rows))["units"]}
+    assert kind == "place"
+    assert basis(table_of(rows)) == (
+        "Intervals are over the places of files in one layout of 10.00, 40.00 and 80.00. Other layouts of these can "
+        "differ by more."
     )
-    assert [one.ratio.n for one in comparisons(frame, STUDY)] == [6, 6]
+
+
+def test_layouts_against_a_state_of_one_layout_are_over_its_median():
+    here = Units("layout", {1: 80.0, 2: 84.0, 3: 82.0, 4: 90.0, 5: 70.0})
+    reference = Units("place", {1: 100.0, 2: 99.0, 3: 101.0})
+    found, inverse = factor(here, reference), factor(reference, here)
+    assert (found.value, found.interval.low, found.interval.high, found.unit, found.units) == (
+        0.82,
+        0.7,
+        0.9,
+        "layout",
+        5,
+    )
+    assert inverse.value == pytest.approx(1 / 0.82) and inverse.interval.high == pytest.approx(1 / 0.7)
+    assert factor(Units("layout", {1: 80.0, 2: 84.0}), reference).interval is None
 
 
 def test_with_one_structure_the_report_says_what_the_interval_is_not():
     for rows in (taken(), in_structures(1)):
-        table = summarise(table_of(rows))
-        assert (table["n"] == 5).all() and (table["structures"] == 1).all()
-        assert (
-            basis(table_of(rows))
-            == "Intervals are over the iterations in one layout: the noise of the measurement only."
-        )
+        assert (summarise(table_of(rows))["layouts"] == 1).all()
+        assert basis(table_of(rows)).startswith("Intervals are over rewrites of the same blocks in 10.00, 40.00 and")
 
 
 def test_a_table_made_before_these_columns_is_one_layout_under_one_setting():
@@ -200,27 +228,37 @@ def test_too_few_for_a_comparison_is_said():
 
 def test_primary_comparisons_are_one_family():
     found = comparisons(table_of(taken()), STUDY)
-    assert [one.family for one in found] == [2, 2]
-    assert [one.p for one in found] == pytest.approx([4 / 252, 4 / 252])
-    assert re.fullmatch(r"a loss of \d+% \(adjusted p=0\.016\)", found[0].verdict)
+    assert [one.finding.family for one in found] == [2, 2]
+    assert [one.finding.p for one in found] == pytest.approx([4 / 252, 4 / 252])
+    detail = r"80\.00 against 10\.00: \d+% slower \(\d+ to \d+%\); n=5\+5, 96\.8%, adjusted p=0\.016\."
+    assert re.fullmatch(detail, found[0].detail)
 
 
-def test_what_could_be_chance_says_so():
-    rows = [row | {"write_bw_mib_s": 300 + row["iteration"] + row["capacity_percent"] / 100} for row in taken()]
-    for one in comparisons(table_of(rows), STUDY):
-        assert one.verdict == "no difference (within 3%; adjusted p=1)"
-    rows = [row | {"write_bw_mib_s": 300 + 9 * row["iteration"] + row["capacity_percent"] / 100} for row in taken()]
-    for one in comparisons(table_of(rows), STUDY):
-        assert re.fullmatch(r"no difference found: a (loss|gain) of 0% could be chance \(adjusted p=1\)", one.verdict)
+@pytest.mark.parametrize(
+    ("low", "high", "p", "kind", "said"),
+    [
+        (0.81, 0.84, 0.03, "sure", "X is 18% slower than Y (16 to 19% over 5 layouts)"),
+        (0.81, 0.84, 0.2, "chance", "X is 18% slower than Y (16 to 19% over 5 layouts; which could be chance)"),
+        (0.9, 1.05, 0.5, "open", "X shows no difference beyond chance from the rate Y (10% slower to 5.0% faster over"),
+        (0.99, 1.01, 0.5, "alike", "X shows no difference from the rate Y (within 3%)"),
+        # Sure and too small to matter: the margin is asked first.
+        (1.003, 1.025, 0.03, "slight", "X shows no difference that matters from the rate Y (0.3 to 2.5% faster over 5"),
+        (2.4, 2.6, 0.03, "sure", "X is 2.5 times as fast as Y (2.4 to 2.6 over 5 layouts)"),
+    ],
+)
+def test_a_finding_is_a_template_and_the_margin_is_asked_before_chance(low, high, p, kind, said):
+    ratio = Ratio({0.81: 0.82, 2.4: 2.5}.get(low, 1.0), Interval(low, high, 0.96), 5, 5, unit="layout", units=5)
+    finding = Finding(ratio, p, family=4)
+    assert finding.kind == kind and finding.said("X", "Y").startswith(said)
+    assert (finding.effect > 0) == finding.sure == (kind == "sure")
 
 
 @pytest.mark.parametrize(("iterations", "family"), [(3, 2), (5, 8)])
 def test_what_so_few_samples_cannot_tell_says_so(iterations, family):
     others = [Headline(label="not measured", state=f"{number}.00", against="10.00") for number in range(family - 1)]
-    verdict = comparisons(table_of(taken(iterations)), SimpleNamespace(headline=[PAIRS[0], *others]))[0].verdict
-    assert re.fullmatch(
-        rf"not known: too few samples to tell a loss of \d+% from chance among {family} comparisons", verdict
-    )
+    found = comparisons(table_of(taken(iterations)), SimpleNamespace(headline=[PAIRS[0], *others]))[0].finding
+    few = f"{iterations} against {iterations} samples"
+    assert not found.sure and few in found.said("X") and "too few" in found.said("X")
 
 
 def test_a_pair_that_is_asked_both_ways_is_one_test():
@@ -228,7 +266,7 @@ def test_a_pair_that_is_asked_both_ways_is_one_test():
     alone, (here, back) = (
         comparisons(table_of(taken(5)), SimpleNamespace(headline=pairs)) for pairs in (PAIRS[:1], [PAIRS[0], other_way])
     )
-    assert (here.p, here.family) == (back.p, back.family) == (alone[0].p, 1)
+    assert here.finding.p == back.finding.p == alone[0].finding.p and here.finding.family == 1
     assert here.ratio.value * back.ratio.value == pytest.approx(1)
 
 

@@ -79,7 +79,7 @@ def test_each_target_is_one_sample_where_each_measures_all(study, tmp_path):
     study = study.model_copy(update={"targets": "repeat"})
     whole = pooled(taken(study, tmp_path, dict.fromkeys(FACTORS, ALL)), study, ALL)
     assert {one.ratio.n for one in comparisons(whole, study)} == {3}
-    assert basis(samples(whole)) == "Samples are the medians of 3 targets: intervals are over targets."
+    assert basis(samples(whole)).startswith("Intervals are over the targets that measured 10.00, 40.00")
 
 
 def test_targets_that_age_differently_are_kept_apart_and_it_is_said(study, tmp_path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 
 import pandas as pd
 
 from fsage.model.claim import REDUCED
+from fsage.statistics import LAYOUT, PLACE, SAMPLE, TARGET, Units
 
 AXES = [
     *("state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes"),
@@ -65,24 +67,65 @@ def labelled(samples: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(part=part, condition=both, main=main)
 
 
+def unit_of(group: pd.DataFrame) -> str:
+    """What the samples of a labelled group are repeated over; builds of one digest are one layout."""
+    if group["structure"].nunique() > 1:
+        if group["target"].nunique() > 1:
+            return TARGET
+        if group.groupby("structure")["layout_digest"].first().nunique() > 1:
+            return LAYOUT
+    return PLACE if "place" in group and group["place"].nunique() > 1 else SAMPLE
+
+
+def units(group: pd.DataFrame, measure: str) -> Units:
+    """The values of a labelled group, a unit each: its layouts, else the places in its one layout, else its samples.
+
+    A layout's value is its bytes over the time of its places.
+    """
+    taken = group[group[measure].notna()]
+    kind = unit_of(taken)
+    if kind == SAMPLE:
+        return Units(SAMPLE, dict(enumerate(taken[measure].tolist())))
+    places = taken["place"].fillna(1) if "place" in taken else pd.Series(1, taken.index)
+    return Units(kind, _rates(taken[measure], places if kind == PLACE else taken["structure"], places))
+
+
+def _rates(rates: pd.Series, unit: pd.Series, places: pd.Series) -> dict[Hashable, float]:
+    """The harmonic mean over a unit's places, which move the same bytes, of the median at each place."""
+    of_place = rates.groupby([unit, places]).median()
+    of_unit = 1 / (1 / of_place).groupby(level=0).mean()
+    return {int(key): float(value) for key, value in of_unit.items()}
+
+
 def values(group: pd.DataFrame, measure: str) -> list[float]:
-    """What a statistic of a group is made of: with several structures the median of each, else the samples."""
-    if group["structure"].notna().any():
-        return group.groupby("structure", dropna=False)[measure].median().dropna().tolist()
-    return group[measure].dropna().tolist()
+    """The values of `units`."""
+    return units(group, measure).values
+
+
+BASIS = {
+    LAYOUT: "the layouts of {states}",
+    TARGET: "the targets that measured {states}",
+    PLACE: "the places of files in one layout of {states}",
+    SAMPLE: "rewrites of the same blocks in {states}",
+}
 
 
 def basis(samples: pd.DataFrame) -> str:
-    """What the intervals are over: layouts, targets that each measured all, or the iterations in one layout."""
-    structures = labelled(samples)["structure"].nunique()
-    targets = samples["target"].nunique() if "target" in samples else 0
-    if structures == targets > 1:
-        return f"Samples are the medians of {targets} targets: intervals are over targets."
-    if structures:
-        return (
-            f"Samples are the medians of {structures} layouts, each of a seed of its own: intervals are over layouts."
-        )
-    return "Intervals are over the iterations in one layout: the noise of the measurement only."
+    """What the intervals are over, state by state."""
+    frame = labelled(samples)
+    kinds: dict[str, list[str]] = {}
+    for state, group in frame.groupby("state", sort=False):
+        kinds.setdefault(unit_of(group), []).append(str(state).split("@")[0])
+    over = [text.format(states=_some(kinds[kind])) for kind, text in BASIS.items() if kind in kinds]
+    other = " Other layouts of these can differ by more." if {PLACE, SAMPLE} & kinds.keys() else ""
+    return f"Intervals are over {'; over '.join(over)}.{other}"
+
+
+def _some(states: list[str]) -> str:
+    """'80.50', '10.00, 40.00 and 80.00', '64 states'."""
+    if len(states) > 2 * SHOWN:
+        return f"{len(states)} states"
+    return " and ".join(filter(None, [", ".join(states[:-1]), states[-1]]))
 
 
 def conditions(samples: pd.DataFrame) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fsage import statistics
-from fsage.analysis.conditions import AXES, labelled, values
+from fsage.analysis.conditions import AXES, labelled, units
 from fsage.text.sizes import round_size
 from fsage.workloads import RATES
 
@@ -17,8 +17,8 @@ REFERENCE = ["file_size_bytes", "params", "measure", "setting"]
 """What a group and the clean one that it is compared with have in common."""
 COLUMNS = [
     *AXES,
-    *("transfer_size_bytes", "real_fullness_percent", "layouts", "structures", "condition", "main", "setting"),
-    *("measure", "n", "median", "mean", "low", "high", "level", "cov", "samples", "flags", "trend_p"),
+    *("transfer_size_bytes", "real_fullness_percent", "layouts", "condition", "main", "setting"),
+    *("measure", "n", "median", "mean", "low", "high", "level", "cov", "samples", "units", "flags", "trend_p"),
 ]
 
 
@@ -38,11 +38,10 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
     - AXES, `transfer_size_bytes`, `real_fullness_percent`: the group. `condition` tells groups apart that are alike
       in these, in words ('' where all was alike); of those, `main` is the one for figures (fsage.analysis.conditions)
-    - `samples`: one for each iteration or, with several `structures` (else 1), the median of each layout; `layouts`
-      counts the layout instances that they were taken in
+    - `units`: the values by unit (fsage.analysis.conditions.units), `samples` the values alone; `layouts`: how many
     - `n`, `median`, its interval `low`, `high` with its `level`, `mean`, `cov`: of the samples
     - `flags`: iterations that lie far off, and why
-    - `trend_p`: of a trend over time in the group, adjusted over all groups; none with several structures
+    - `trend_p`: of a trend over time in the group, adjusted over all groups; none where samples are not of one place
     - `clean`: the state that the recipe names (`reference`), else the unfragmented one of lowest capacity with the same
       file size, with the same parameters under the same conditions, if there; `to_clean`: the Ratio to it;
       `p_exploratory`: of the difference, adjusted over all rows (false-discovery control), or none and `p_why`
@@ -109,20 +108,20 @@ def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, object]]:
     alike = group.iloc[0][[*AXES, "transfer_size_bytes", "condition", "main", "setting"]].to_dict()
     alike["real_fullness_percent"] = group["real_fullness_percent"].median()
     in_time = group["began"].argsort(kind="stable")
-    structured = group["structure"].notna().any()
-    layouts = [layout for _, layout in group.groupby("structure")] if structured else [group]
+    several = group["structure"].notna().any()
+    layouts = [layout for _, layout in group.groupby("structure")] if several else [group]
     rows = []
     for measure in names:
-        sample_values = values(group, measure)
+        of_units = units(group, measure)
+        sample_values = of_units.values
         if not sample_values:
             continue
         summary = statistics.summarise(sample_values)
-        measured = len(sample_values) if structured else 1
+        alone = of_units.kind == statistics.SAMPLE
         rows.append(
             {
                 **alike,
-                "layouts": measured,
-                "structures": measured,
+                "layouts": len(sample_values) if of_units.kind in statistics.DRAWN else 1,
                 "measure": measure,
                 "n": summary.n,
                 "median": summary.median,
@@ -132,8 +131,9 @@ def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, object]]:
                 "level": summary.interval and summary.interval.level,
                 "cov": summary.cov,
                 "samples": sample_values,
+                "units": of_units,
                 "flags": [flag for layout in layouts for flag in _flags(layout[measure], layout["cell"])],
-                "trend_p": None if structured else statistics.trend(group[measure].iloc[in_time].dropna().tolist()).p,
+                "trend_p": statistics.trend(group[measure].iloc[in_time].dropna().tolist()).p if alone else None,
             }
         )
     return rows
@@ -169,8 +169,8 @@ def _compared(
         return None, None, None
     if reference["state"] == row["state"]:
         return reference["state"], None, None
-    pair = row["samples"], reference["samples"]
-    return reference["state"], statistics.ratio(*pair), statistics.compare(*pair)
+    pair = row["units"], reference["units"]
+    return reference["state"], statistics.factor(*pair), statistics.compare(*(units.values for units in pair))
 
 
 def _floats(numbers: list[float | None]) -> pd.Series:

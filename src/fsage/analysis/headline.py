@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fsage.analysis.conditions import labelled, values
+from fsage.analysis.conditions import labelled, units
 from fsage.analysis.groups import measures, params_labels, plural, samples
-from fsage.statistics import ALPHA, MARGIN, Ratio, adjust_primary, compare, ratio, reachable
+from fsage.analysis.words import Finding
+from fsage.statistics import Ratio, adjust_primary, compare, factor
 from fsage.study.study import Study
-from fsage.text.sizes import ratio_text
 
 
 @dataclass(frozen=True)
 class Comparison:
     """One state against another in one measure, at one set of parameters: one of the family of primary comparisons.
 
-    `p` is adjusted over the family (Holm), none where this one could not be tested.
+    The finding's p is adjusted over the family (Holm), none where this one could not be tested.
     """
 
     label: str
@@ -26,42 +26,29 @@ class Comparison:
     against: str
     measure: str
     params: str
-    ratio: Ratio
-    p: float | None
-    family: int
+    finding: Finding
     several: bool = False
     """Whether there are other sets of parameters, so that a sentence has to name these."""
 
     @property
-    def what(self) -> str:
-        """'write_bw_mib_s' -> 'writes'."""
-        return plural(self.measure)
+    def ratio(self) -> Ratio:
+        """The state's rate over that of the state it is compared with."""
+        return self.finding.ratio
 
     @property
-    def opening(self) -> str:
-        """The label as a heading begins with it; units keep their capitals."""
-        return self.label[:1].upper() + self.label[1:]
+    def title(self) -> str:
+        """'Fragmentation, writes'; units keep their capitals."""
+        parts = [f"{self.label[:1].upper()}{self.label[1:]}, {plural(self.measure)}", self.params]
+        return " \u00b7 ".join(filter(None, parts))
 
     @property
-    def subject(self) -> str:
-        """The label as a sentence begins with it."""
-        return f"{self.opening} ({self.params})" if self.several else self.opening
-
-    @property
-    def sentence(self) -> str:
-        """E.g. '...: at 80.00 writes reach 0.71x of 10.00 (0.69-0.73, 96.8%, n=5+5), a loss of 29% (...).'"""
-        result, loss = self.ratio, self.ratio.loss_percent
-        if result.value is None or loss is None:
-            pair = f"{self.what} at {self.state} against {self.against}"
-            return f"{self.subject}: {pair} are not known ({result.why})."
-        if result.interval:
-            held = result.interval
-            interval = f"{ratio_text(held.low)}-{ratio_text(held.high)}, {held.level:.1%}, "
-        else:
-            interval = "no interval, "
-        reach = f"at {self.state} {self.what} reach {ratio_text(result.value)}x of {self.against}"
-        n = f"n={result.n}+{result.n_reference}"
-        return f"{self.subject}: {reach} ({interval}{n}), {self.verdict}."
+    def detail(self) -> str:
+        """'80.50 against 40.00: 18% slower (17 to 19%); n=5+5, 96.8%, adjusted p=0.032.'"""
+        result, p = self.ratio, self.finding.p
+        numbers = [f"n={result.n}+{result.n_reference}"]
+        numbers += [f"{result.interval.level:.1%}"] if result.interval else []
+        numbers += [f"adjusted p={p:.2g}"] if p is not None else []
+        return f"{self.state} against {self.against}: {self.finding.brief()}; {', '.join(numbers)}."
 
     @property
     def signed(self) -> str:
@@ -70,21 +57,6 @@ class Comparison:
         if loss is None:
             return "not known"
         return "0%" if round(loss) == 0 else f"{-loss:+.0f}%".replace("-", "\u2212")
-
-    @property
-    def verdict(self) -> str:
-        """'a loss of 29% (adjusted p=0.032)', 'no difference (within 3%), ...', or that none was found, and why."""
-        loss = self.ratio.loss_percent or 0.0
-        size = f"{'a loss' if loss >= 0 else 'a gain'} of {abs(loss):.0f}%"
-        if self.p is None or not reachable(self.ratio.n, self.ratio.n_reference, self.family):
-            among = f" among {self.family} comparisons" if self.family > 1 else ""
-            return f"not known: too few samples to tell {size} from chance{among}"
-        p = f"adjusted p={self.p:.2g}"
-        if self.p <= ALPHA:
-            return f"{size} ({p})"
-        if self.ratio.alike:
-            return f"no difference (within {MARGIN:.0%}; {p})"
-        return f"no difference found: {size} could be chance ({p})"
 
 
 def comparisons(frame: pd.DataFrame, study: Study) -> list[Comparison]:
@@ -101,10 +73,11 @@ def comparisons(frame: pd.DataFrame, study: Study) -> list[Comparison]:
     groups = []
     for pair, params, measure in declared:
         alike = rows[rows["params"] == params]
-        groups.append((values(of_state(alike, pair.state), measure), values(of_state(alike, pair.against), measure)))
+        groups.append((units(of_state(alike, pair.state), measure), units(of_state(alike, pair.against), measure)))
     tests = [(pair.pair, params, measure) for pair, params, measure in declared]
     family = dict(zip(tests, groups, strict=True))
-    adjusted = dict(zip(family, adjust_primary([compare(*group).p for group in family.values()]), strict=True))
+    ps = [compare(here.values, reference.values).p for here, reference in family.values()]
+    adjusted = dict(zip(family, adjust_primary(ps), strict=True))
     return [
         Comparison(
             pair.label,
@@ -112,9 +85,7 @@ def comparisons(frame: pd.DataFrame, study: Study) -> list[Comparison]:
             pair.against,
             measure,
             labels[params],
-            ratio(*group),
-            adjusted[test],
-            len(family),
+            Finding(factor(*group), adjusted[test], len(family)),
             several=len(labels) > 1,
         )
         for (pair, params, measure), group, test in zip(declared, groups, tests, strict=True)

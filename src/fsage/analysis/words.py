@@ -63,6 +63,24 @@ def span(ratio: Ratio) -> str:
     return f"{ratio.value:.2f}" + (f" ({held.low:.2f} to {held.high:.2f})" if held else "")
 
 
+SAID = {
+    "unknown": "is not known{against} ({why})",
+    "alike": "shows no difference{from_} (within {margin})",
+    "slight": "shows no difference that matters{from_} ({reach}{over}, less than {margin})",
+    "open": "shows no difference beyond chance{from_} ({reach}{over})",
+    "chance": "is {size}{than} ({ends}{over}; {doubt})",
+    "sure": "is {size}{than} ({ends}{over})",
+}
+"""A finding as the predicate of a sentence, by its kind."""
+OVER = {
+    "layout": " over {n} layouts",
+    "target": " over {n} targets",
+    "place": " over {n} places",
+    "sample": " over {n} rewrites of the same blocks",
+}
+"""What an interval is over, by its unit."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A ratio of rates in words. `p`: adjusted over its `family` of comparisons, none where it could not be tested."""
@@ -74,72 +92,86 @@ class Finding:
     """Whether a test goes with it; else its interval alone decides."""
 
     @property
-    def direction(self) -> int:
-        """-1 slower, 1 faster, 0 where the interval holds 1 or is missing."""
-        return self.ratio.direction
+    def kind(self) -> str:
+        """A key of SAID. That no difference matters comes before whether there is one beyond chance."""
+        if self.ratio.value is None or self.ratio.interval is None:
+            return "unknown"
+        if self.ratio.alike:
+            return "slight" if self.ratio.direction and self._beyond_chance else "alike"
+        if not self.ratio.direction:
+            return "open"
+        return "sure" if self._beyond_chance else "chance"
 
     @property
     def sure(self) -> bool:
-        """Whether a difference is beyond chance."""
-        return self.direction != 0 and (not self.tested or (self.p is not None and self.p <= ALPHA))
+        """Whether a difference that matters, or may matter, is beyond chance."""
+        return self.kind == "sure"
+
+    @property
+    def effect(self) -> float:
+        """How large a sure difference is, as a logarithm; 0 for all others."""
+        return abs(math.log(self.ratio.value)) if self.sure and self.ratio.value else 0.0
+
+    @property
+    def _beyond_chance(self) -> bool:
+        return not self.tested or (self.p is not None and self.p <= ALPHA)
 
     @property
     def doubt(self) -> str:
-        """Why a difference may be chance; '' where it is beyond it."""
-        if self.sure or not self.direction:
-            return ""
+        """Why a difference may be chance."""
         if self.p is None or not reachable(self.ratio.n, self.ratio.n_reference, self.family):
             return f"{self.ratio.n} against {self.ratio.n_reference} samples, too few to rule out chance"
         return "which could be chance"
 
-    @property
-    def alike(self) -> bool:
-        """Whether it is shown that no difference matters."""
-        return self.ratio.alike and not self.sure
+    def said(self, subject: str, than: str = "", over: bool = True) -> str:
+        """'SUBJECT is 21% slower than THAN (17 to 23% over 5 layouts)', or like this.
 
-    def said(self, subject: str, than: str = "") -> str:
-        """'SUBJECT is 21% slower than THAN (17 to 23%)', 'SUBJECT shows no difference (within 3%)', or like these.
-
-        `than`: with what it is compared, such as 'at 10% full'; '' where that is plain.
+        `than`: with what it is compared, such as 'at 10% full'; '' where that is plain. `over`: whether it says what
+        the interval is over.
         """
-        held, against = self.ratio.interval, f" against the rate {than}" * bool(than)
-        if self.ratio.value is None or held is None:
-            return f"{subject} is not known{against} ({self.ratio.why})"
-        if self.alike:
-            return f"{subject} shows no difference{f' from the rate {than}' * bool(than)} (within {MARGIN:.0%})"
-        if not self.direction:
-            return f"{subject}: no difference found{against} ({self._reach})"
-        size, ends = self._size()
-        conjunction = "as" if size.endswith("as fast") else "than"
-        return f"{subject} is {size}{f' {conjunction} {than}' * bool(than)} ({ends})"
+        return f"{subject} {self._filled(than, over)}"
 
     def brief(self) -> str:
         """The finding without subject and reference: '21% slower (17 to 23%)'."""
-        if self.ratio.value is None or self.ratio.interval is None:
-            return f"not known ({self.ratio.why})"
-        if self.alike:
-            return f"no difference (within {MARGIN:.0%})"
-        if not self.direction:
-            return f"no difference found ({self._reach})"
-        return "{} ({})".format(*self._size())
+        return self._filled("", False).removeprefix("is ").removeprefix("shows ")
 
-    @property
-    def _reach(self) -> str:
-        """'4.8% slower to 4.1% faster'."""
+    def _filled(self, than: str, over: bool) -> str:
+        """The template of SAID with what the finding has."""
+        size, ends = self._size()
+        unit = OVER.get(self.ratio.unit, "").format(n=self.ratio.units) if over else ""
+        conjunction = "as" if size.endswith("as fast") else "than"
+        return SAID[self.kind].format(
+            against=f" against the rate {than}" if than else "",
+            from_=f" from the rate {than}" if than else "",
+            than=f" {conjunction} {than}" if than else "",
+            why=self.ratio.why,
+            margin=f"{MARGIN:.0%}",
+            size=size,
+            ends=ends,
+            reach=self._reach(ends),
+            over=unit,
+            doubt=self.doubt,
+        )
+
+    def _reach(self, ends: str) -> str:
+        """'0.3 to 2.5% faster', '4.8% slower to 4.1% faster'."""
         held = self.ratio.interval
-        assert held is not None
+        if held is None:
+            return ""
+        if self.ratio.direction:
+            return f"{ends} {'slower' if self.ratio.direction < 0 else 'faster'}"
         return f"{_reach(held.low)} to {_reach(held.high)}"
 
     def _size(self) -> tuple[str, str]:
-        """'21% slower' and '17 to 23%', or '3.96 times as fast' and '3.87 to 3.97'; with the doubt, if there is one."""
+        """'21% slower' and '17 to 23%', or '3.96 times as fast' and '3.87 to 3.97'."""
         held, value = self.ratio.interval, self.ratio.value
-        assert held is not None and value is not None
-        doubt = f"; {self.doubt}" if self.doubt else ""
+        if held is None or value is None:
+            return "", ""
         if value >= TWICE:
-            return f"{_times(value)} times as fast", f"{_times(held.low)} to {_times(held.high)}{doubt}"
+            return f"{_times(value)} times as fast", f"{_times(held.low)} to {_times(held.high)}"
         ends = sorted(abs(1 - end) * 100 for end in (held.low, held.high))
-        size = f"{_percent(abs(1 - value) * 100)}% {'slower' if self.direction < 0 else 'faster'}"
-        return size, f"{_percent(ends[0])} to {_percent(ends[1])}%{doubt}"
+        size = f"{_percent(abs(1 - value) * 100)}% {'slower' if value < 1 else 'faster'}"
+        return size, f"{_percent(ends[0])} to {_percent(ends[1])}%"
 
 
 def _times(value: float) -> str:

@@ -9,18 +9,26 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fsage.analysis.conditions import values
-from fsage.analysis.groups import of_samples
+from fsage.analysis.conditions import units, values
+from fsage.analysis.groups import measure_label, of_samples
 from fsage.analysis.headline import Comparison, at_largest_transfer, comparisons, of_state
-from fsage.analysis.words import Finding, doing, extents_words, joined
+from fsage.analysis.words import Finding, doing, joined
 from fsage.figures import Axis, Figure, Lines, limits, lines
 from fsage.report.section import Data
+from fsage.statistics import PLACE, SAMPLE, Ratio
 from fsage.study.study import Study
-from fsage.text.sizes import round_size
+from fsage.text.sizes import counted, round_size
 
 MOST_CARDS = 4
 SENTENCES = 2
 PAIRS = 3  # whose states stand side by side in a figure
+MOST_OUTLIERS = 2
+OF_ONE = (PLACE, SAMPLE)
+JUMPS, CHARGES = "measured_jumps", "model_seconds"
+COUNTED = {JUMPS: "jump", "measured_extents": "extent"}
+"""What a sentence says of a layout: the first that is known of both states, and differs."""
+CLOSE = 0.01
+"""By so little charges and measurement may differ where an interval is narrower."""
 NOTHING = "No valid sample yet: nothing to compare."
 NO_ANSWER = "What was measured so far does not answer the question yet: see what is missing, below."
 
@@ -63,77 +71,114 @@ def by_comparisons(
     named: Callable[[str], Named] = plain,
     codes: str = "",
     order: Callable[[list[Comparison]], list[Comparison]] = list,
+    of_one: str = "in this layout",
 ) -> Answer:
-    """The answer of a study whose `headline` names pairs of states; `order`: which are said first."""
-    compared = order(comparisons(data.frame, study))
+    """The answer of a study whose `headline` names pairs of states, the pair of the largest effect first.
+
+    `order`: of pairs whose effects are alike. `of_one`: how a sentence begins whose interval speaks of one layout.
+    """
     rows = at_largest_transfer(data.frame)
     pairs: dict[tuple[str, ...], list[Comparison]] = {}
-    for comparison in compared:
+    for comparison in order(comparisons(data.frame, study)):
         pairs.setdefault((comparison.label, comparison.state, comparison.against), []).append(comparison)
-    sentences = [_sentence(of_pair, named, rows) for of_pair in list(pairs.values())[:SENTENCES]]
+    largest_first = sorted(pairs.values(), key=lambda of_pair: -max(pair.finding.effect for pair in of_pair))
+    sentences = [_sentence(of_pair, named, rows, of_one) for of_pair in largest_first[:SENTENCES]]
+    sentences += _outliers(data.table, largest_first)
     shown = [comparison for of_pair in list(pairs.values())[:PAIRS] for comparison in of_pair]
+    compared = [comparison for of_pair in largest_first for comparison in of_pair]
     return Answer(sentences, states_figure(shown, rows, named), cards_of(compared), codes)
-
-
-def finding_of(comparison: Comparison) -> Finding:
-    """A comparison as words can be made of it."""
-    return Finding(comparison.ratio, comparison.p, comparison.family)
 
 
 def cards_of(compared: Sequence[Comparison]) -> list[Card]:
     """A card a comparison, at most MOST_CARDS."""
     return [
-        Card(
-            f"{comparison.opening}, {comparison.what}" + (f" \u00b7 {comparison.params}" if comparison.params else ""),
-            comparison.signed,
-            comparison.sentence,
-            not finding_of(comparison).sure,
-        )
+        Card(comparison.title, comparison.signed, comparison.detail, not comparison.finding.sure)
         for comparison in compared[:MOST_CARDS]
     ]
 
 
-def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows: pd.DataFrame) -> str:
-    """'At STATE, writing 64 MiB at a time is 21% slower than at OTHER (17 to 23%), because ...'."""
+def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows: pd.DataFrame, of_one: str) -> str:
+    """'At STATE, writing 64 MiB at a time is 21% slower than at OTHER (17 to 23% over 5 layouts), because ...'."""
     first = of_pair[0]
     state, against = named(first.state).where, named(first.against).where
-    findings = [finding_of(comparison) for comparison in of_pair]
     sizes = rows["transfer_size_bytes"].dropna().unique()
     parts: list[str] = []
-    for comparison, finding in zip(of_pair, findings, strict=True):
+    for comparison in of_pair:
         what = doing(comparison.measure)
         if comparison.several:
             what += f" ({comparison.params})"
         elif not parts and comparison.measure.endswith("_bw_mib_s") and len(sizes) == 1:
             what += f" {round_size(sizes[0])} at a time"
-        parts.append(finding.said(what, "" if parts else against))
-    reason = because(rows, first.state, first.against, findings)
-    return f"{state[:1].upper()}{state[1:]}, {joined(parts)}{reason}."
+        parts.append(comparison.finding.said(what, "" if parts else against, over=not parts))
+    opening = f"{of_one}, {state}" if first.ratio.unit in OF_ONE else state
+    layout = in_layout(rows, first.state, first.against, [comparison.finding for comparison in of_pair])
+    return f"{opening[:1].upper()}{opening[1:]}, {joined(parts)}{layout}."
 
 
-def because(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> str:
-    """What the layout of the measured files says to it: ', because ...', ', although ...', or against expectation.
+def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> str:
+    """', because the measured file has 17 to 33 jumps instead of none', or ', with ...' where charges do not show it.
 
-    A reason is given for what is sure alone; beside a difference that may be chance the layout stands without one.
+    It is the cause where the device's charges for the extents account for every sure difference.
     """
-    extents = [values(of_state(rows, name), "measured_extents") for name in (state, against)]
-    if not all(extents):
+    sides = [of_state(rows, name) for name in (state, against)]
+    for column, noun in COUNTED.items():
+        counts = [_range(side, column) for side in sides]
+        if not all(counts) or (column == JUMPS and counts[0] == counts[1]):
+            continue
+        has = f"{counts[0].replace('none', 'no')} {noun}{'s' * (counts[0] != '1')}"
+        if counts[0] == counts[1]:
+            return f", with {has} of the measured file in both"
+        sure = [finding.ratio for finding in findings if finding.sure]
+        charged = _charged(*sides)
+        if sure and charged and all(_accounts(charged, ratio) for ratio in sure):
+            return f", because the measured file has {has} instead of {counts[1]}"
+        return f", with {has} of the measured file instead of {counts[1]}"
+    return ""
+
+
+def _range(side: pd.DataFrame, column: str) -> str:
+    """'17 to 33', from the least to the most of the layouts and places; '' where that is not known."""
+    taken = side[column].dropna() if column in side else side.iloc[:0]
+    if taken.empty:
         return ""
-    count, count_against = map(median, extents)
-    slower, faster = (any(finding.sure and finding.direction == way for finding in findings) for way in (-1, 1))
-    layout = f"the measured file has {extents_words(count)} instead of {count_against:,.4g}"
-    if count == count_against:
-        why = f"; the number of extents does not explain it: the measured file has {extents_words(count)} in both"
-        return why if slower or faster else ""
-    more = count > count_against
-    if slower != faster and slower == more:
-        # What is not known, or alike, needs no reason: then it is no `because` of the whole sentence.
-        return f", because {layout}" if all(finding.sure for finding in findings) else f"; {layout}"
-    if slower != faster:
-        return f", although the layout suggests the opposite: {layout}"
-    if slower:
-        return ""
-    return f", although {layout}" if more and all(finding.alike for finding in findings) else f"; {layout}"
+    least, most = float(taken.min()), float(taken.max())
+    if least == most:
+        return f"{most:,.6g}" if most else "none"
+    return f"{least:,.6g} to {most:,.6g}"
+
+
+def _charged(here: pd.DataFrame, reference: pd.DataFrame) -> float | None:
+    """The ratio of rates that the device's charges alone make."""
+    if CHARGES not in here:
+        return None
+    seconds = [units(side, CHARGES).values for side in (here, reference)]
+    return median(seconds[1]) / median(seconds[0]) if all(seconds) else None
+
+
+def _accounts(charged: float, ratio: Ratio) -> bool:
+    """Whether the charges are as far from the measured ratio as its interval reaches, or CLOSE."""
+    held, value = ratio.interval, ratio.value
+    assert held is not None and value is not None
+    return held.low <= charged <= held.high or abs(charged / value - 1) <= CLOSE
+
+
+def _outliers(table: pd.DataFrame, pairs: Sequence[Sequence[Comparison]]) -> list[str]:
+    """A sentence on samples of the compared groups that lie far off; they are in all statistics."""
+    largest = table[
+        table["transfer_size_bytes"].isna() | (table["transfer_size_bytes"] == table["transfer_size_bytes"].max())
+    ]
+    names = dict.fromkeys(name for of_pair in pairs for pair in of_pair for name in (pair.state, pair.against))
+    flagged = [
+        f"{measure_label(row.measure)[0]} at {name}, {flag}"
+        for name in names
+        for row in of_state(largest, name).itertuples()
+        for flag in row.flags
+    ]
+    if not flagged:
+        return []
+    more = f"; and {len(flagged) - MOST_OUTLIERS} more" if len(flagged) > MOST_OUTLIERS else ""
+    shown = "; ".join(flagged[:MOST_OUTLIERS])
+    return [f"{counted(len(flagged), 'outlier')} among these, in all statistics: {shown}{more}."]
 
 
 def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Callable[[str], Named]) -> Lines | None:

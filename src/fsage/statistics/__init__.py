@@ -25,22 +25,30 @@ from fsage.statistics.intervals import (
     summarise,
 )
 from fsage.statistics.series import LEAST_FOR_CHANGE, Change, Trend, change, outliers, trend
+from fsage.statistics.units import DRAWN, LAYOUT, PLACE, SAMPLE, TARGET, Units, factor
 
 __all__ = [
     "ALPHA",
+    "DRAWN",
+    "LAYOUT",
     "LEAST_FOR_CHANGE",
     "MARGIN",
+    "PLACE",
+    "SAMPLE",
+    "TARGET",
     "Change",
     "Interval",
     "Ratio",
     "Summary",
     "Test",
     "Trend",
+    "Units",
     "adjust_exploratory",
     "adjust_primary",
     "change",
     "coefficient_of_variation",
     "compare",
+    "factor",
     "median_interval",
     "outliers",
     "ratio",

@@ -18,6 +18,8 @@ FLOOR = 0.90
 """Where none reaches AIM, the widest is taken if it reaches this; else there is no interval."""
 
 
+LEAST = 5
+"""Layouts or places that an interval needs."""
 MARGIN = 0.03
 """What differs by less than this does not matter; that nothing does is said only where the interval shows it."""
 
@@ -51,13 +53,16 @@ class Ratio:
     n: int
     n_reference: int
     why: str | None = None
+    unit: str = ""
+    """What the interval is over (fsage.statistics.units), and how many; '' where that is plain."""
+    units: int = 0
 
     @property
     def inverse(self) -> Ratio:
         """The reference divided by the group: of times, what the rates are to each other."""
         held = self.interval
         ends = held and Interval(1 / held.high, 1 / held.low, held.level)
-        return Ratio(self.value and 1 / self.value, ends, self.n_reference, self.n, self.why)
+        return Ratio(self.value and 1 / self.value, ends, self.n_reference, self.n, self.why, self.unit, self.units)
 
     @property
     def loss_percent(self) -> float | None:
@@ -109,7 +114,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
     n = len(values)
     interval = median_interval(values)
-    why = None if interval else f"{n} of the 5 samples that an interval needs"
+    why = None if interval else f"{n} of the {LEAST} samples that an interval needs"
     median, mean = (float(np.median(values)), float(np.mean(values))) if n else (None, None)
     return Summary(n, median, mean, interval, coefficient_of_variation(values), why)
 

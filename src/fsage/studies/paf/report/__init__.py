@@ -46,7 +46,7 @@ def answer(data: Data, study: Study) -> Answer:
 
 
 def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:
-    """'80.00' -> 'at 80% full'; '80.50' -> 'after filling to 80% and deleting half of the files (now 40% full)'.
+    """'80.00' -> 'at 80% full'; '80.50' -> 'after filling to 80% and deleting half of the files (40% full)'.
 
     An unfragmented state that a fragmented one is compared with is named by that, where both are equally full.
     """
@@ -60,7 +60,7 @@ def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:
         return Named(f"at {capacity:g}% full", f"{capacity:g}% full")
     share = "half" if deleted == HALF else f"{deleted:g}%"
     in_use = of_state(data.frame, state)["real_fullness_percent"].median()
-    now = "" if pd.isna(in_use) else f" (now {in_use:.0f}% full)"
+    now = "" if pd.isna(in_use) else f" ({in_use:.0f}% full)"
     return Named(
         f"after filling to {capacity:g}% and deleting {share} of the files{now}",
         f"filled to {capacity:g}%, {share} deleted",

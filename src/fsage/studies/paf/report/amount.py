@@ -13,7 +13,7 @@ from fsage.analysis.groups import factors, params_labels, samples
 from fsage.analysis.headline import at_largest_transfer, comparisons
 from fsage.analysis.words import doing, joined
 from fsage.figures import Figure, Level, Lines, lines
-from fsage.report.answer import Named, finding_of
+from fsage.report.answer import Named
 from fsage.report.section import Data, Section
 from fsage.studies.paf.report.rows import by_measure, factor_axis, levels_axis, main_rows
 from fsage.study.study import Study
@@ -82,7 +82,7 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
     sure = [
         f"{doing(comparison.measure)} with {shares[comparison.params]:g}%"
         for comparison in of_pair
-        if finding_of(comparison).sure
+        if comparison.finding.sure
     ]
     beyond = "all of them" if len(sure) == len(of_pair) else joined(sure) or "none of them"
     return {

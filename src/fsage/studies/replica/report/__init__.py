@@ -30,7 +30,8 @@ def answer(data: Data, study: Study) -> Answer | None:
     """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
     full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
             for state, notes in copied(data).items()}  # fmt: skip
-    comparison_answer = by_comparisons(data, study, partial(_named, data, full), CODES, partial(_worst_first, data))
+    named, order = partial(_named, data, full), partial(_worst_first, data)
+    comparison_answer = by_comparisons(data, study, named, CODES, order, of_one="on this file system")
     more = [*_foreign(data), *_from_draws(data), *_replica(data)]
     return replace(comparison_answer, sentences=[*comparison_answer.sentences, *more])
 
