@@ -17,6 +17,7 @@ import pytest
 from local_targets import claimed
 
 from fsage.host.cells import measure, phases
+from fsage.host.cells.phases import Phases
 from fsage.host.evidence import fiemap
 from fsage.host.states import state
 from fsage.host.system import caches
@@ -103,6 +104,34 @@ def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
     assert record["structure"] == f"PAF:30.00:1@8M<{record['layout']['capacity_bytes'] // 1024}"
     assert "stdout" not in record["phases"][0] and "fio version" in seen["phases"][0]["stdout"]
     assert not list((open_target(spec).mounts[0] / "measured").iterdir())
+
+
+@pytest.mark.root
+def test_a_file_lies_where_those_at_the_places_before_leave_room_and_a_killed_run_lays_them_again(spec):
+    third = cell(spec, "third", place=3)
+    assert [phase["name"] for phase in third["phases"]] == ["place_1", "place_2", "write", "read"]
+    if (child := os.fork()) == 0:
+        Phases.drop_caches = stop_at_third(Phases.drop_caches)
+        measure.measure(spec, asked([third]), False)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    target = open_target(spec)
+    assert len(list((target.mounts[0] / "measured").iterdir())) == 2, "two files were left"
+    cells = [third, cell(spec, "first"), {**third, "name": "again"}]
+    assert measure.measure(spec, asked(cells), False)["measured"] == 3
+    taken = {name: observed(spec, name)[0] for name in ("third", "first", "again")}
+    assert {name: seen["status"] for name, seen in taken.items()} == dict.fromkeys(taken, "done")
+    lie = {name: [phase["extents"] for phase in seen["phases"] if "extents" in phase] for name, seen in taken.items()}
+    assert [extents["files"] for extents in lie["third"]] == [1, 1, 1]
+    assert lie["third"] == lie["again"] and lie["third"][0]["extents"] == lie["first"][0]["extents"]
+    assert len({extents["mean_position"] for extents in lie["third"]}) == 3, "each lies elsewhere"
+    assert not list((target.mounts[0] / "measured").iterdir())
+
+
+def stop_at_third(drop_caches):
+    """Ends the process, as SIGKILL does, before the third phase of a cell."""
+    calls = iter((drop_caches, drop_caches, lambda *_: os._exit(9)))
+    return lambda self, phase: next(calls)(self, phase)
 
 
 @pytest.mark.root

@@ -118,6 +118,15 @@ def test_what_the_claim_rules_out_is_refused_before_a_state_is_built(tmp_path, p
         request.make(impossible, "30.00@264G" if block == "states" else "30.00@8M")
 
 
+def test_places_for_which_a_state_has_no_room_are_refused(plan):
+    results.write(plan.results.claim, {**CLAIM, "capacity_bytes": 1 << 30})
+    (plan.studies / "tiny.yaml").write_text(
+        yaml.safe_dump({**STUDY, "cells": {**STUDY["cells"], "iterations": 50, "places": 50}})
+    )
+    with pytest.raises(StudyError, match=r"places: \d+ files take \d+ MiB, and state 30.00@8M leaves \d+ MiB; give"):
+        words.line(load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root))
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -126,7 +135,10 @@ def test_what_the_claim_rules_out_is_refused_before_a_state_is_built(tmp_path, p
             {"cells": {"iterations": 3}},
             ["'fullness' compares 3 samples with 3: its p is never below 0.1, 0.2 among the 2"],
         ),
-        ({"cells": {"iterations": 3}, "states": {"structures": 5, "seed": 1}}, []),  # five layouts are five samples
+        (  # five layouts are five samples, of one build too
+            {"cells": {"iterations": 3}, "states": {"structures": 5, "seed": 1}},
+            ["one layout each of 30.00@8M, 60.00@8M, the same for all seeds"],
+        ),
         (
             {"cells": {"iterations": 5}, "states": {"capacity": [30, 50, 60, 70, 80]}, "fuller": [50, 60, 70, 80]},
             ["0.063 among the 8 primary comparisons"] * 4,

@@ -207,6 +207,7 @@ def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot() -> N
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "6K", "hot_percent": 50}, "6K is not 50% of whole blocks"),
         ("paf", {**AXES, "structures": 2}, "more than one needs a 'seed'"),
         ("paf", {"notation": ["PAF:70.30:5@8M", "PAF:70.30@8M"], "structures": 2}, "more than one needs a 'seed'"),
+        ("paf", {**AXES, "structures": {"80.51": 2}, "seed": 1}, r"80\.51`?\n  unknown key; did you mean '80\.50'"),
         ("paf", {**AXES, "notation": ["PAF:70.30@8M"]}, "goes without 'notation'"),
         ("paf", {"capacity": [80]}, "is missing"),
         ("prealloc", {"preallocation_size": ["1M"], "deleted": [5], "files": 4}, "5 is more than the 4 files"),
@@ -267,6 +268,14 @@ def test_each_repetition_of_a_structure_has_its_number_and_its_seed() -> None:
         f"PAF:80.50:{seed}@8M<1048576" for seed in (5, 6)
     ]
     assert [step.generation for step in states[0].steps(1, 0)] == [1, 1]
+    of_layouts = {**block, "fragmentation": [0, 50, 70], "structures": {"80.50": 3, "80.00": 5}}
+    assert [(state.name, state.layouts) for state in recipe.expand(recipe.States.model_validate(of_layouts))] == [
+        ("80.00@8M", 5),  # all alike: built once
+        ("80.50+5@8M", 3),
+        ("80.50+6@8M", 3),
+        ("80.50+7@8M", 3),
+        ("80.70@8M", 1),
+    ]
     [alone] = recipe.expand(recipe.States.model_validate({**block, "structures": 1}))
     assert alone.name == "80.50@8M" and "structure" not in alone.nominal
 

@@ -64,6 +64,26 @@ def test_added_levels_leave_the_others_their_names_and_order(load, block, more):
 
 
 @pytest.mark.parametrize(
+    ("given", "whole", "second"),  # (iteration, place) of the state that is built once, and of the second layout
+    [
+        ({"places": 2}, [(1, 1), (2, 2), (3, 3)], [(1, 1), (2, 2)]),
+        ({"places": 2, "iterations": 4}, [(1, 1), (2, 2), (3, 3), (4, 1)], [(1, 1), (2, 2), (3, 1), (4, 2)]),
+        ({"places": "one_each"}, [(1, 1), (2, 2), (3, 3)], [(2, 2)]),
+        ({"iterations": 2}, [(1, 1), (2, 1), (3, 1)], [(1, 1), (2, 1)]),
+    ],
+)
+def test_iterations_lie_at_places_and_a_layout_that_is_built_once_has_as_many_as_the_others(load, given, whole, second):
+    study = blocks()
+    study["states"] |= {"capacity": [80], "fragmentation": [0, 50], "structures": 3, "seed": 5}
+    study["cells"] = {"workload": "sequential", "transfer_size": "64M", **given}
+    loaded = load(study)
+    names = {state.name.partition("@")[0]: loaded.combinations(state) for state in recipes.expand(loaded)}
+    assert list(names) == ["80.00", "80.50+5", "80.50+6", "80.50+7"]
+    for name, wanted in (("80.00", whole), ("80.50+6", second)):
+        assert [(cell.params["iteration"], cell.params["place"]) for cell in names[name]] == wanted
+
+
+@pytest.mark.parametrize(
     ("every", "places"), [(1, [1, 3, 5, 7, 9]), (2, [1, 4, 7]), (3, [1, 5]), (4, [1, 6]), (5, [1])]
 )
 def test_sentinels_come_first_and_after_every_few(load, every, places):

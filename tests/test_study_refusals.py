@@ -87,6 +87,8 @@ STATES = (
             "cells.phases[0]: 'wriet' is not allowed; did you mean 'write'? allowed: write, read",
         ),
         ("cells.iterations", 0, "cells.iterations: 0 is not a whole number from 1 to 10000"),
+        ("cells.places", "each", "cells.places: 'each' is neither a whole number from 1 to 99 nor one_each"),
+        ("cells.places", 3, "cells.iterations: 2 do not reach 3 places: each iteration lies at one of them"),
         ("cells.iterations", True, "cells.iterations: true is not a whole number from 1 to 10000"),
         (
             "cells.transfer_size",

@@ -191,7 +191,8 @@ OF_EXTENTS = (
 
 def _measured(phases: list[Json]) -> dict[str, object]:
     """Extents of the cell's own files, as its first phase with a map left them."""
-    extents: dict[str, object] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
+    maps = (phase["extents"] for phase in phases if phase.get("extents") and not phase.get("leaves"))
+    extents: dict[str, object] = next(maps, {})
     of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
     return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
 

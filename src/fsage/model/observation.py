@@ -146,6 +146,7 @@ class PhaseResult(CommandResult, _PhaseResult, total=False):
     told: float
     prepare_s: Seconds
     extents: Extents | None
+    leaves: bool
     placement: Json
     server_cache: Json
     trace: Json

@@ -20,7 +20,7 @@ from fsage.model.claim import Claim
 from fsage.model.declaration import MIB
 from fsage.model.frozen import as_declared
 from fsage.model.request import Phase
-from fsage.model.structure import Step
+from fsage.model.structure import Step, achieved
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
@@ -244,10 +244,9 @@ class Plan:
                     return self._known[key]
                 with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
                     self._refuse_unlimited(workload.commands(params, self.claim, steps))
-                self._known[key] = (
-                    workload.seconds(params, self.claim, steps),
-                    workloads.bytes_of(params, self.claim)[0],
-                )
+                written_bytes, makes_bytes = workloads.bytes_of(params, self.claim)
+                self._refuse_places(state, cell, steps, makes_bytes)
+                self._known[key] = workload.seconds(params, self.claim, steps), written_bytes
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
         return self._known[key]
@@ -270,6 +269,20 @@ class Plan:
         for step in steps:
             if why := step.unavailable_because(capacity_bytes):
                 raise ValueError(why)
+
+    def _refuse_places(self, state: str, cell: Cell, steps: Sequence[Step], makes_bytes: int) -> None:
+        """Raise ValueError where the files of all places do not fit beside those of the state."""
+        place = cell.params.get("place", 1)
+        if place == 1 or not self.claim or "capacity_bytes" not in self.claim:
+            return
+        capacity_bytes = self.claim["capacity_bytes"]
+        shares = achieved(steps, capacity_bytes)
+        left_bytes = capacity_bytes - sum(share["bytes"] * (1 - share["deleted_share_bytes"]) for share in shares)
+        if makes_bytes > left_bytes:
+            raise ValueError(
+                f"places: {place} files take {makes_bytes / MIB:.0f} MiB, and state {state} leaves "
+                f"{left_bytes / MIB:.0f} MiB; give fewer places, a smaller amount_mib or a larger target (size_gib)"
+            )
 
     def _refuse_declared(self, workload: ModuleType, params: object) -> None:
         """Raise ValueError for what the declared numbers rule out before there is a claim."""

@@ -38,6 +38,10 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
         f"note {plan.study.name}: others load the device of target {plan.target.name} too, so its states are "
         "visited in turns, every second time in the reverse order (ABBA)"
     )
+    once = [name for name, state in plan.states.items() if state.built_once]
+    built_once = (
+        f"note {plan.study.name}: one layout each of {', '.join(once)}, the same for all seeds, so each is built once"
+    )
     image_gib = plan.target.spec["size_gib"]
     image = (
         f"note {plan.study.name}: target {plan.target.name} is not claimed yet. The claim writes its image once, "
@@ -49,6 +53,7 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
     )
     return (
         [turns] * plan.study.turns
+        + [built_once] * bool(once)
         + [image] * (plan.target.of_kind.own_stores and not plan.target.spec["sparse"] and not plan.claim)
         + [below] * (plan.target.spec["sparse"] and not plan.claim)
         + [
@@ -81,7 +86,7 @@ def _samples(plan: Plan, pair: Headline, text: str) -> _Samples:
     taken = [
         rate for cell_params in params for rate in workloads.rates_of(cell_params) if pair.takes(cell_params, rate)
     ]
-    alike = {str({**cell_params, "iteration": None}) for cell_params in params}
+    alike = {str({**cell_params, "iteration": None, "place": None}) for cell_params in params}
     rates = len(taken) * len(alike) // len(params)
     return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
 

@@ -32,7 +32,8 @@ class State(NamedTuple):
     `name` is safe as a file name. States of one `population` share its populate and come one after the other,
     each reached by deleting more. `axes` are the levels that `only`, `exclude` and `compare` speak of;
     `nominal` goes into the records: of it `axes` are numbers for figures, `reference` names the state to compare with.
-    `parts` are the steps at nominal file sizes (`steps()` gives those of a target).
+    `parts` are the steps at nominal file sizes (`steps()` gives those of a target). `layouts`: how many layouts of its
+    structure the study has; where these are all alike this state is the only one of them.
     """
 
     name: str
@@ -40,11 +41,17 @@ class State(NamedTuple):
     axes: Json
     nominal: Json
     parts: tuple[Step, ...]
+    layouts: int = 1
 
     @property
     def playbooks(self) -> tuple[str, ...]:
         """The playbooks that build it, in order: one for each step."""
         return "tune_clients.yml", "scrub.yml", *(part.PLAYBOOK for part in self.parts)
+
+    @property
+    def built_once(self) -> bool:
+        """Whether it stands for several layouts, which are all alike."""
+        return self.layouts > 1 and "structure" not in self.nominal
 
     @property
     def last_step(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,10 +48,16 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
     }
 
 
+def measured_extents(phases: Sequence[JsonView]) -> Json | None:
+    """How the measured files lie, as the first phase with a map left them; not those at places before."""
+    maps = (phase["extents"] for phase in phases if phase.get("extents") and not phase.get("leaves"))
+    return next(maps, None)
+
+
 def _charges_s(observation: JsonView, metrics: Mapping[str, float]) -> float | None:
     """What the device model charges for a sample of the files where they lie; None where that is not known."""
     model = observation["conditions"].get("device_model") or {}
-    extents = next((phase["extents"] for phase in observation["phases"] if phase.get("extents")), None)
+    extents = measured_extents(observation["phases"])
     workload = workloads.load(observation["params"]["workload"])
     moved_bytes = metrics.get("write_bytes") or metrics.get("read_bytes")
     if not (extents and moved_bytes and hasattr(workload, "moved") and model.get("kind") in device.KINDS):

@@ -12,6 +12,7 @@ import pandas as pd
 import fsage
 from fsage.analysis.groups import samples
 from fsage.plan.target import Target
+from fsage.recipes import expand
 from fsage.report.evidence import Evidence
 from fsage.study.study import Study
 
@@ -49,6 +50,7 @@ def facts(
         *((label, _distinct(taken[column])) for label, column in OF_RECORDS),
         ("first and last", [text for text in first_and_last if isinstance(text, str)]),
         ("seeds of the layouts", sorted({str(step["seed"]) for step in steps if "seed" in step})),
+        ("one layout, the same for all seeds", [state.name for state in expand(study) if state.built_once]),
         (
             "order",
             [

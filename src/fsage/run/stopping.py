@@ -71,7 +71,7 @@ def groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 def group_of(cell: Cell) -> str:
     """What cells that differ in the iteration alone have in common."""
-    return json.dumps({**cell.params, "iteration": None}, sort_keys=True)
+    return json.dumps({**cell.params, "iteration": None, "place": None}, sort_keys=True)
 
 
 def _narrow(plan: Plan, state: str, key: str) -> bool:

@@ -36,9 +36,11 @@ from fsage.text.strict import (
 _IN_A_NAME = re.compile(r"[A-Za-z0-9.+-]+")
 COUNT = {"type": "integer", "minimum": 1, "maximum": 10_000}  # in JSON schemas, as CLOSED
 CLOSED = {"type": "object", "additionalProperties": False}
+MOST_PLACES = 99
 MOST = 50_000
 """Cells of a study: twenty times our largest one."""
-_ITS_OWN = ("workload", "iteration")  # parameters that a block does not give as such
+_ITS_OWN = ("workload", "iteration", "place")  # parameters that a block does not give as such
+ONE_EACH = "one_each"
 
 
 class Cell(NamedTuple):
@@ -76,12 +78,14 @@ class Stop(Strict):
 class CellAxes:
     """Block `cells:`: the parameters of a workload, `fixed` if given as a value, `axes` if given as a list.
 
-    A cell is named after its axes in alphabetical order, those with one level too. Sizes are bytes.
+    A cell is named after its axes in alphabetical order, those with one level too. Sizes are bytes. Iteration i lies at
+    place i, counted anew after the last of the `places`. 0 (one_each): layout k has iteration k alone, at place k.
     """
 
     workload: str
     model: type[BaseModel]
     iterations: int
+    places: int
     stop: Stop | None
     fixed: dict[str, object]
     axes: dict[str, tuple[object, ...]]
@@ -91,11 +95,16 @@ class CellAxes:
         """Return the axes of a block; raises ValidationError with everything that is wrong in it."""
         workload = choice_of(block_of(block), "workload", workloads.names())
         model = workloads.load(workload).Params
-        keys = ["workload", *_keys(model), "iterations", "stop"]
+        keys = ["workload", *_keys(model), "iterations", "places", "stop"]
         problems = [Problem((key,), unknown_key(key, keys)) for key in block if key not in keys]
+        places = 1
+        with noting(problems, "places"):
+            places = _places(block.get("places", 1), model)
         iterations = 1
         with noting(problems, "iterations"):
-            iterations = count_of(block.get("iterations", 1))
+            iterations = count_of(block.get("iterations", places or 1))
+            if iterations < places:
+                raise ValueError(f"{iterations} do not reach {places} places: each iteration lies at one of them")
         stop = None
         with noting(problems, "stop"):
             stop = _stop(block.get("stop"), iterations)
@@ -109,7 +118,7 @@ class CellAxes:
             key: level for key, level in levels.items() if isinstance(block[key], list) and not _is_list(model, key)
         }
         fixed = {key: level[0] for key, level in levels.items() if key not in axes}
-        cells = cls(workload, model, iterations, stop, fixed, axes)
+        cells = cls(workload, model, iterations, places, stop, fixed, axes)
         check_number(cells.count, f"{_product(axes)} x {cells.budget} iterations")
         check_division(cells.levels_of("transfer_size"))
         _ = cells.combinations  # made here, so that what is wrong with one is said here
@@ -144,7 +153,34 @@ class CellAxes:
 
     @cached_property
     def combinations(self) -> tuple[Combination, ...]:
-        """All planned cells of a state, level by level. Each combination of levels is validated once."""
+        """All planned cells of a state with one layout, level by level."""
+        return self.numbered(self.budget, self.places or 1)
+
+    def of_state(self, structure: int | None, layouts: int) -> tuple[Combination, ...]:
+        """The same of one of several layouts, or of a state that is built once (None) in place of so many."""
+        if not self.places:
+            every = self.numbered(layouts, layouts)
+            return tuple(cell for cell in every if structure in (None, cell.levels["iteration"]))
+        if structure or layouts == 1:
+            return self.combinations
+        return self.numbered(max(self.budget, layouts), max(self.places, layouts) if self.places > 1 else 1)
+
+    def numbered(self, iterations: int, places: int) -> tuple[Combination, ...]:
+        """So many iterations of each combination, one after the other at one of so many places."""
+        return tuple(
+            Combination(
+                f"{label}i{number}",
+                {**self.fixed, **levels, **sample},
+                {**params, **(sample if "place" in params else {"iteration": number})},
+            )
+            for label, levels, params in self._validated
+            for number in range(1, iterations + 1)
+            for sample in [{"iteration": number, "place": (number - 1) % places + 1}]
+        )
+
+    @cached_property
+    def _validated(self) -> tuple[tuple[str, dict[str, object], dict[str, object]], ...]:
+        """The name, levels and parameters of each combination, validated once."""
         made = []
         problems: dict[Problem, None] = {}  # in order, each once
         for values in itertools.product(*self.axes.values()):
@@ -155,11 +191,7 @@ class CellAxes:
                 problems |= dict.fromkeys(self._at_level(problem, levels) for problem in problems_of(error, self.model))
                 continue
             label = "".join(f"{key}-{_name(key, value)}_" for key, value in levels.items())
-            for number in range(1, self.budget + 1):
-                iteration = {"iteration": number}
-                made.append(
-                    Combination(f"{label}i{number}", {**self.fixed, **levels, **iteration}, {**params, **iteration})
-                )
+            made.append((label, levels, params))
         if problems:
             refuse(problems)
         return tuple(made)
@@ -226,9 +258,31 @@ def schema(name: str) -> tuple[Json, Json]:
         "default": None,
         "description": "when iterations are enough; `iterations` is then the least; null: all are measured",
     }
-    iterations = {**COUNT, "default": 1, "description": "how often each combination is measured in each state"}
-    cells = {"workload": {"const": name}, **many, "iterations": iterations, "stop": stop}
+    iterations = {
+        **COUNT,
+        "default": 1,
+        "description": "how often each combination is measured in each layout; by default once at each place",
+    }
+    places = {
+        "anyOf": [{**COUNT, "maximum": MOST_PLACES}, {"const": ONE_EACH}],
+        "default": 1,
+        "description": "how many files are left in a layout one after the other, each a sample of another place. "
+        "one_each: layout k has iteration k alone, at place k. A state that is built once has as many places as the "
+        "others have layouts, if these are more",
+    }
+    takes_places = {"places": places} if "place" in model.model_fields else {}
+    cells = {"workload": {"const": name}, **many, "iterations": iterations, **takes_places, "stop": stop}
     return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one_level
+
+
+def _places(value: object, model: type[BaseModel]) -> int:
+    if value != 1 and "place" not in model.model_fields:
+        raise ValueError(f"{show(value)}: this workload leaves no files; leave it out")
+    if value == ONE_EACH:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_PLACES:
+        raise ValueError(f"{show(value)} is neither a whole number from 1 to {MOST_PLACES} nor {ONE_EACH}")
+    return value
 
 
 def _stop(block: object, iterations: int) -> Stop | None:

@@ -37,12 +37,13 @@ Filter = dict[str, tuple[object, ...]]
 class Axes:
     """The axes of a study with their levels: what a filter may name."""
 
-    def __init__(self, states: BaseModel, cells: CellAxes) -> None:
+    def __init__(self, states: Any, cells: CellAxes) -> None:
         self._states, self._cells = type(states), cells
         self.levels = levels_of_states(states)
         for key in (*cells.axes, *cells.fixed):
             self.levels[key] = list(cells.levels_of(key))
-        self.levels["iteration"] = list(range(1, cells.budget + 1))
+        layouts = max(state.layouts for state in recipes.load(states.recipe).expand(states))
+        self.levels["iteration"] = list(range(1, max(cells.budget, layouts) + 1))
 
     def read(self, entry: Any) -> Filter:
         """Return the filter of one entry; ValidationError for axes and levels that the study has not."""

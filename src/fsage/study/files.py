@@ -23,7 +23,7 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
 
     `turns`: each iteration in a visit of its own, of all states one after the other, every second time in the reverse
     order (ABBA): what changes slowly meanwhile meets all states alike. Other studies stay as they are: those that
-    repeat their states already or draw a seed, that have one state, whose states take long to build (data are written),
+    draw a seed, that have one state, whose states take long to build (data are written),
     or of which no comparison could become significant.
     """
     path = Path(path)
@@ -36,6 +36,8 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
     study = _validated(path, block)
     if turns and (in_turns := _in_turns(block, study)):
         repeated = _validated(path, in_turns)
+        if hasattr(repeated.states, "visit_each"):
+            repeated.states.visit_each()
         if all("structure" in state.nominal for state in recipes.expand(repeated)):  # a state of its own is built once
             repeated._turns = True
             return repeated
@@ -45,17 +47,19 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
 def _in_turns(block: Any, study: Study) -> Json | None:
     """The block of a study with as many structures as it has iterations, of one each; None where that cannot be."""
     states, cells = study.states, study.cells
-    if getattr(states, "structures", None) != 1 or states.seed is None or cells.stop:
+    structures = getattr(states, "structures", None)
+    if not isinstance(structures, int) or states.seed is None or cells.stop:
         return None
-    if not reachable(cells.iterations, cells.iterations, family=1):
+    visits = max(structures, cells.iterations)
+    if not reachable(visits, visits, family=1):
         return None
     expanded = recipes.expand(study)
     if len(expanded) < 2 or any(step.writes_bytes(1 << 30) for state in expanded for step in state.parts):
         return None
     return {
         **block,
-        "states": {**block["states"], "structures": cells.iterations},
-        "cells": {**block["cells"], "iterations": 1},
+        "states": {**block["states"], "structures": visits},
+        "cells": {**block["cells"], "iterations": 1, "places": 1},
     }
 
 

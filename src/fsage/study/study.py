@@ -52,7 +52,8 @@ def _read_states(block: object) -> BaseModel:
     except ValidationError as error:
         refuse(problems_of(error, model))
     counts = {key: len(levels) for key in model.model_fields if isinstance(levels := getattr(states, key), tuple)}
-    counts["structures"] = getattr(states, "structures", 1)
+    structures = getattr(states, "structures", 1)
+    counts["structures"] = max(structures.values(), default=1) if isinstance(structures, dict) else structures
     how = " x ".join(f"{count} of {key}" for key, count in counts.items() if count > 1)
     check_number(math.prod(count for count in counts.values() if count), how, MOST_STATES, "states")
     return states
@@ -226,7 +227,8 @@ class Study(Strict):
             for additional_cell in self.additional_cells
             if not additional_cell.states or any(means(text, state.name) for text in additional_cell.states)
         ]
-        every = (*self.cells.combinations, *(cell for block in more for cell in block.combinations))
+        planned = self.cells.of_state(state.nominal.get("structure"), state.layouts)
+        every = (*planned, *(cell for block in more for cell in block.combinations))
         if not self.only and not self.exclude and not self._narrowed:
             return every
         only, exclude, narrowed = (of_cells(filters, state) for filters in (self.only, self.exclude, self._narrowed))

@@ -21,6 +21,8 @@ from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, shared
 
+PLACE = "place_"
+
 
 class Params(shared.Params):
     workload: Literal["sequential"] = "sequential"
@@ -29,6 +31,7 @@ class Params(shared.Params):
     )
     transfer_size: int = Field(gt=0, description="bytes of one write or read")
     iteration: int = Field(ge=1)
+    place: int = Field(default=1, ge=1)
     phases: shared.ReadWrite = Field(
         default=("write", "read"),
         description="[write], [read] or [write, read]; a cell that only reads prepares its files first",
@@ -53,7 +56,8 @@ class Params(shared.Params):
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell on a claimed target; `ValueError` if the parameters do not fit it.
 
-    A cell that only reads writes its files first, in a phase `prepare` that is checked but gives no numbers.
+    A cell that only reads writes its files first, in a phase `prepare` that is checked but gives no numbers. One at
+    place k writes k - 1 files before, each as its own is written: `place_1` and so on.
     """
     block_bytes, passes = _block_bytes(params, claim), _passes(params, claim)
     requested = "fio" if params.tool == "auto" and passes > 1 else params.tool  # IOR goes over a file once
@@ -65,30 +69,40 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         )
     phases: list[Phase] = []
     for name in _steps(params):
-        reads = name == "read"
+        reads, leaves = name == "read", name.startswith(PLACE)
         if tool == "ior":
-            phases.append({"name": name, "argv": _ior(params, claim, block_bytes, reads), "reads": reads})
+            argv = _ior(params, claim, block_bytes, reads, name if leaves else "f")
+            phases.append({"name": name, "argv": argv, "reads": reads})
         else:
-            phases.append({**_fio(params, claim, name, block_bytes, passes), "reads": reads})
+            phases.append({**_fio(params, claim, name, block_bytes, 1 if leaves else passes), "reads": reads})
+        if leaves:
+            phases[-1]["leaves"] = True
     return phases
 
 
 def bytes_written(params: Params, claim: Claim) -> int:
     """Bytes that one cell writes, all passes and tasks."""
-    return makes_bytes(params, claim) * _passes(params, claim)
+    return _file_bytes(params, claim) * (params.place - 1 + _passes(params, claim))
 
 
 def makes_bytes(params: Params, claim: Claim) -> int:
-    """Bytes that the files of one cell hold."""
+    """Bytes that the files of one cell hold, with those at the places before."""
+    return _file_bytes(params, claim) * params.place
+
+
+def _file_bytes(params: Params, claim: Claim) -> int:
     return _block_bytes(params, claim) * shared.tasks(claim)
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate of what one cell takes, from the claim's calibration."""
-    calibration = claim["calibration"]
-    mib = bytes_written(params, claim) / MIB
+    calibration, file_mib = claim["calibration"], _file_bytes(params, claim) / MIB
+    mib = file_mib * _passes(params, claim)
     reading = mib / calibration["read_mib_s"] if "read" in params.phases else 0
-    return calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
+    measuring = calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
+    # No model charges for files at the places before: they come as fast as what is below.
+    below_mib_s = calibration.get("backing_write_mib_s") or calibration["write_mib_s"]
+    return measuring + (params.place - 1) * (file_mib / below_mib_s + calibration["cell_overhead_s"] / 2)
 
 
 def rates(params: Params) -> list[str]:
@@ -116,8 +130,9 @@ def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | 
 
 
 def _steps(params: Params) -> list[str]:
+    before = [f"{PLACE}{number}" for number in range(1, params.place)]
     first = "write" if "write" in params.phases else "prepare"
-    return [first, "read"] if "read" in params.phases else [first]
+    return [*before, first, "read"] if "read" in params.phases else [*before, first]
 
 
 def _passes(params: Params, claim: Claim) -> int:
@@ -163,11 +178,11 @@ def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int)
         options.append("--allow_file_create=0")  # fio would make a missing file, and then read that
     elif not params.direct:
         options.append("--end_fsync=1")
-    return shared.fio_phase(claim, name, *options)
+    return shared.fio_phase(claim, name, *options, job=name if name.startswith(PLACE) else "measured")
 
 
-def _ior(params: Params, claim: Claim, block_bytes: int, reading: bool) -> list[str]:
-    path = shared.directories(claim, "@").replace("@", "/f@") + "/f"
+def _ior(params: Params, claim: Claim, block_bytes: int, reading: bool, file: str) -> list[str]:
+    path = shared.directories(claim, "@").replace("@", f"/{file}@") + f"/{file}"
     sizes = (params.transfer_size, block_bytes)
     return ior_command(claim, sizes, params.direct, reading, path, "-F")
 
@@ -190,7 +205,7 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
         moved, more = _judge_fio(params, phase)
     else:
         moved = judge_ior(params.transfer_size, name, phase)
-    if name == "prepare":
+    if name == "prepare" or name.startswith(PLACE):
         return {}
     return {
         f"{name}_bw_mib_s": moved.bw_mib_s,

@@ -187,13 +187,13 @@ def check_version(phase: PhaseResult, claimed: Mapping[str, str | None]) -> None
             )
 
 
-def fio_phase(claim: Claim, name: str, *options: str, below: str = "") -> Phase:
-    """A phase that runs fio with one job per task; what a task makes is named `measured.<task>.<file>`.
+def fio_phase(claim: Claim, name: str, *options: str, below: str = "", job: str = "measured") -> Phase:
+    """A phase that runs fio with one job per task; what a task makes is named `<job>.<task>.<file>`.
 
     It lies in `<mount>/measured`, or in the folder `below` it.
 
     On several clients each runs a fio of its own, which reads its job from standard input, all beginning together
-    (fsage.host.remote.synchronised); files are then named `measured.<host>.<task>.<file>`.
+    (fsage.host.remote.synchronised); files are then named `<job>.<host>.<task>.<file>`.
     """
     options = (
         f"--directory={directories(claim, ':', below)}",
@@ -203,12 +203,12 @@ def fio_phase(claim: Claim, name: str, *options: str, below: str = "") -> Phase:
     )
     names = hosts(claim)
     if len(names) < 2:
-        return {"name": name, "argv": [*tools.start(claim, "fio"), *FIO, "--name=measured", *options]}
-    job = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], *options)]
+        return {"name": name, "argv": [*tools.start(claim, "fio"), *FIO, f"--name={job}", *options]}
+    lines = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], *options)]
     return {
         "name": name,
         "argv": [*tools.start(claim, "fio"), *FRONT, "-"],
-        "jobs": {name: "\n".join([f"[measured.{name}]", *job, ""]) for name in names},
+        "jobs": {name: "\n".join([f"[{job}.{name}]", *lines, ""]) for name in names},
     }
 
 
@@ -282,7 +282,7 @@ def latencies(name: str, moved: fio.FioTransfer) -> Metrics:
 def _on_host(phase: PhaseResult, name: str, answer: Mapping[str, object]) -> fio.FioRun:
     """What one host's fio left, its times by the launcher's clock."""
     run = _run_of(answer, options_of(phase["argv"], {name: phase["jobs"][name]}))
-    if run.jobs != (f"measured.{name}",):
+    if run.jobs != (phase["jobs"][name].partition("\n")[0][1:-1],):
         raise BadOutput(f"the output is of another host's job: {', '.join(run.jobs)}")
     return replace(run, began=began_here(phase, name, run.began, run.span_seconds))
 

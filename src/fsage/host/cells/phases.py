@@ -79,6 +79,7 @@ class Phases:
     def measured(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
         """Run the commands of a cell for which servers and directories are ready; results, and why it failed."""
         taken: list[PhaseResult] = []
+        left: list[Path] = []  # at the places before
         for planned in cell["phases"]:
             phase: Phase = {"timeout_s": limit_s(cell), **planned, "argv": self.argv(planned)}
             if why := limits.why_not_kept(self.hosts.limits, phase):
@@ -106,6 +107,8 @@ class Phases:
             }
             if "files" in phase:
                 result["files"] = phase["files"]
+            if "leaves" in phase:
+                result["leaves"] = phase["leaves"]
             if "jobs" in phase:
                 result["jobs"] = phase["jobs"]
             if dropped.get("mounting"):
@@ -153,7 +156,8 @@ class Phases:
                 quota = "; a quota was reached (EDQUOT)" if QUOTA_REACHED in json.dumps(result) else ""
                 return taken, f"{phase['name']}: exit code {code}{where}{quota}"
             if not phase.get("reads"):
-                files = measured_files(self.target.mounts)
+                files = [path for path in measured_files(self.target.mounts) if path not in left]
+                left += files if phase.get("leaves") else []
                 result["extents"] = layout_of(files, self.target.mounts, self.target.model.jump_bytes())
                 if why := self.place(files, result, state):
                     return taken, f"{phase['name']}: {why}"
@@ -249,7 +253,7 @@ class Phases:
         """
         before = _used_by_children()
         env = {**os.environ, "LC_ALL": "C", **leftover.marked(), **phase.get("env", {})}
-        with self.target.charged():
+        with nullcontext() if phase.get("leaves") else self.target.charged():
             first, *others = commands.run(
                 [phase["argv"], *phase.get("beside", ())],
                 self.check_alive,

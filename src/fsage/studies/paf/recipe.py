@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
 from fsage import recipes as laying
 from fsage.model.filler import Method
@@ -16,11 +16,13 @@ from fsage.recipes import Filler, State
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.studies.paf.notation import Generation, PaF, parse
 from fsage.text.sizes import format_size
-from fsage.text.strict import Levels, Problem, Size, Strict, refuse, show
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse, show, unknown_key
 
 Capacity = Annotated[int, Field(ge=1, le=99, strict=True)]
 Fragmentation = Annotated[int, Field(ge=0, le=99, strict=True)]
 AXES = ("capacity", "fragmentation", "file_size")
+DEFAULT = "default"
+Count = Annotated[int, Field(ge=1, le=99, strict=True)]
 
 
 def _structure(value: object) -> PaF:
@@ -62,14 +64,18 @@ class States(Strict):
     notation: Annotated[tuple[Structure, ...], Levels(least=0)] = Field(
         (), description="structures instead of the axes"
     )
-    structures: Annotated[int, Field(ge=1, le=99)] = Field(
-        1, description="how often each structure is built, each with its own seed; intervals then cover layouts"
+    structures: Count | dict[str, Count] = Field(
+        1,
+        description="how many layouts each state has, each of a seed of its own; or by state, and `default`. Where "
+        "nothing is deleted all seeds give the same layout, so it is built once",
     )
+    _alike_once: bool = PrivateAttr(True)
 
     @model_validator(mode="after")
     def _seeds_are_known(self) -> States:
         unseeded = not self.notation or any(structure.seed is None for structure in self.notation)
-        if self.structures > 1 and self.seed is None and unseeded:
+        counts = self.structures if isinstance(self.structures, dict) else {DEFAULT: self.structures}
+        if max(counts.values(), default=1) > 1 and self.seed is None and unseeded:
             refuse([Problem(("structures",), "more than one needs a 'seed' to count from, for seeds name the states")])
         return self
 
@@ -79,23 +85,49 @@ class States(Strict):
         text = "goes without 'notation', which names whole structures" if self.notation else "is missing"
         if wrong:
             refuse(Problem((axis,), text) for axis in wrong)
+        names = [DEFAULT, *dict.fromkeys(map(_generations, _structures(self)))]
+        given = self.structures if isinstance(self.structures, dict) else {}
+        if unknown := [name for name in given if name not in names]:
+            refuse(Problem(("structures", name), unknown_key(name, names)) for name in unknown)
         return self
 
+    def layouts_of(self, structure: PaF) -> int:
+        """How many layouts of a structure are wanted."""
+        if isinstance(self.structures, int):
+            return self.structures
+        return self.structures.get(_generations(structure), self.structures.get(DEFAULT, 1))
 
-def expand(states: States) -> list[State]:
-    """Return the states of each structure; within a population in order of BB, so that each deletes more."""
-    structures = states.notation or [
+    def built(self, structure: PaF) -> int:
+        """How many of them are built: one where they are all alike."""
+        of_seed = any(generation.fragmentation_percent for generation in structure.generations)
+        return self.layouts_of(structure) if of_seed or not self._alike_once else 1
+
+    def visit_each(self) -> None:
+        """Build layouts that are alike as often as the others, so that states are visited in turns."""
+        self._alike_once = False
+
+
+def _generations(structure: PaF) -> str:
+    return ",".join(map(str, structure.generations))
+
+
+def _structures(states: States) -> Sequence[PaF]:
+    return states.notation or [
         PaF((Generation(capacity, fragmentation),), None, (size_bytes,))
         for size_bytes in states.file_size
         for capacity in sorted(states.capacity)
         for fragmentation in sorted(states.fragmentation)
     ]
+
+
+def expand(states: States) -> list[State]:
+    """Return the states of each structure; within a population in order of BB, so that each deletes more."""
     fillers = [Filler(*each) for each in product(states.filler, states.request_size, states.files_at_once)]
     made = [
         _state(structure, states, number, filler, swept=len(fillers) > 1)
         for filler in fillers
-        for structure in structures
-        for number in range(1, states.structures + 1)
+        for structure in _structures(states)
+        for number in range(1, states.built(structure) + 1)
     ]
     if len(fillers) > 1:
         made = _against_equally_full(made)
@@ -111,14 +143,15 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
 
     Where a study has several ways of laying filler (`swept`), the state is named after its own too.
     """
-    if states.structures > 1:
+    several = states.built(structure) > 1
+    if several:
         first = states.seed if structure.seed is None else structure.seed
         structure = replace(structure, seed=(first or 0) + number - 1)
     generations = structure.generations
     sizes = ",".join(map(format_size, structure.sizes_bytes))
     seed = "" if structure.seed is None else f"+{structure.seed}"
     sizes += f"-{filler}" if swept else ""
-    name = f"{','.join(map(str, generations))}{seed}@{sizes}"
+    name = f"{_generations(structure)}{seed}@{sizes}"
     grown = [*map(str, generations[:-1]), f"{generations[-1].capacity_percent:02d}"]
     population = f"{','.join(grown)}{seed}@{sizes}" if states.reuse == "nested" else name
 
@@ -139,7 +172,7 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
         "file_size_bytes": axes.get("file_size"),
         "fullness_percent": structure.fullness_percent,
         "axes": filler.nominal(),
-        **({"structure": number} if states.structures > 1 else {}),
+        **({"structure": number} if several else {}),
         "generations": [
             {
                 "capacity_percent": generation.capacity_percent,
@@ -150,7 +183,7 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
         ],
     }
     parts = [part for number in range(len(generations)) for part in _parts(structure, number, filler)]
-    return State(name, population, axes, nominal, tuple(parts))
+    return State(name, population, axes, nominal, tuple(parts), states.layouts_of(structure))
 
 
 def _against_equally_full(made: list[State]) -> list[State]:
