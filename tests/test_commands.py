@@ -12,6 +12,7 @@ import time
 import pytest
 
 from fsage.host.system import commands
+from fsage.model.errors import Failure
 
 SAYS = "import sys, time; print('first', flush=True); time.sleep({}); print('second'); sys.exit({})"
 FOREVER = ["sleep", "3600"]
@@ -86,6 +87,14 @@ def test_none_is_left() -> None:
 
 # Its pipes end a moment before it does, as those of a program do that has much to give back.
 LINGERS = ["sh", "-c", "exec >&- 2>&-; sleep 0.05"]
+
+
+def test_who_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As below a server that does not answer."""
+    monkeypatch.setattr(commands, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(commands, "stop", lambda process: None)
+    with pytest.raises(Failure, match=r"process \d+ was killed at its time limit, and lives on .*does not answer"):
+        commands.run([["sleep", "4"]], nothing, 0.3)
 
 
 def test_the_wait_ends_with_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,12 @@ from types import MappingProxyType
 from typing import IO
 
 from fsage.host.system.shell import stop
+from fsage.model.errors import Failure
 from fsage.model.typed import Json
 
 LOOK_EVERY_S = 0.2
+PATIENCE_S = 60.0
+"""So long a command may take to end that was killed at its time limit."""
 CHUNK_BYTES = 1 << 16
 
 
@@ -104,7 +107,8 @@ def wait(
 ) -> bool:
     """Read the commands' output until all have ended; whether they reached the time `end`.
 
-    `also`: further streams to read meanwhile, each with a function that reads it and returns True.
+    `also`: further streams to read meanwhile, each with a function that reads it and returns True. Raises Failure where
+    one does not end although it was killed, because a device or a server does not answer it.
     """
     looked, late = 0.0, False
     with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:
@@ -132,6 +136,12 @@ def wait(
                     late = True
                     for command in running:
                         stop(command.process)
+                elif now > end + PATIENCE_S:
+                    left = [str(command.process.pid) for command in running if command.process.poll() is None]
+                    raise Failure(
+                        f"process {', '.join(left) or 'of a command'} was killed at its time limit, and lives on "
+                        f"{now - end:.0f} s later: a device or server does not answer. Bring it back, or deactivate it"
+                    )
     return late
 
 
