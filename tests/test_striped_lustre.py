@@ -94,6 +94,24 @@ def test_a_file_of_another_layout_is_astray(tmp_path: Path, site: Site) -> None:
     assert "(67108864, 0, 4194304)" in found["astray"][1], "a component that was never written has no OST"
 
 
+@pytest.mark.parametrize(
+    ("declared", "first", "second"),
+    [({"osts": [3, 0], "pool": None}, "-o 3", "-o 0,3"), ({"osts": None, "pool": "fast"}, "-p fast", "-p fast")],
+)
+def test_a_pattern_lies_where_the_target_declares(
+    declared: Any, first: str, second: str, tmp_path: Path, site: Site
+) -> None:
+    """A guest's stripes are on no OST that he did not name; the recorded file, on OSTs 0 and 1, is astray there."""
+    asked = [Segment(0, 64 * MIB, 1, 4 * MIB, 0), Segment(64 * MIB, 128 * MIB, 2, 4 * MIB, 1)]
+    site.answer(f"lfs setstripe -E 64M -c 1 -S 4M {first} -E -1 -c 2 -S 4M {second} {tmp_path}")
+    site.answer(f"lfs getstripe -y -d {tmp_path}", recorded("lfs_getstripe_pfl_dir_d_yaml.txt"))
+    stripes.compose(tmp_path, asked, declared)
+    site.answer(f"lfs getstripe -y {tmp_path}/good", recorded("lfs_getstripe_y_pfl_big.txt"))
+    plain: Any = {"stripe_count": 1, "stripe_size_mib": 1, "first_ost": -1}
+    (astray,) = stripes.of_files([tmp_path / "good"], plain, 2, asked, [0, 3])["astray"]
+    assert "lies on OSTs" in astray and astray.endswith("declared are [0, 3]")
+
+
 # One IOR for each segment
 
 IN_SEGMENTS = [replace(STEPS[0], realisation="segments", nominal_bytes=192 * MIB)]
