@@ -179,6 +179,7 @@ def test_a_command_prints_the_line_that_it_becomes(words: str, line: str, monkey
         ("quickstart --budget=45m", "./run snakemake --config budget=45m -- STUDY"),
         ("--until 18:00 quickstart", "--config until=18:00"),
         ("--config only={capacity: 80} -- quickstart", "put it in quotes, such as 'only={capacity: 80}'"),
+        ("-n --cores -3 quickstart", "--cores -3: give a whole number from 1 on, or all"),
         ("-n quickstart --config target=a,b budget=45m", None),
         ("--until report_small -- small", None),
         ("--config target=a -n small --omit-from report_small -- small", None),

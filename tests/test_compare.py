@@ -102,7 +102,7 @@ def test_a_history_finds_where_a_kernel_made_writes_faster_and_names_it(tmp_path
     assert "Writes with the last (2026-11-10) reach 1." in text.split("Over time")[0], "the answer stands first"
     few = words(history(results[:2], tmp_path / "few").read_text())
     assert "Not known: 2 values are too few to show a change: 8 at least." in few
-    with pytest.raises(CompareError, match="1 results: a history has 2 to 100"):
+    with pytest.raises(CompareError, match="a history has 2 to 100 results; given: 1"):
         history(results[:1], tmp_path / "one")
 
 

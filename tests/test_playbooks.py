@@ -248,6 +248,7 @@ def test_a_request_is_a_file_and_never_a_template(given: str | None, said: str, 
     ("given", "said"),
     [
         ("/dev/zero", "is no regular file"),
+        ("/", "is no regular file"),
         ("{fifo}", "is no regular file"),
         ("{none}", "cannot be read: No such file or directory"),
         ("{deep}", "is nested deeper than 32 levels"),

@@ -221,6 +221,9 @@ def test_a_state_that_may_be_two_is_refused(refused):
             "small.yaml: line 3, column 5: deeper than line 2, which has a value already: give both the same",
         ),
         ("a: x\nb:\n  c: d\n    e: 1", "small.yaml: line 4, column 6: deeper than line 3, which has a value already"),
+        ('a: "x\nb:\n  c: "d"', "small.yaml: line 3, column 7: the quote that begins in line 1 is not closed there"),
+        ("a: 'it's'", "small.yaml: line 1, column 8: the quote ends before the value does"),
+        ("a: 1\n---\nb: 2", "small.yaml: line 2, column 1: a second document begins, and a file has one"),
         ("a:\nb: paf\n  c: 10", "small.yaml: line 3, column 4: deeper than line 2, which has a value already"),
         (
             "a:\n    b: paf\n  c: 10",

@@ -40,7 +40,8 @@ def extend(folder: str) -> None:
         sys.modules[name] = importlib.util.module_from_spec(spec)
         plugins.EXTENSIONS[top.name] = str(top)
         plugins.studies.cache_clear()
-    except (Refusal, OSError) as why:
+    except (Refusal, OSError) as error:
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
         raise SystemExit(f"fsage: FSAGE_EXTENSIONS: {why}; unset it to work without") from None
 
 

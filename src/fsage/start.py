@@ -6,10 +6,13 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from fsage import interrupt
 from fsage.model.message import say
 
+LIMITS = ("--cores", "-c", "--jobs", "-j")
+NOT_POSITIVE = re.compile(r"-\d+|0+")
 A_TIME = re.compile(r"\d{1,2}:\d\d|\d{4}-\d\d-\d\d")
 
 
@@ -20,10 +23,28 @@ def main() -> None:
     if wrong := slip(words):
         say(wrong)
         sys.exit(2)
-    from snakemake.cli import main as snakemake
+    from snakemake import cli
 
     sys.argv[0] = "snakemake"
-    snakemake()
+    parser = cli.get_argument_parser()
+    parser.usage = "./run snakemake [OPTION ...] STUDY ...; all options: ./run snakemake --help"
+    given = parser.parse_args(words)  # an unknown option ends here, in two lines
+    for path in given.configfile or ():
+        try:
+            Path(path).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+            say(f"--configfile {path}: {why}")
+            sys.exit(2)
+    try:
+        done = cli.args_to_api(*reversed(cli.parse_args(words)))
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        done = False
+    except Exception as error:
+        cli.print_exception(error)
+        done = False
+    sys.exit(not done)
 
 
 def slip(words: Sequence[str]) -> str | None:
@@ -46,6 +67,8 @@ def slip(words: Sequence[str]) -> str | None:
                     f"snakemake takes {key} as a setting: ./run snakemake --config {key}={text} -- STUDY. "
                     f"The same is ./run fsage run STUDY {option} {text}"
                 )
+            if option in LIMITS and NOT_POSITIVE.fullmatch(value):
+                return f"{option} {value}: give a whole number from 1 on, or all"
         elif settings is not None:
             if "=" not in word:
                 return _no_setting(word, settings)

@@ -47,8 +47,12 @@ def evidence(
     Read-only, and no target is needed. For a directory: the free space of its file system, and the files below it.
     Exit code 3: a limit of --fail-on is reached.
     """
-    if bool(beside) != bool(command):
-        raise ValueError("--beside FILE and a command go together: evidence DIR --beside FILE -- COMMAND ...")
+    if command and not beside:
+        raise ValueError(
+            f"one source is read at a time; behind {what} stands {command[0]}, a command without --beside FILE"
+        )
+    if beside and not command:
+        raise ValueError("--beside FILE needs a command: evidence DIR --beside FILE -- COMMAND ...")
     if beside and command:
         from fsage.evidence.beside import run
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ def _name_values(context: Any, parameter: Any) -> None:
         parameter.metavar = VALUES.get(kind, kind.upper())
 
 
+def _refuse_empty(context: Any, words: Iterable[str]) -> None:
+    """An empty word would be the current folder where a path is expected."""
+    if "" in words and not context.resilient_parsing:
+        context.fail("A word of the command line is empty: is a variable of the shell not set?")
+
+
 class Command(TyperCommand):
     """A command whose page has an example (its `epilog`) and exit codes, and that takes COMMON behind its name too."""
 
@@ -40,10 +47,9 @@ class Command(TyperCommand):
         self._common: list[TyperOption] | None = None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read its words; an empty one would be the current folder where a path is expected."""
-        own = args[: args.index("--")] if "--" in args else args
-        if "" in own and ctx.allow_interspersed_args and not ctx.resilient_parsing:
-            ctx.fail("A word of the command line is empty: is a variable of the shell not set?")
+        """Read its words."""
+        if ctx.allow_interspersed_args:
+            _refuse_empty(ctx, takewhile(lambda word: word != "--", args))
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -84,6 +90,11 @@ def _called(command: TyperCommand) -> Callable[..., object]:
 
 class Group(TyperGroup):
     """All commands. The name of a study in place of a command has a hint."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words before the name of a command."""
+        _refuse_empty(ctx, takewhile(lambda word: word not in self.commands, args))
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its options."""

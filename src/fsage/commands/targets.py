@@ -51,6 +51,8 @@ def site(
     from fsage.study.study import StudyError
 
     where_: Where = context.obj.on_one_target(None)
+    if html and not html.parent.is_dir():
+        raise ValueError(f"--html {html}: there is no folder {html.parent}")
     if helper:
         sys.stdout.buffer.write(seam.here().helper())
         return

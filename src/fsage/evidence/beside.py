@@ -18,7 +18,7 @@ from pathlib import Path
 import fsage
 from fsage import seam
 from fsage.evidence import verdict
-from fsage.model.message import printable
+from fsage.model.message import printable, say
 from fsage.model.typed import Json
 
 SCHEMA = 1
@@ -42,6 +42,7 @@ def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
         code = subprocess.run(list(command), check=False).returncode
     except OSError as error:
         absent["exit_code"] = f"{command[0]}: {error.strerror}"
+        say(absent["exit_code"])
         code = NOT_FOUND
     seconds, after = time.monotonic() - clock, None
     try:

@@ -67,9 +67,10 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> object:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a FIFO would wait for its writer
     except (OSError, ValueError) as error:  # a NUL in it
         raise Unacceptable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unacceptable("is no regular file")
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unacceptable("is no regular file")
         return read(file.read(most_bytes + 1), most_bytes)
 
 

@@ -31,7 +31,7 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     if to.exists() and not to.is_dir():
         raise CompareError(f"{to} is no folder: name one for the page and its figures")
     if not LEAST <= len(tables) <= MOST:
-        raise CompareError(f"{len(tables)} results: a history has {LEAST} to {MOST}")
+        raise CompareError(f"a history has {LEAST} to {MOST} results; given: {len(tables)}")
     whole = [dataset.read(path) for path in tables]
     _check_study(tables, whole)
     frames = [at_largest_transfer(frame) for frame in whole]

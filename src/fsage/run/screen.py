@@ -32,6 +32,8 @@ SAID_BY_JOBS = re.compile(
 """What Snakemake adds where a job has ended in a sentence. How a job ended that could not say why stays."""
 
 
+NO_RULE = re.compile(r"No rule to produce (\S+) \(if you use input functions")
+"""How Snakemake refuses a file that nothing makes."""
 WITHOUT_GOALS = {
     *("lint", "list_rules", "list_target_rules", "print_compilation", "unlock", "list_untracked"),
     *("cleanup_metadata", "cleanup_shadow", "deploy_sources", "target_jobs"),
@@ -64,6 +66,8 @@ class ForPeople(logging.Filter):
         """Whether a record is for people. Who stopped a run knows why it ended."""
         if interrupt.came() or SAID_BY_JOBS.search(record.getMessage()):
             return False
+        if unknown := NO_RULE.search(record.getMessage()):
+            record.msg = f"fsage: {unknown[1]}: no study has a result of this name; give a study instead of a file"
         if event := getattr(record, "event", None):
             return event in TELLS
         if record.levelno > logging.INFO:

@@ -43,7 +43,7 @@ def load(text: str) -> Any:
         if mark and any(line[mark.column :].startswith("\t") for line in text.splitlines()[mark.line : mark.line + 1]):
             raise _problem("a tab, where YAML takes blanks: indent with these", mark) from None
         raise _in_words(error, text) from None
-    except yaml.parser.ParserError as error:
+    except (yaml.parser.ParserError, yaml.composer.ComposerError) as error:
         raise _in_words(error, text) from None
     except (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:
         # Numbers and dates that cannot be, and tags of values that they do not fit (!!int "").
@@ -60,6 +60,8 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     begun = lines[opened.line].strip() if opened else "\n".join(lines).strip().rpartition("\n")[2]
     if error.context and "end of stream" in problem:
         return _problem(f"the quote that begins here is not closed: {begun!r}", opened)
+    if "another document" in problem:
+        return _problem("a second document begins, and a file has one: remove the line ---", mark)
     if "flow" in str(error.context):
         return _problem(f"a bracket is not closed: {begun!r}", opened)
     if not mark or mark.line >= len(lines):
@@ -70,9 +72,14 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
         return _problem(f"no value begins with {line[mark.column : mark.column + 1]!r}: put it in quotes", mark)
     if "mapping values" in problem and re.search(r":\s+\S", before):
         return _problem("a colon in a value: quote it, such as title: 'a: b'", mark)
+    if re.search(r""":\s+(["']).*\1$""", before):
+        return _problem('the quote ends before the value does: put it in the other quotes, such as "it\'s"', mark)
     if not above:
         return error
     number, last = above[-1]
+    open_quotes = [number for number, text in above if re.search(r""":\s+(["'])(?!.*\1)""", text)]
+    if open_quotes:
+        return _problem(f"the quote that begins in line {open_quotes[0]} is not closed there", mark)
     depth, last_depth = (len(one) - len(one.lstrip(" ")) for one in (line, last))
     if "mapping values" in problem and not re.search(r":(\s|$)", last):
         return _problem(f"line {number} has no value: write it as KEY: VALUE, with a blank after the colon", mark)
