@@ -18,13 +18,14 @@ import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
+from fsage.model.device import DISTURBED
 from fsage.plan import results, settings, words
 from fsage.plan.plan import STATE_S, Plan, load_plan
 from fsage.plan.pool import Pool, load_pools
 from fsage.plan.settings import Commands
 from fsage.plan.target import load_target, target_of
 from fsage.records import record
-from fsage.run import progress, request, runs
+from fsage.run import job, progress, request, runs
 from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -412,3 +413,33 @@ def test_only_studies_that_a_command_line_mentions_get_rules():
     assert settings.mentioned(["results/records/local/defrag/0/i1.json", "series1"], names) == ["defrag", "series1"]
     assert settings.mentioned(["report_prealloc_quick"], names) == ["prealloc", "prealloc_quick"], "a rule's name"
     assert settings.mentioned(["--list"], names) == names
+
+
+def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(plan, tmp_path, monkeypatch):
+    model = {"label": "a model", "disturbed": DISTURBED}
+    first, second = plan.cells["30.00@8M"]
+    takes_s = {first.name: iter([1.2, 1.04]), second.name: iter([1.3] * 9)}
+
+    def visit_cells(plan, state, cells, inventory, progress):
+        for cell in cells:
+            conditions = {"device_model": model, "tunables": {}, "seconds": next(takes_s[cell.name])}
+            number, attempt = plan.cells[state].index(cell), plan.results.attempts(state, cell.name) + 1
+            taken = observation(plan, state, number, attempt=attempt, status="done", conditions=conditions)
+            record.keep(taken, plan.results.root, plan.target.name)
+        return None, []
+
+    def judged(seen):
+        metrics = {"write_seconds": 0.9, "read_seconds": seen["conditions"]["seconds"]}
+        return {"status": "valid", "metrics": metrics, "phases": [], "warnings": [], "model_seconds": 1.0}
+
+    monkeypatch.setattr(job, "visit_cells", visit_cells)
+    monkeypatch.setattr(record, "make_judgement", judged)
+    job.measure(plan, "30.00@8M", tmp_path)
+    once, always = (results.read(plan.results.record("30.00@8M", cell.name)) for cell in plan.cells["30.00@8M"])
+    assert (once["attempt"], once["disturbed"], once["warnings"]) == (2, 1, [])
+    assert (always["attempt"], always["disturbed"]) == (3, 3)
+    assert always["warnings"] == [
+        "disturbed: read took 1.30 s, 30% over the 1.00 s that the device charges for its extents, as were the 2 "
+        "samples before"
+    ]
+    assert all(plan.results.raw("30.00@8M", always["cell"], attempt).exists() for attempt in (1, 2, 3))

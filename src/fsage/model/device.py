@@ -13,6 +13,10 @@ PAGE_BYTES = 4096
 REQUEST_BYTES = MIB  # the most that one request of O_DIRECT has (256 pages)
 
 
+DISTURBED = {"over_percent": 5.0, "again_at_most": 2}
+"""A sample that takes so much more than the model charges for its own files is disturbed, and is taken again."""
+
+
 class Moved(NamedTuple):
     """What a device is charged for. `position`: where the bytes lie on average, 0 its first block and 1 its last."""
 

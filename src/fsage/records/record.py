@@ -17,7 +17,7 @@ from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
-from fsage.records import absent
+from fsage.records import absent, disturbed
 from fsage.records.messages import OBSERVATION_BYTES, read_observation
 from fsage.records.requested import Requested
 from fsage.study.cells import Cell
@@ -217,8 +217,9 @@ def _set_aside_bundle(where: Results, bundle: Path) -> Path:
 def keep(observation: JsonView, root: Path, target: str) -> None:
     """Put an observation into raw/ (write-once) and its record into the store, as the next attempt of its cell.
 
-    Raises Unacceptable, with nothing kept, where no record can be made of it. Of those that hosts send only what
-    `unpack` accepted comes here, for its words become paths.
+    A disturbed sample has no record, so that its cell is measured again. Raises Unacceptable, with nothing kept, where
+    no record can be made of it. Of those that hosts send only what `unpack` accepted comes here, for its words become
+    paths.
     """
     where = Results(root, target, observation["study"])
     state, cell, requested = observation["state"], observation["cell"], observation["attempt"]
@@ -228,8 +229,11 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     renumbered = {} if attempt == requested else {"attempt": attempt, "requested_attempt": requested}
     raw, kept = where.raw(state, cell, attempt), {**observation, **renumbered}
     record = make_record(kept, raw, root)
+    raws = (results.read(where.raw(state, cell, number)) for number in range(attempt - 1, 0, -1))
+    again = disturbed.again(record, ({**before, **make_judgement(before)} for before in raws))
     results.write(raw, kept)
-    results.write(where.pending(state, cell), record)
+    if not again:
+        results.write(where.pending(state, cell), record)
 
 
 def record_of(plan: Plan, state: str, cell: Cell) -> Json | None:

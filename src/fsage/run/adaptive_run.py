@@ -204,6 +204,7 @@ class AdaptiveRun:
         assert self.inventory
         todo = [cell for cell in plan.to_measure(state) if cell.kind != "planned" or cell.name in names]
         progress = Progress(plan, state, len(todo), self.seconds())
+        before = dict(job.attempted(plan, state, todo))
         try:
             failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
         except stopping.WindowClosed as why:
@@ -215,6 +216,9 @@ class AdaptiveRun:
             raise TimeOver(f"{len(left)} of {len(todo)} cells of state {state} were not begun")
         if failed or refused:
             raise PlayFailed(f"state {state}: {failed or refused[0]}")
+        after = dict(job.attempted(plan, state, left))
+        if disturbed := [cell for cell in left if after[cell.name] > before[cell.name]]:
+            self.measure(state, disturbed)
 
     def say(self, beliefs: list[Belief]) -> None:
         """To people, how far it is."""

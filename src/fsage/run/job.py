@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from fsage.model.message import say
@@ -43,9 +44,9 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     collect(plan, state)
     progress, failed = Progress(plan, state), None
     refused: list[str] = []
-    asked: list[Cell] = []
-    while not failed and (todo := stopping.due(plan, state)) and todo != asked:
-        progress, asked = Progress(plan, state), todo
+    asked: list[tuple[str, int]] = []
+    while not failed and (todo := stopping.due(plan, state)) and (attempts := attempted(plan, state, todo)) != asked:
+        progress, asked = Progress(plan, state), attempts
         failed, these = visit_cells(plan, state, todo, inventory, progress)
         refused = these or refused
     runs.check()
@@ -56,6 +57,11 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
         why = failed or next(iter(refused), "no reason")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {why}")
     say(progress.done())
+
+
+def attempted(plan: Plan, state: str, cells: Iterable[Cell]) -> list[tuple[str, int]]:
+    """Names of cells, and how often each was measured: a disturbed one is measured again."""
+    return [(cell.name, plan.results.attempts(state, cell.name)) for cell in cells]
 
 
 def collect(plan: Plan, state: str) -> None:

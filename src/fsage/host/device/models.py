@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fsage.host.device.iocost import Iocost
 from fsage.host.device.model import Model
 from fsage.host.device.seek import Seek
+from fsage.model import device as facts
 from fsage.model.typed import Json
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def choose(declared: Json | None, most_bytes_per_s: int) -> dict[str, object]:
         "declared_bytes_per_s": declared["bytes_per_s"],
         **({"since_s": time.time()} if declared.get("drift_percent_per_hour") else {}),
         "why_none": None,
+        "disturbed": facts.DISTURBED,
     }
     return {**fixed, "label": kind.label(fixed)}
 
