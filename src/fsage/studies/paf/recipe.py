@@ -85,10 +85,12 @@ class States(Strict):
         text = "goes without 'notation', which names whole structures" if self.notation else "is missing"
         if wrong:
             refuse(Problem((axis,), text) for axis in wrong)
-        names = [DEFAULT, *dict.fromkeys(map(_generations, _structures(self)))]
-        given = self.structures if isinstance(self.structures, dict) else {}
-        if unknown := [name for name in given if name not in names]:
-            refuse(Problem(("structures", name), unknown_key(name, names)) for name in unknown)
+        if isinstance(self.structures, dict):
+            one_size = self.model_copy(update={"file_size": self.file_size[:1]})  # their names are the same
+            names = [DEFAULT, *dict.fromkeys(map(_generations, _structures(one_size)))]
+            unknown = [name for name in self.structures if name not in names]
+            if unknown:
+                refuse(Problem(("structures", name), unknown_key(name, names)) for name in unknown)
         return self
 
     def layouts_of(self, structure: PaF) -> int:
