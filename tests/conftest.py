@@ -243,8 +243,9 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def alone_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One module of this session at a time has the machine's control groups: they move, and look at, what is shared."""
-    workers = tmp_path_factory.getbasetemp().parent
-    with files.locked(workers / "controllers.lock", patience_s=3600):
+    own = tmp_path_factory.getbasetemp()
+    session = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with files.locked(session / "controllers.lock", patience_s=3600):
         yield
 
 

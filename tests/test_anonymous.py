@@ -163,3 +163,15 @@ def test_a_state_that_is_named_by_what_stays_is_refused(asked, tmp_path) -> None
     assert not (tmp_path / "crate").exists() and not [
         name for name in os.listdir(tmp_path) if name.startswith(".fsage")
     ]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads all folders")
+def test_a_folder_of_records_that_cannot_be_read_is_not_empty(tmp_path: Path) -> None:
+    state = tmp_path / "records" / "10.00"
+    state.mkdir(parents=True)
+    (state / "a.json").write_text("{}")
+    assert results.stored(tmp_path / "records") == [state / "a.json"] and results.stored(tmp_path / "none") == []
+    state.chmod(0)
+    with pytest.raises(PermissionError):
+        results.stored(tmp_path / "records")
+    state.chmod(0o700)

@@ -156,7 +156,7 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
     _write_yaml(place / "group_vars/all/target.yml", {"fsage_target": _declaration(plan.target)})
     folders = [where.root / kind / where.target / where.study for kind in ("records", "states")]
     folders += [where.root / "records" / where.target / compare.study] if compare else []
-    paths = [path for folder in folders for path in sorted(folder.rglob("*.json")) if not path.is_symlink()]
+    paths = [path for folder in folders for path in results.stored(folder) if not path.is_symlink()]
     taken = {path: path for path in [*paths, where.seed]} | {where.last_claim: where.claim}
     for path, known_as in taken.items():
         if path.exists():

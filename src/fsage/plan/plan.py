@@ -315,9 +315,8 @@ class Plan:
         compare = self.study.compare
         if compare is None:
             return []
-        return sorted(
-            map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json"))
-        )
+        other = Results(self.results.root, self.target.name, compare.study)
+        return [str(path) for path in results.stored(other.records(""))]
 
 
 def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mapping[str, object] = WHOLE) -> Plan:

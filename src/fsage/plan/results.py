@@ -132,6 +132,18 @@ def check(root: Path) -> None:
         raise ValueError(f"results: {why}") from None
 
 
+def stored(folder: Path) -> list[Path]:
+    """All JSON files below a folder, sorted. Raises OSError for a folder that cannot be read, which glob leaves out."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    if not folder.exists():
+        return []
+    walked = os.walk(folder, onerror=refuse)
+    return sorted(Path(place, name) for place, _, names in walked for name in names if name.endswith(".json"))
+
+
 def read(path: Path) -> Any:
     """JSON of `path`, or None where the file does not exist. Raises ValueError naming the file when it is broken."""
     try:

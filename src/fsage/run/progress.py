@@ -165,7 +165,7 @@ def pace_of(plan: Plan) -> Pace:
 
     A populate is as far off its estimate as what is deleted afterwards, but in another direction (seen at 22.6 TiB).
     """
-    paths = sorted(plan.results.records("").glob("*/*.json"), key=lambda path: path.stat().st_mtime)
+    paths = sorted(results.stored(plan.results.records("")), key=lambda path: path.stat().st_mtime)
     visits = [list(of_visit) for _, of_visit in groupby(paths, key=lambda path: path.parent)][-VISITS:]
     cells = {name: {cell.name: cell for cell in cells} for name, cells in plan.cells.items()}
     of_cells = [
