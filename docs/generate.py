@@ -25,6 +25,7 @@ from mkdocs.structure.pages import Page
 
 from fsage import workloads
 from fsage.cli import app
+from fsage.count import columns as counts
 from fsage.dataset import columns
 from fsage.study.study import schema
 from fsage.text.sizes import format_size
@@ -39,7 +40,13 @@ UNITS = {
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 MOST_EXAMPLE = 60
-BLOCKS = {"reference_reads": "ReferenceReads", "headline": "Headline", "targets": "Bind", "database": "Database"}
+BLOCKS = {
+    "reference_reads": "ReferenceReads",
+    "headline": "Headline",
+    "targets": "Bind",
+    "database": "Database",
+    "count": "Count",
+}
 log = get_plugin_logger("generate")
 
 
@@ -83,7 +90,7 @@ def pages() -> dict[str, str]:
         "reference/commands.md": commands(),
         "reference/study.md": study_keys(),
         "reference/workloads.md": workload_keys(),
-        "reference/records.md": columns.page(),
+        "reference/records.md": f"{columns.page()}\n\n## Counts\n\n{counts.page()}",
         ROLES: roles(),
     }
     return {name: _escaped(text) for name, text in texts.items()}

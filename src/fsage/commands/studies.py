@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -81,6 +82,60 @@ def plan(
             adaptive.check(plan, wanted, seconds)
             plan_lines.append(adaptive.forecast(plan, wanted, seconds))
     print(lines("\n".join(plan_lines)))
+
+
+@app.command(rich_help_panel=PANEL, epilog="./run fsage count quickstart --layouts 10")
+def count(
+    context: typer.Context,
+    study: StudyName,
+    layouts: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="layouts of each state [the study's, 30]")
+    ] = None,
+    places: Annotated[int | None, typer.Option(min=1, max=99, help="files that are left in a layout [1]")] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="LEVELS", help="a part of the study, e.g. '{capacity: 80, fragmentation: 0}'")
+    ] = None,
+    every_transfer: Annotated[
+        bool, typer.Option("--every-transfer", help="count a file for each size of transfer, not for the largest alone")
+    ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="whose cost is computed, e.g. '{kind: seek, bytes_per_s: 200000000}'"),
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="a folder; none: results/counts/<target>/<study>")] = None,
+) -> None:
+    """Count where a new file lies in many layouts of each state, and compute what that costs a declared device.
+
+    Nothing is timed, so other work on this machine does not matter. The file systems are made in memory, as root. The
+    same command goes on with what is counted already.
+    """
+    from fsage import count as counting
+    from fsage import dataset
+
+    plan = context.obj.plan(study)
+    if only:
+        plan = replace(plan, study=plan.study.narrowed(_block("--only", only)))
+    counted = counting.Counted.of(
+        plan, layouts, places, _block("--device", device) if device else None, to, every_transfer
+    )
+    counting.count(counted, lambda done, whole: say(f"{done} of {whole} layouts counted"))
+    records = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
+    frame = counting.table(counted)
+    page = counting.write(counted, frame, records)
+    print(lines("\n".join(counting.answer(counted, frame))))
+    say(f"counts {page}")
+
+
+def _block(option: str, text: str) -> object:
+    """A block of YAML as an option. Raises ValueError."""
+    import yaml
+
+    from fsage.text import yaml_text
+
+    try:
+        return yaml_text.load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{option} {text}: {yaml_text.explain(error)}") from error
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage remeasure quickstart --failed")

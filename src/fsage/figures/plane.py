@@ -42,7 +42,7 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
             grid.loc[drawn.y, drawn.x] = drawn.value
         reach = max([LEAST_REACH, *(abs(drawn.value - 1) for drawn in shown)])
         colours = (
-            {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": SLOW_TO_FAST}
+            {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": _shades(plane)}
         )
         letters, small = size.points(7 if crowded else 10), size.points(7)
         sns.heatmap(grid, ax=axes, cbar=False, linewidths=1.5, **colours)
@@ -82,6 +82,10 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         return finish(figure, axes, plane, [Mark(*squares[drawn.x, drawn.y], drawn.says, 1, 1) for drawn in shown])
 
 
+def _shades(plane: Plane) -> Any:
+    return SLOW_TO_FAST.reversed() if plane.dark_high else SLOW_TO_FAST
+
+
 def _keys(plane: Plane) -> dict[str, dict[str, Any]]:
     """What the colours and hatches mean, by words."""
     keys: dict[str, dict[str, Any]] = {}
@@ -90,7 +94,7 @@ def _keys(plane: Plane) -> dict[str, dict[str, Any]]:
         if any(map(_holds_one, plane.places)):
             keys["1 is within the interval, or there is none"] = {"facecolor": NOTHING_SHOWN}
     elif plane.places:
-        keys |= {"least": {"facecolor": SLOW_TO_FAST(0.0)}, "most": {"facecolor": SLOW_TO_FAST(1.0)}}
+        keys |= {"least": {"facecolor": _shades(plane)(0.0)}, "most": {"facecolor": _shades(plane)(1.0)}}
     if plane.missing:
         keys["not measured"] = {"facecolor": "white", "hatch": "////"}
     return keys
@@ -105,6 +109,8 @@ def _hatch(axes: Axes, column: int, row: int) -> None:
 
 
 def _text(place: Place, usual: int, *, spread: bool) -> str:
+    if place.text:
+        return place.text
     words = [f"{place.value:.3f}" if place.value < 10 else f"{place.value:.0f}"]
     words.append("" if place.spread is None or not spread else f"CoV {place.spread * 100:.1f}%")
     how = [] if place.n == usual else [f"n={place.n}"] if place.n else ["predicted"]

@@ -125,7 +125,10 @@ class Bars(_Figure):
 
 @dataclass(frozen=True)
 class Place:
-    """A value on a plane; `spread` is its coefficient of variation, a fraction; `says`: what it is, in words."""
+    """A value on a plane; `spread` is its coefficient of variation, a fraction; `says`: what it is, in words.
+
+    `text`: what stands there, a line for each; '': the value.
+    """
 
     x: float
     y: float
@@ -135,6 +138,7 @@ class Place:
     high: float | None = None
     spread: float | None = None
     says: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ class Plane(_Figure):
 
     `predicted`: not measured, what the others say of them.
 
-    `factor`: the values are ratios, of which 1 is the middle.
+    `factor`: the values are ratios, of which 1 is the middle. `dark_high`: dark is the most, as for a loss.
     """
 
     places: tuple[Place, ...]
@@ -152,6 +156,7 @@ class Plane(_Figure):
     missing: tuple[tuple[float, float], ...] = ()
     empty: str = "not planned"
     factor: bool = False
+    dark_high: bool = False
     predicted: tuple[Place, ...] = ()
 
     def table(self) -> Table:

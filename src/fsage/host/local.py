@@ -11,8 +11,10 @@ from fsage.model.evidence.freespace import ONCE, Counting
 
 if TYPE_CHECKING:
     from fsage.host import local
+    from fsage.model.counting import Job
     from fsage.model.local import Able, HeldTarget, Local, Obstacle
     from fsage.model.target import Spec
+    from fsage.model.typed import Json
 
 
 def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, object]:
@@ -109,6 +111,12 @@ def why_not_made(spec: Spec, memory_bytes: int) -> str | None:
     except (Refusal, Failure) as why:
         return str(why)
     return None
+
+
+def count(job: Job) -> Iterator[Json]:
+    from fsage.host.verbs import count
+
+    return count.count(job)
 
 
 def why_no_model(kind: str) -> str | None:

@@ -38,7 +38,7 @@ def complete(spec: Mapping[str, object]) -> Spec:
     if full["geometry"] is not None:
         _check_geometry(full)
     if full["device_model"] is not None:
-        full["device_model"] = _device_model(full["device_model"])
+        full["device_model"] = device_model(full["device_model"])
     if full["stop_if"] is not None:
         full["stop_if"] = _stop_if(full["stop_if"])
         if kinds.named(full["kind"]).own_stores:
@@ -118,23 +118,22 @@ def _stop_if(given: Json) -> Json:
     return full
 
 
-def _device_model(given: dict[str, object]) -> dict[str, object]:
-    """The key `device_model`, complete."""
+def device_model(given: object, where: str = "fsage_target.device_model") -> dict[str, object]:
+    """The key `device_model`, complete. Raises Refusal."""
     kind = given.get("kind", device.USUAL) if isinstance(given, dict) else given
     if not isinstance(given, dict) or kind not in device.declarable():
         raise Refusal(
-            f"fsage_target.device_model.kind is {kind!r}: allowed are {', '.join(device.declarable())}, or no "
-            "device_model"
+            f"{where}.kind is {kind!r}: allowed are {', '.join(device.declarable())}, or no {where.rpartition('.')[2]}"
         )
     of_kind = device.KINDS[kind]
-    known_keys("fsage_target.device_model", given, {"kind": kind, **of_kind.defaults})
+    known_keys(where, given, {"kind": kind, **of_kind.defaults})
     model = {"kind": kind, **of_kind.defaults, **given}
     for key, usual_value in of_kind.defaults.items():
         if isinstance(usual_value, (int, float)) and not (key in of_kind.may_be_zero and model[key] == 0):
             size = abs(model[key]) if key in of_kind.may_be_negative and _number(model[key]) else model[key]
-            positive(f"fsage_target.device_model.{key}", size, whole=isinstance(usual_value, int))
+            positive(f"{where}.{key}", size, whole=isinstance(usual_value, int))
     if why := of_kind.why_wrong(model):
-        raise Refusal(f"fsage_target.device_model.{why}")
+        raise Refusal(f"{where}.{why}")
     return model
 
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from fsage.model.counting import Job
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.target import Spec
 from fsage.model.typed import Json
@@ -99,6 +100,13 @@ class Local(Protocol):
         """Why a target cannot be made on this machine as it is now; None where it can, or is there.
 
         `memory_bytes`: of memory that must be available to lay something on it.
+        """
+
+    def count(self, job: Job) -> Iterator[Json]:
+        """Build a job's states in memory and count files there, each as it is written. Raises Refusal, Failure.
+
+        Of each: the keys of Wanted, `state`, `place`, `extents` or `why` there are none, what the allocator did and
+        what decides how it looks, and the digest, capacity and free bytes of the state.
         """
 
     def why_no_model(self, kind: str) -> str | None:

@@ -101,6 +101,11 @@ class Results:
         """Folder of the report."""
         return self.root / "report" / self.target / self.study
 
+    @property
+    def counts(self) -> Path:
+        """Folder of what was counted in the study's states, with its page."""
+        return self.root / "counts" / self.target / self.study
+
     def existing_records(self) -> dict[str, set[str]]:
         """State -> names of the cells that have a record; one look into each folder, for speed at parse time."""
         names: dict[str, set[str]] = {}

@@ -48,7 +48,8 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     answer = _answer(common, names)
     on = " | ".join(dict.fromkeys(stamp(frame) for frame in frames))
     panels = draw([figure for section in sections for figure in section.figures], on, to / "figures")
-    page = template("history.html.j2").render(names=names, answer=answer, stamp=on, sections=sections, panels=panels)
+    title = f"{len(names)} results over time"
+    page = template("answer.html.j2").render(title=title, answer=answer, stamp=on, sections=sections, panels=panels)
     path = to / "index.html"
     path.write_text(page, encoding="utf-8")
     return path

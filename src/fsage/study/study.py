@@ -19,6 +19,7 @@ from fsage.recipes import State
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
 from fsage.study.comparisons import NAME, Axes, Compare, Filter, Headline, any_matches, of_cells
+from fsage.study.count import Count
 from fsage.study.extra_cells import AdditionalCells, DiagnosticCells, ReferenceReads, Sentinels, Traces, schemas
 from fsage.study.extra_cells import schema as additional_schema
 from fsage.study.targets import REPEAT, SHARE, TARGETS, Bind, read_targets
@@ -112,6 +113,7 @@ class Study(Strict):
     headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field(
         [], description="what the report says first"
     )
+    count: Count = Field(Count.model_validate({}), description="what `fsage count` does with it, which times nothing")
     compare: Any = Field(None, description="another study to compare with; null: none")
 
     _narrowed: list[Filter] = PrivateAttr([])
@@ -316,10 +318,10 @@ def _required(model: type[BaseModel], key: str) -> dict[str, object]:
 
 def means(text: str, name: str) -> bool:
     """Say whether 'AA.BB' or a whole name means the state of that name, or all of its repetitions with other seeds."""
-    return text in (name, name.partition("@")[0], _unseeded(name), _unseeded(name).partition("@")[0])
+    return text in (name, name.partition("@")[0], unseeded(name), unseeded(name).partition("@")[0])
 
 
-def _unseeded(name: str) -> str:
+def unseeded(name: str) -> str:
     """'80.50+67005@264M' -> '80.50@264M'."""
     return re.sub(r"\+\d+@", "@", name)
 
@@ -329,7 +331,7 @@ def _find(text: str, names: list[str]) -> str:
     if not matching:
         hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
         raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
-    if len({_unseeded(name) for name in matching}) > 1:
+    if len({unseeded(name) for name in matching}) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
     return matching[0]
 

@@ -8,15 +8,17 @@ import fcntl
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from fsage.host.system.shell import run
 from fsage.model.claim import Image, ImageId
 from fsage.model.errors import Failure, Refusal
 
 LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
-LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
-LO_FLAGS_DIRECT_IO = 16
+LOOP_CONFIGURE, LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C0A, 0x4C80, 0x4C81, 0x4C82
+LO_FLAGS_AUTOCLEAR, LO_FLAGS_DIRECT_IO = 4, 16
 PATIENCE_S = 2.0  # a new mount namespace, or udev, holds a device for a moment
 CLEAR = "ansible-playbook fsage.fsage.local_target -e fsage_local_target_state=absent"
 
@@ -29,6 +31,17 @@ class _LoopInfo(ctypes.Structure):
         *((name, ctypes.c_uint32) for name in ("number", "encrypt_type", "encrypt_key_size", "flags")),
         ("names", ctypes.c_uint8 * (64 + 64 + 32)),
         ("init", ctypes.c_uint64 * 2),
+    ]
+
+
+class _LoopConfig(ctypes.Structure):
+    """struct loop_config of <linux/loop.h>."""
+
+    _fields_ = [
+        ("fd", ctypes.c_uint32),
+        ("block_size", ctypes.c_uint32),
+        ("info", _LoopInfo),
+        ("reserved", ctypes.c_uint64 * 8),
     ]
 
 
@@ -108,7 +121,7 @@ def attach(image: Image) -> str:
         present = device_of(image)
         if present:
             return present
-        device = _attach_any(descriptor, image["image"])
+        device = _try(lambda: _attach(descriptor), image["image"])
     finally:
         os.close(descriptor)
     info = loop_info(device)
@@ -132,24 +145,51 @@ def _opened(image: Image) -> int:
         os.close(image_descriptor)
 
 
-def _attach_any(image: int, name: str) -> str:
-    """Attach an open file to a free device; to another one where some process was faster, or renewed it."""
+def attach_briefly(image: int, name: str) -> tuple[str, int]:
+    """Attach an open file to a device that the kernel detaches with its last user; the device, and a descriptor of it.
+
+    So a process that is killed leaves nothing attached. Raises Failure.
+    """
+    return _try(lambda: _configure(image), name)
+
+
+def _configure(image: int) -> tuple[str, int]:
+    device = _free_device()
+    descriptor = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        info = _LoopInfo(flags=LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO)
+        fcntl.ioctl(descriptor, LOOP_CONFIGURE, _LoopConfig(fd=image, info=info))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return device, descriptor
+
+
+T = TypeVar("T")
+
+
+def _try(attach: Callable[[], T], name: str) -> T:
+    """Attach to a free device; to another one where some process was faster, or renewed it."""
     for _ in range(4):
         with contextlib.suppress(OSError):
-            return _attach(image)
+            return attach()
         time.sleep(0.05)
     try:
-        return _attach(image)
+        return attach()
     except OSError as error:
         raise Failure(f"no loop device can be had for {name}: {error.strerror}") from error
 
 
-def _attach(image: int) -> str:
+def _free_device() -> str:
     control = os.open("/dev/loop-control", os.O_RDWR)
     try:
-        device = f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
+        return f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
     finally:
         os.close(control)
+
+
+def _attach(image: int) -> str:
+    device = _free_device()
     descriptor = os.open(device, os.O_RDWR)
     try:
         fcntl.ioctl(descriptor, LOOP_SET_FD, image)

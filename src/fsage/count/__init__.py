@@ -1,0 +1,10 @@
+"""Counting a study: where a new file lies over many layouts of each state, and what that costs a declared device.
+
+Nothing is timed, so it works at any load, on all processors at once. What is counted is kept layout by layout.
+"""
+
+from fsage.count.page import answer, write
+from fsage.count.table import table
+from fsage.count.work import Counted, count
+
+__all__ = ["Counted", "answer", "count", "table", "write"]

@@ -1,0 +1,284 @@
+"""The page of counts: where a new file lies over layouts, and what that costs the declared device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fsage import statistics
+from fsage.count import timed
+from fsage.count.table import write as write_table
+from fsage.count.work import Counted
+from fsage.figures import Axis, Figure, Place, Plane, Point, Series
+from fsage.figures import Lines as LinesFigure
+from fsage.model.counting import device_words
+from fsage.report.page import draw
+from fsage.report.render import template
+from fsage.report.section import Section
+from fsage.study.study import Study, means
+from fsage.text.sizes import counted as number_of
+from fsage.text.sizes import format_size
+
+CAPACITY, DELETED = "files added, % of the capacity", "of these files deleted, %"
+LOSS = "computed_loss_percent"
+SHARES = {25: "a quarter", 50: "half", 75: "three quarters"}
+SHOWN, LEAST_POINTS = 8, 3
+"""So many states a figure has at most, and so many at least."""
+
+
+@dataclass(frozen=True)
+class OfState:
+    """A state's files over its layouts. `layouts`: a row each; `files`: a row each."""
+
+    state: str
+    layouts: pd.DataFrame
+    files: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        """'filling to 80% and deleting half of the files'; of other recipes the state's own name."""
+        added, deleted = self.files[["capacity_percent", "fragmentation_percent"]].iloc[0]
+        if pd.isna(added):
+            return f"building {self.state}"
+        gone = f" and deleting {SHARES.get(int(deleted), f'{deleted}%')} of the files" if deleted else ""
+        return f"filling to {added}%{gone}"
+
+    @property
+    def loss(self) -> float:
+        """Median over layouts."""
+        return float(self.layouts[LOSS].median())
+
+    @property
+    def alike(self) -> bool:
+        """Whether all layouts are one: then nothing of them depends on the seed."""
+        return bool(self.files["layout_digest"].nunique() == 1)
+
+    def spread(self, column: str, form: str = "{:.3g}") -> str:
+        """'28 (9 to 41)': median over layouts, smallest to largest; a single number where all are alike."""
+        values = self.layouts[column]
+        middle, low, high = (form.format(value) for value in (values.median(), values.min(), values.max()))
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def of_states(frame: pd.DataFrame) -> list[OfState]:
+    """Every state with a file that was written, in the table's order; its largest transfer alone."""
+    written = frame[frame["why"].isna()]
+    written = written[written["transfer_size_bytes"] == written["transfer_size_bytes"].max()]
+    return [OfState(str(state), _layouts(files), files) for state, files in written.groupby("state", sort=False)]
+
+
+def _layouts(files: pd.DataFrame) -> pd.DataFrame:
+    """A row a layout: the mean of its files, and the loss of all together."""
+    sums = files.groupby("layout")
+    rows = sums[["extents", "jumps", "requests", "mean_position"]].mean()
+    loss = 1 - sums["computed_whole_seconds"].sum() / sums["computed_seconds"].sum()
+    return rows.astype(float).assign(**{LOSS: 100 * loss})
+
+
+def write(counted: Counted, frame: pd.DataFrame, records: pd.DataFrame) -> Path:
+    """Write tables, figures and page; return the page. `records`: of the same study, timed; perhaps none."""
+    folder = counted.folder
+    write_table(frame, folder)
+    states = of_states(frame)
+    stamp = f"counted, not timed; cost computed for a device of {device_words(counted.device)}"
+    sections = [section for section in _sections(counted, frame, states, records) if section]
+    panels = draw([figure for section in sections for figure in section.figures], stamp, folder / "figures")
+    title = f"{counted.plan.study.title}: counted"
+    page = template("answer.html.j2").render(
+        title=title, answer=answer(counted, frame), stamp=stamp, sections=sections, panels=panels
+    )
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    return folder / "index.html"
+
+
+def answer(counted: Counted, frame: pd.DataFrame) -> list[str]:
+    """What a new file of the state that the study asks for gets, and of the state where it costs most."""
+    states = of_states(frame)
+    if not states:
+        return ["No file could be written in any state."]
+    named = _headline(counted.plan.study, states)
+    worst = max(states, key=lambda state: state.loss)
+    sentences = [_sentence(counted, named, f"on a disk of {device_words(counted.device)}")]
+    if worst is not named:
+        sentences.append(_sentence(counted, worst, "on the same disk") + " In no counted state is the median larger.")
+    alike = sum(state.alike for state in states)
+    if alike and counted.layouts > 1:
+        sentences.append(
+            f"In {alike} of {number_of(len(states), 'state')} the seed decides nothing: all their layouts are one."
+        )
+    missing = len(set(frame["state"])) - len(states)
+    if missing:
+        sentences.append(f"In {number_of(missing, 'state')} no file could be written.")
+    return sentences
+
+
+def _headline(study: Study, states: list[OfState]) -> OfState:
+    """Of the states that the study compares the one where the file costs most; without any, of all."""
+    asked = [line.state for line in study.headline]
+    named = [state for state in states if any(means(text, state.state) for text in asked)]
+    return max(named or states, key=lambda state: state.loss)
+
+
+def _sentence(counted: Counted, of: OfState, where: str) -> str:
+    size = format_size(int(of.files["file_bytes"].iloc[0]))
+    files = f"a new file of {size} lies" if counted.places == 1 else f"{counted.places} new files of {size} lie each"
+    low, high = of.files["extents"].min(), of.files["extents"].max()
+    pieces = number_of(int(high), "piece") if low == high else f"{low} to {high} pieces"
+    count = 1 if of.alike else len(of.layouts)
+    cost = of.spread(LOSS, "{:.0f}").replace(")", "%)")
+    cost = cost.replace(" (", "% (") if "(" in cost else f"{cost}%"
+    return f"After {of.name}, {files} in {pieces} ({number_of(count, 'layout')}); {where} that costs {cost}, computed."
+
+
+def _sections(
+    counted: Counted, frame: pd.DataFrame, states: list[OfState], records: pd.DataFrame
+) -> Iterator[Section | None]:
+    yield _plane(states)
+    yield _over_deleted(counted, states)
+    if counted.places > 1:
+        yield _over_places(states)
+    yield timed.section(frame, records)
+    yield _table(states)
+    yield _allocator(states)
+    yield _how(counted, frame)
+
+
+def _plane(states: list[OfState]) -> Section | None:
+    places = []
+    for of in states:
+        x, y = of.files[["capacity_percent", "fragmentation_percent"]].iloc[0]
+        if pd.isna(x):
+            return None
+        losses = of.layouts[LOSS]
+        says = f"{of.state}: loss {of.spread(LOSS)} %, {of.spread('jumps')} jumps, {of.spread('extents')} pieces"
+        ends = "" if of.alike else f"\n{losses.min():.0f}\u2013{losses.max():.0f}"
+        places.append(Place(float(x), float(y), of.loss, len(of.layouts), says=says, text=f"{of.loss:.0f}{ends}"))
+    if len({place.x for place in places}) < 2 or len({place.y for place in places}) < 2:
+        return None
+    text = (
+        "Median over layouts and, below it, smallest to largest; a single number where all layouts are one. Dark is "
+        "slow. Beside a file in one piece at the same place."
+    )
+    figure = Plane("Computed loss, %", tuple(places), Axis(CAPACITY), Axis(DELETED), dark_high=True)
+    return Section("The whole plane", text, [figure], wide=True)
+
+
+def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
+    """All layouts as points: over the share deleted of the most files, or, where these states are few, of all."""
+    added = [of.files["capacity_percent"].iloc[0] for of in states]
+    most = max((value for value in added if pd.notna(value)), default=None)
+    shown = [of for of, value in zip(states, added, strict=True) if pd.notna(value) and value == most]
+    x = Axis(DELETED, ticks={at: f"{of.files['fragmentation_percent'].iloc[0]}" for at, of in enumerate(shown)})
+    where = f", where files for {most}% of the capacity were added"
+    if len(shown) < LEAST_POINTS:
+        shown, where = states[:SHOWN], ""
+        x = Axis("state", ticks={at: of.state.partition("@")[0] for at, of in enumerate(shown)})
+    if len(shown) < LEAST_POINTS:
+        return None
+    figures = [
+        _lines(title, column, label, shown, x)
+        for title, column, label in (
+            ("Jumps over layouts", "jumps", "jumps that are charged"),
+            ("Pieces over layouts", "extents", "pieces"),
+            ("Computed loss over layouts", LOSS, "computed loss, %"),
+        )
+    ]
+    text = f"Each layout is a stroke, the median a mark{where}; {number_of(counted.layouts, 'layout')} at most."
+    return Section("Over layouts", text, figures)
+
+
+def _lines(title: str, column: str, label: str, shown: list[OfState], x: Axis) -> Figure:
+    points = [
+        Point(float(at), float(of.layouts[column].median()), n=len(of.layouts), samples=tuple(of.layouts[column]))
+        for at, of in enumerate(shown)
+    ]
+    top = max((value for point in points for value in point.samples), default=1.0)
+    return LinesFigure(title, (Series("median and layouts", tuple(points)),), x, Axis(label, (-0.03 * top, 1.08 * top)))
+
+
+def _over_places(states: list[OfState]) -> Section:
+    """The mean jumps of the first file, the second, and so on."""
+    table = [
+        [
+            "state",
+            *(f"file {place}" for place in sorted(states[0].files["place"].unique())),
+            "loss, file 1",
+            "loss, all",
+        ]
+    ]
+    for of in states:
+        jumps = of.files.groupby("place")["jumps"].mean()
+        first = of.files[of.files["place"] == 1].groupby("layout")[["computed_whole_seconds", "computed_seconds"]].sum()
+        loss = 100 * (1 - first["computed_whole_seconds"] / first["computed_seconds"])
+        table.append([of.state, *(f"{value:.1f}" for value in jumps), f"{loss.median():.1f}%", f"{of.loss:.1f}%"])
+    text = "Mean jumps over layouts of each file that is left there, and the median loss of the first and of all."
+    return Section("Places", text, [], table=[[*row, *[""] * (len(table[0]) - len(row))] for row in table])
+
+
+def _table(states: list[OfState]) -> Section:
+    heads = ["state", "layouts", "full, %", "pieces", "jumps", "requests", "computed loss, %", "its median at 95%"]
+    rows = [heads]
+    for of in states:
+        held = None if of.alike else statistics.median_interval(list(of.layouts[LOSS]))
+        rows.append(
+            [
+                of.state,
+                "1" if of.alike else str(len(of.layouts)),
+                f"{of.files['real_fullness_percent'].median():.1f}",
+                *(of.spread(column) for column in ("extents", "jumps", "requests", LOSS)),
+                f"{held.low:.1f} to {held.high:.1f}" if held else "",
+            ]
+        )
+    text = (
+        "Median over layouts, and smallest to largest. A layout of several files has their mean, and the loss of all."
+    )
+    return Section("States", text, [], table=rows)
+
+
+def _allocator(states: list[OfState]) -> Section | None:
+    """What the kernel's allocator counted for the files of each state."""
+    done = {of.state: pd.DataFrame([json.loads(text) for text in of.files["allocator"]]) for of in states}
+    names = [name for name in OF_ALLOCATOR if any(name in counts for counts in done.values())]
+    if not names:
+        return None
+    rows = [["state", *names]]
+    for state, counts in done.items():
+        rows.append([state, *(f"{counts[name].fillna(0).median():g}" if name in counts else "0" for name in names)])
+    text = (
+        "Median over files, by ext4's own counters (mb_stats): groups it considered for a file, where it found blocks."
+    )
+    return Section("What the allocator did", text, [], table=rows)
+
+
+OF_ALLOCATOR = (
+    *("reqs", "groups_considered", "groups_scanned", "extents_scanned", "goal_hits", "len_goal_hits", "2^n_hits"),
+    *("breaks", "lost", "cr_p2_aligned_hits", "cr_goal_fast_hits", "cr_best_avail_hits", "cr_goal_slow_hits"),
+)
+
+
+def _how(counted: Counted, frame: pd.DataFrame) -> Section:
+    first = frame.iloc[0]
+    wanted = "; ".join(
+        f"{format_size(wanted['file_bytes'])} by {format_size(wanted['transfer_bytes'])}"
+        f"{', past the cache' if wanted['direct'] else ', through the cache'}"
+        for wanted in counted.wanted
+    )
+    seeds = f"{frame['seed'].min()} to {frame['seed'].max()}"
+    rows = [
+        ["what", "value"],
+        ["file system", f"{first['filesystem']} on {format_size(counted.device_bytes)}, in memory"],
+        ["kernel", str(first["kernel"])],
+        ["made by", str(first["made_by"])],
+        ["mount options", str(first["mount_options"])],
+        ["rotational, mb_max_linear_groups", f"{first['rotational']}, {first['mb_max_linear_groups']}"],
+        ["files", f"{wanted}; {number_of(counted.places, 'place')}, the file system mounted anew before each"],
+        ["seeds", seeds],
+        ["device (declared)", device_words(counted.device)],
+        ["held still", "the hash seed of directories, one thread that lays the files, their order"],
+    ]
+    text = "Each state is built as on a target, and the file is written as the workload writes it. Nothing is timed."
+    return Section("How it was counted", text, [], table=rows)

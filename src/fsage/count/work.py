@@ -1,0 +1,224 @@
+"""What is to be counted of a study, and having it counted: a process for each population of each layout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple, cast
+
+from fsage import seam, workloads
+from fsage.model import GIB, MIB
+from fsage.model.claim import Claim
+from fsage.model.counting import Job, Wanted
+from fsage.model.declaration import complete, device_model
+from fsage.model.structure import Step
+from fsage.model.typed import Json
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.run.request import with_inputs
+from fsage.study.study import StudyError, unseeded
+from fsage.workloads import sequential
+
+SCHEMA = 1
+USUAL_MIB = 384
+"""Of a file, where no target was claimed yet: what the modelled disk moves in a second, in transfers of 64 MiB."""
+ROTATIONAL = 1  # a device with jumps is a disk
+FRESH: Json = {
+    "device_model": None,
+    "run_as": None,
+    "sparse": True,
+    "limits": {},
+    "containers": None,
+    "image_dir": None,
+}
+"""Keys of a target's declaration that are another's in memory."""
+
+
+class Layout(NamedTuple):
+    """A layout of a state, which is named without its seed. `number` from 1; `steps` lead to it."""
+
+    state: str
+    number: int
+    seed: int
+    population: str
+    steps: list[Step]
+    nominal: Json
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A study with how it is counted. `every`: files of each size of transfer, and not of the largest alone."""
+
+    plan: Plan
+    layouts: int
+    places: int
+    device: Json
+    folder: Path
+    every: bool
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        layouts: int | None = None,
+        places: int | None = None,
+        device: object = None,
+        to: Path | None = None,
+        every: bool = False,
+    ) -> Counted:
+        """By the study's own block and its target, but for what is given. Raises StudyError, Refusal."""
+        block, spec = plan.study.count, plan.target.spec
+        if spec["kind"] != "loop" or spec["stores"] != 1 or spec["scale"]["tasks"] != 1:
+            raise StudyError(
+                f"study {plan.study.name} cannot be counted on target {plan.target.name}, which is of kind "
+                f"{spec['kind']}, with stores: {spec['stores']} and tasks: {spec['scale']['tasks']}. Counted is one "
+                "file of one task at a time, on one file system that is made in memory: name a target of kind loop, "
+                "such as --target local"
+            )
+        declared = device_model(device, "device") if device is not None else block.device
+        declared = declared or spec["device_model"] or device_model({})
+        return cls(plan, layouts or block.layouts, places or block.places, declared, to or plan.results.counts, every)
+
+    @property
+    def device_bytes(self) -> int:
+        """Of the file system's device: the claimed image, or as declared."""
+        claimed = self.plan.claim["stores"][0].get("image_id") if self.plan.claim else None
+        return claimed["bytes"] if claimed else int(self.plan.target.spec["size_gib"] * GIB)
+
+    @cached_property
+    def wanted(self) -> list[Wanted]:
+        """The files to count: as the study's cells write them."""
+        spec = self.plan.target.spec
+        usual: Json = {"amount_mib": spec["amount_mib"] or USUAL_MIB, "capacity_bytes": self.device_bytes, "tasks": 1}
+        claim = self.plan.claim or cast(Claim, usual)
+        found: list[Wanted] = []
+        for _, cell in self.plan.all_cells():
+            params = workloads.params_of(cell.params)
+            if cell.kind != "planned" or not isinstance(params, sequential.Params):
+                continue
+            file_bytes = workloads.bytes_of(params.model_copy(update={"place": 1}), claim)[1]
+            wanted: Wanted = {"file_bytes": file_bytes, "transfer_bytes": params.transfer_size, "direct": params.direct}
+            if wanted not in found:
+                found.append(wanted)
+        if not found:
+            raise StudyError(
+                f"study {self.plan.study.name} has no cells of workload sequential, and only their files are counted"
+            )
+        return found if self.every else [max(found, key=lambda wanted: wanted["transfer_bytes"])]
+
+    def all_layouts(self) -> Iterator[Layout]:
+        """Every layout of every state, in the order in which a population reaches them."""
+        first = {unseeded(name): name for name in reversed(self.plan.states)}
+        for number in range(1, self.layouts + 1):
+            for name in [name for name in self.plan.states if first[unseeded(name)] == name]:
+                state, steps = self.plan.states[name], self.plan.steps(name)
+                if number > 1 and {step.kind for step in steps} == {"populate"}:
+                    continue  # nothing is drawn: all layouts are one
+                seeds = {seed for step in steps if (seed := getattr(step, "seed", None)) is not None}
+                own = [_reseeded(step, number - 1) for step in steps]
+                seed = min(seeds, default=self.plan.seed) + number - 1
+                yield Layout(unseeded(name), number, seed, state.population, own, state.nominal)
+
+    def path(self, layout: Layout) -> Path:
+        """Where a layout's counts are kept."""
+        return self.folder / "layouts" / layout.state / f"{layout.number}.json"
+
+    def about(self, layout: Layout) -> Json:
+        """What the counts of a layout follow from: with another they are counted anew."""
+        return {
+            "schema": SCHEMA,
+            "steps": [step.to_json() for step in layout.steps],
+            "wanted": self.wanted,
+            "places": self.places,
+            "device_bytes": self.device_bytes,
+            "spec": {key: self._spec[key] for key in ("filesystem", "geometry", "allocator_reset", "scale")},
+            "rotational": ROTATIONAL,
+            "kernel": os.uname().release,
+        }
+
+    def kept(self, layout: Layout) -> list[Json] | None:
+        """What was counted of a layout; None: nothing, or something else."""
+        found = results.read(self.path(layout))
+        return found["rows"] if found and found["about"] == self.about(layout) else None
+
+    def job(self, layouts: list[Layout]) -> Job:
+        """What one process counts: states of one population, in order."""
+        claim: Json = dict(self.plan.claim or {})
+        inputs: dict[str, str] = {}
+        states: list[tuple[str, list[Json]]] = []
+        for layout in layouts:
+            steps, needed = with_inputs(self.plan, layout.steps)
+            inputs.update(needed)
+            states.append((layout.state, [step.to_json() for step in steps]))
+        return {
+            "spec": self._spec,
+            "device_bytes": self.device_bytes,
+            "capacity_bytes": claim.get("capacity_bytes"),
+            "rotational": ROTATIONAL,
+            "states": states,
+            "inputs": inputs,
+            "wanted": self.wanted,
+            "places": self.places,
+            "cpu": 0,
+        }
+
+    @cached_property
+    def _spec(self) -> Json:
+        return cast(Json, complete({**{k: v for k, v in self.plan.target.spec.items() if v is not None}, **FRESH}))
+
+
+def _reseeded(step: Step, by: int) -> Step:
+    seed = getattr(step, "seed", None)
+    return step if seed is None or not by else replace(step, **cast(Json, {"seed": seed + by}))
+
+
+def count(counted: Counted, progress: Callable[[int, int], None] = lambda done, whole: None) -> None:
+    """Count what is missing, on all processors. Raises Refusal, Failure; what was counted by then is kept."""
+    jobs: dict[tuple[int, str], list[Layout]] = {}
+    for layout in counted.all_layouts():
+        if counted.kept(layout) is None:
+            jobs.setdefault((layout.number, layout.population), []).append(layout)
+    whole, done = sum(map(len, jobs.values())), 0
+    processors = SimpleQueue[int]()
+    for cpu in (free := sorted(os.sched_getaffinity(0))):
+        processors.put(cpu)
+
+    def one(layouts: list[Layout]) -> int:
+        cpu = processors.get()
+        try:
+            return _count(counted, layouts, cpu)
+        finally:
+            processors.put(cpu)
+
+    with ThreadPoolExecutor(len(free)) as pool:
+        try:
+            for ended in as_completed([pool.submit(one, layouts) for layouts in jobs.values()]):
+                done += ended.result()
+                progress(done, whole)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _count(counted: Counted, layouts: list[Layout], cpu: int) -> int:
+    """Count some layouts in one process, and keep each as soon as it is complete; how many."""
+    by_name = {layout.state: layout for layout in layouts}
+    each = len(counted.wanted) * counted.places
+    rows: list[Json] = []
+    for row in seam.here().count({**counted.job(layouts), "cpu": cpu}):
+        rows.append(row)
+        if len(rows) == each:
+            layout = by_name[row["state"]]
+            results.write(counted.path(layout), {"about": counted.about(layout), "rows": rows})
+            rows = []
+    return len(layouts)
+
+
+def amount_words(file_bytes: int) -> str:
+    """'384 MiB'."""
+    return f"{file_bytes / MIB:,.0f} MiB"

@@ -1,0 +1,200 @@
+"""States in memory, and where a new file's bytes come to lie in each: `python3 -m fsage.host.verbs.count`.
+
+A job (fsage.model.counting.Job) in on stdin, a line of JSON out for each file. The file system lies in a sparse image
+on a tmpfs, on a loop device that the kernel detaches with its last user, in a mount namespace of this process alone.
+So whatever ends the process leaves nothing behind. State and file are made as on a claimed target.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+import fsage
+from fsage.host.device import capabilities, loops
+from fsage.host.evidence import fiemap
+from fsage.host.kinds.loop import HASH_SEED, Loop
+from fsage.host.states import state
+from fsage.host.states.fingerprint import digest
+from fsage.host.states.inspection import remove_measured, settle
+from fsage.host.stores import filesystems
+from fsage.host.structure import files, verify, work
+from fsage.host.system import libc, mounting, namespace, places
+from fsage.host.system.shell import run
+from fsage.model import structure
+from fsage.model.claim import Claim, ClaimedStore
+from fsage.model.counting import Job, Wanted
+from fsage.model.declaration import complete
+from fsage.model.errors import Failure, Refusal
+from fsage.model.filler import Method
+from fsage.model.structure import ALONE, Notes, Step
+from fsage.model.token import BUILDING, Token
+from fsage.model.typed import Json
+
+PLACE = Path("/run/fsage/count")
+"""Where each process has a tmpfs of its own, which no other process sees."""
+QUEUE = "/sys/block/{}/queue/rotational"
+
+
+def count(job: Job) -> Iterator[Json]:
+    """Have a process of its own do a job; its lines as they come. Raises Refusal, Failure with what it said."""
+    if why := capabilities.why_no_loops():
+        raise Refusal(f"counting needs a file system of its own: {why}")
+    package = str(Path(fsage.__file__).parents[1])
+    command = (
+        [sys.executable, "-P", "-m", __name__] if sys.version_info >= (3, 11) else [sys.executable, "-m", __name__]
+    )
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": package},
+        cwd="/",
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(json.dumps(job))
+        process.stdin.close()
+        for line in process.stdout:
+            yield json.loads(line)
+        wrong = process.stderr.read().strip()
+    if process.returncode:
+        raise Failure(
+            f"counting {job['states'][0][0]}: {wrong.splitlines()[-1] if wrong else 'its process was killed'}"
+        )
+
+
+def main() -> None:
+    """Do the job that stands on stdin."""
+    libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    job: Job = json.load(sys.stdin)
+    os.sched_setaffinity(0, {job["cpu"]})  # what is laid by one thread has a processor of its own
+    places.make(PLACE)
+    namespace.unshare(namespace.MS_SLAVE)
+    mounting.mount_call("fsage", str(PLACE), "tmpfs", mounting.MS_NOSUID | mounting.MS_NODEV, "mode=700,size=100%")
+    try:
+        for row in _counted(job):
+            print(json.dumps(row), flush=True)
+    except (Refusal, Failure, OSError) as why:
+        sys.exit(str(why))
+
+
+def _counted(job: Job) -> Iterator[Json]:
+    with open(PLACE / "image", "w+b") as image:
+        os.ftruncate(image.fileno(), job["device_bytes"])
+        device, kept = loops.attach_briefly(image.fileno(), image.name)
+        Path(QUEUE.format(Path(device).name)).write_text(str(job["rotational"]), encoding="ascii")
+        target = _made(job, device)
+        done: list[Step] = []
+        notes: dict[str, Notes] = {}
+        for name, given in job["states"]:
+            began = time.monotonic()
+            steps = structure.read_all(given)
+            rest = state.rest_of(done, steps)
+            if rest is None:
+                target.format()
+                _emptied(target)
+                done, rest = [], steps
+            for step in rest:
+                notes[step.kind] = work(step, target, done, ALONE, lambda: None).notes
+                done = [*(done[:-1] if done and step.continues(done[-1]) else done), step]
+                settle(target)
+            verify(target.mounts, done, target.capacity_bytes, notes)
+            seen = {"state": name, **_of_state(target)}
+            for wanted in job["wanted"]:
+                for row in _files(target, wanted, job["places"]):
+                    yield {**seen, **row, "seconds": round(time.monotonic() - began, 3)}
+                    began = time.monotonic()
+        mounting.unmount(target.mounts[0])
+        os.close(kept)
+
+
+def _made(job: Job, device: str) -> Loop:
+    """An empty target on the device, like one that was claimed."""
+    spec = complete({**job["spec"], "home": str(PLACE / "home"), "mount_dir": str(PLACE / "mnt")})
+    store: ClaimedStore = {
+        "mount": str(PLACE / "mnt" / spec["name"] / "0"),
+        "filesystem": spec["filesystem"],
+        "uuids": [str(uuid.uuid4())],
+        "hash_seed": HASH_SEED,
+    }
+    about: Json = {"id": str(uuid.uuid4()), "stores": [store], "filesystem_state_known": True}
+    target = Loop(spec, cast(Claim, about))
+    target.devices, target.inputs = [device], dict(job["inputs"])
+    target.make()
+    space = os.statvfs(target.mounts[0])
+    target.claim["capacity_bytes"] = job["capacity_bytes"] or space.f_bfree * space.f_frsize
+    _emptied(target)
+    return target
+
+
+def _emptied(target: Loop) -> None:
+    """Write what each target has before its first step: a token, and the directory of measured files."""
+    with filesystems.one_cpu():
+        remove_measured(target)
+        now = Token(target.claim["id"], BUILDING, 0, str(uuid.uuid4()), "counting", target.name)
+        state.write_ready(target, now, "empty", [])
+
+
+def _of_state(target: Loop) -> Json:
+    stat = os.statvfs(target.mounts[0])
+    return {
+        "layout_digest": digest(target.mounts)["hash"],
+        "capacity_bytes": target.capacity_bytes,
+        "free_bytes": stat.f_bfree * stat.f_frsize,
+        "mount_options": target.mount_options()[0],
+        "kernel": os.uname().release,
+        "made_by": _version(target.made_of.programs[0]),
+        **target.disks()[0],
+    }
+
+
+@cache
+def _version(program: str) -> str:
+    told = run([program, "-V"])
+    return (told.stdout or told.stderr).splitlines()[0].strip()
+
+
+def _files(target: Loop, wanted: Wanted, at_places: int) -> Iterator[Json]:
+    """Write files one after the other, each after a mount, and leave them until all are there; then remove them."""
+    [mount] = target.mounts
+    taken = []
+    for place in range(1, at_places + 1):
+        target.remount()
+        before = _allocator(target)
+        path = mount / "measured" / f"place_{place}"
+        method: Method = "write" if wanted["direct"] else "buffered"
+        extents: list[list[int]] = []
+        why = None
+        try:
+            files.in_turns([path], [wanted["file_bytes"]], wanted["transfer_bytes"], method)
+            extents = [list(extent[:3]) for extent in fiemap.extents(path)]
+        except OSError as error:
+            why = f"{wanted['file_bytes']} bytes: {error.strerror}"
+        taken += extents
+        after = _allocator(target)
+        counts = {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)}
+        yield {**wanted, "place": place, "extents": extents, "allocator": counts, "why": why}
+    remove_measured(target)
+    target.give_back_below({mount: [(physical, physical + length) for _, physical, length in taken]})
+
+
+def _allocator(target: Loop) -> dict[str, int]:
+    try:
+        return target.made_of.allocator_counts(target.devices[0])
+    except (Failure, OSError, ValueError):
+        return {}
+
+
+if __name__ == "__main__":
+    main()

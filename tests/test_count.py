@@ -1,0 +1,174 @@
+"""Counting: where a new file lies, exactly as a timed cell would meet it, and what that costs a declared device."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from states import MIB, bring, fragment, populate
+from test_measure import cell, observed
+
+from fsage.host.cells import measure
+from fsage.host.device import capabilities
+from fsage.host.verbs import count
+from fsage.model import counting
+from fsage.model.declaration import device_model
+
+GIB = 1 << 30
+DISK = device_model({})
+SPINNING = device_model({"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.01, "outer_to_inner": 2.0})
+SOURCE = str(Path(capabilities.__file__).parents[3])
+
+
+@pytest.mark.parametrize(
+    ("extents", "joined", "jumps", "requests"),  # MiB: place in the file, on the device, length; transfers of 4 MiB
+    [
+        ([(0, 0, 8)], 1, [], 8),
+        ([(0, 0, 4), (4, 4, 4)], 1, [], 8),  # ext4 cuts what lies in one piece
+        ([(0, 0, 4), (4, 20, 4)], 2, [16], 8),  # exactly the limit is not beyond it
+        ([(0, 0, 4), (4, 21, 4)], 2, [17], 8),
+        ([(0, 100, 4), (4, 0, 4)], 2, [104], 8),  # backwards: from the end to the other's beginning
+        ([(0, 0, 2.5), (2.5, 50, 5.5)], 2, [47.5], 9),  # a request more where an extent ends within one
+        ([(0, 0, 4), (8, 100, 4)], 2, [96], 8),  # a hole is no request
+    ],
+)
+def test_extents_become_jumps_and_requests(extents, joined, jumps, requests):
+    in_bytes = [[int(number * MIB) for number in extent] for extent in extents]
+    runs = counting.joined(in_bytes)
+    assert len(runs) == joined
+    assert [distance / MIB for distance in counting.jumps(runs)] == jumps
+    assert len(counting.jumps(runs, 16 * MIB)) == sum(distance > 16 for distance in jumps)
+    assert counting.requests(runs, 4 * MIB) == requests
+    assert counting.requests(runs, 64 << 10) == 16 * sum(length for *_, length in extents)
+
+
+@pytest.mark.parametrize(
+    ("device", "extents", "whole_s", "jumps_s"),
+    [
+        (DISK, [(0, 0, 380)], 380 * MIB / 380e6 + 380 * 39.22e-6, 0.0),
+        (DISK, [(0, 0, 190), (190, 1000, 190)], 380 * MIB / 380e6 + 380 * 39.22e-6, 9.95e-3),
+        (DISK, [(0, 0, 190), (190, 200, 190)], 380 * MIB / 380e6 + 380 * 39.22e-6, 0.0),  # near enough
+        (SPINNING, [(0, 0, 100), (100, 156, 100)], 2.0 / (1 - 0.5 * 0.125), 0.01),  # slower towards the inner end
+    ],
+)
+def test_a_cost_is_computed_from_charges(device, extents, whole_s, jumps_s):
+    in_bytes = [[int(number * MIB) for number in extent] for extent in extents]
+    cost = counting.cost(device, in_bytes, 64 * MIB, GIB)
+    assert cost["whole_seconds"] == pytest.approx(whole_s, rel=1e-4)
+    assert cost["seconds"] == pytest.approx(whole_s + jumps_s, rel=1e-4)
+    assert cost["loss"] == pytest.approx(jumps_s / (whole_s + jumps_s), rel=1e-3)
+
+
+def test_a_device_is_told_in_words_and_one_without_a_fixed_cost_is_refused():
+    assert counting.device_words(DISK) == (
+        "362 MiB/s, 0.039 ms a request and 9.95 ms for each jump of more than 16 MiB"
+    )
+    assert counting.device_words(SPINNING) == (
+        "100 MiB/s at its outer tracks, 2 times as much as at its inner ones and 10 ms for each jump"
+    )
+    with pytest.raises(ValueError, match="no one cost"):
+        counting.cost({**SPINNING, "noise_cov": 0.1}, [(0, 0, MIB)], MIB, GIB)
+
+
+def job(spec: dict[str, Any], *states: tuple[str, list], places: int = 1, **more: Any) -> counting.Job:
+    shown = {key: value for key, value in spec.items() if value is not None}
+    return {
+        "spec": {**shown, "device_model": None, "sparse": True, "image_dir": None},
+        "device_bytes": GIB,
+        "capacity_bytes": None,
+        "rotational": 1,
+        "states": [(name, [step.to_json() for step in steps]) for name, steps in states],
+        "inputs": {},
+        "wanted": [{"file_bytes": 64 * MIB, "transfer_bytes": 4 * MIB, "direct": True}],
+        "places": places,
+        "cpu": min(os.sched_getaffinity(0)),
+        **more,
+    }
+
+
+@pytest.mark.root
+def test_a_file_is_counted_where_a_timed_cell_has_it_twice_alike(spec):
+    steps = [populate(70), fragment(50)]
+    bring(spec, *steps)
+    asked = {"study": "test", "state": "wanted", "nominal": {"recipe": "paf"}, "steps": steps, "reuse": "nested"}
+    assert measure.measure(spec, {**asked, "cells": [cell(spec, "timed")]}, False)["measured"] == 1
+    seen, _ = observed(spec, "timed")
+    rotational = seen["conditions"]["disks"][0]["rotational"]
+    wanted = job(spec, ("70.20", [populate(70), fragment(20)]), ("70.50", steps), places=2, rotational=rotational)
+    rows = list(count.count(wanted))
+    assert [(row["state"], row["place"]) for row in rows] == [(s, p) for s in ("70.20", "70.50") for p in (1, 2)]
+    first = rows[2]
+    assert first["capacity_bytes"] == seen["layout"]["capacity_bytes"]
+    assert first["layout_digest"] == seen["layout"]["digest"], "reached by deleting more"
+    pieces = f"measured.0.0 {[tuple(extent) for extent in first['extents']]}\n".encode()
+    assert hashlib.blake2b(pieces, digest_size=16).hexdigest() == seen["phases"][0]["extents"]["digest"]
+    assert first["extents"] != rows[3]["extents"] and sum(extent[2] for extent in rows[3]["extents"]) == 64 * MIB
+    assert first["allocator"]["reqs"] > 0
+    again = list(count.count(wanted))
+    timeless = [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+    assert timeless == [{key: value for key, value in row.items() if key != "seconds"} for row in again]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("filesystem", [pytest.param(name, marks=pytest.mark.long) for name in ("xfs", "btrfs")])
+def test_other_file_systems_are_counted_too(new_target, filesystem):
+    states = [("50.00", [populate(50)]), ("50.50", [populate(50), fragment(50)])]
+    rows = list(count.count(job({**new_target, "filesystem": filesystem}, *states)))
+    assert [row["why"] for row in rows] == [None, None]
+    assert [sum(extent[2] for extent in row["extents"]) for row in rows] == [64 * MIB] * 2
+
+
+@pytest.mark.root
+def test_a_killed_count_leaves_no_loop_device_and_no_mount(new_target):
+    states = [(f"60.{share}", [populate(60), fragment(share)]) for share in range(10, 90)]
+    program = "import json, sys; from fsage.host.verbs import count; count.main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SOURCE},
+    )
+    assert process.stdin and process.stdout
+    process.stdin.write(json.dumps(job(new_target, *states)))
+    process.stdin.close()
+    assert json.loads(process.stdout.readline())["state"] == "60.10"
+    mounts = Path(f"/proc/{process.pid}/mountinfo").read_text()
+    (device,) = {word for word in mounts.split() if word.startswith("/dev/loop") and word in mounts_of(process.pid)}
+    process.kill()
+    process.wait()
+    backing = Path("/sys/block") / Path(device).name / "loop/backing_file"
+    deadline = time.monotonic() + 10
+    while backing.exists() and "/run/fsage/count/image" in backing.read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not (backing.exists() and "/run/fsage/count/image" in backing.read_text())
+    assert "/run/fsage/count" not in Path("/proc/self/mountinfo").read_text()
+
+
+def mounts_of(pid: int) -> set[str]:
+    """Devices of what a process has mounted where counts are made."""
+    lines = [line.split() for line in Path(f"/proc/{pid}/mounts").read_text().splitlines()]
+    return {source for source, point, *_ in lines if point.startswith("/run/fsage/count/")}
+
+
+@pytest.mark.root
+def test_a_user_without_root_is_told_what_counting_needs(new_target):
+    program = (
+        "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage.host.verbs import count\n"
+        "try: list(count.count(json.loads(sys.argv[2])))\n"
+        "except Exception as why: print(type(why).__name__, why)"
+    )
+    given = json.dumps(job(new_target, ("60.00", [populate(60)])))
+    front = ["setpriv", "--reuid=65534", "--clear-groups"]
+    done = subprocess.run(
+        [*front, sys.executable, "-c", program, SOURCE, given], capture_output=True, text=True, cwd="/", check=False
+    )
+    assert done.stdout.startswith("Refusal counting needs a file system of its own"), done.stderr
+    assert "root" in done.stdout
