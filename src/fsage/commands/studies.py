@@ -100,9 +100,9 @@ def count(
     ] = False,
     device: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="whose cost is computed, e.g. '{kind: seek, bytes_per_s: 200000000}'"),
+        typer.Option(metavar="MODEL", help="whose cost is computed: what `device_model` of a target may be, as YAML"),
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="a folder; none: results/counts/<target>/<study>")] = None,
+    to: Annotated[Path | None, typer.Option(help="a folder; none: one in results/counts")] = None,
 ) -> None:
     """Count where a new file lies in many layouts of each state, and compute what that costs a declared device.
 
