@@ -107,7 +107,7 @@ def count(
     """Count where a new file lies in many layouts of each state, and compute what that costs a declared device.
 
     Nothing is timed, so other work on this machine does not matter. The file systems are made in memory, as root. The
-    same command goes on with what is counted already.
+    same command resumes with what is counted already.
     """
     from fsage import count as counting
     from fsage import dataset
