@@ -76,8 +76,8 @@ class Counted:
         if spec["kind"] != "loop" or spec["stores"] != 1 or spec["scale"]["tasks"] != 1:
             raise StudyError(
                 f"study {plan.study.name} cannot be counted on target {plan.target.name}, which is of kind "
-                f"{spec['kind']}, with stores: {spec['stores']} and tasks: {spec['scale']['tasks']}. Counted is a file of "
-                "one task on a file system in memory: name a target of kind loop, such as --target local"
+                f"{spec['kind']}, with stores: {spec['stores']} and tasks: {spec['scale']['tasks']}. A file of "
+                "one task is counted on a file system in memory: name a target of kind loop, such as --target local"
             )
         declared = device_model(device, "device") if device is not None else block.device
         declared = declared or spec["device_model"] or device_model({})
