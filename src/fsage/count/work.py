@@ -73,7 +73,7 @@ class Counted:
     ) -> Counted:
         """By the study's own block and its target, but for what is given. Raises StudyError, Refusal."""
         block, spec = plan.study.count, plan.target.spec
-        if spec["kind"] != "loop" or spec["stores"] != 1 or spec["scale"]["tasks"] != 1:
+        if not plan.target.of_kind.own_stores or spec["stores"] != 1 or spec["scale"]["tasks"] != 1:
             raise StudyError(
                 f"study {plan.study.name} cannot be counted on target {plan.target.name}, which is of kind "
                 f"{spec['kind']}, with stores: {spec['stores']} and tasks: {spec['scale']['tasks']}. A file of "
@@ -116,7 +116,7 @@ class Counted:
         for number in range(1, self.layouts + 1):
             for name in [name for name in self.plan.states if first[unseeded(name)] == name]:
                 state, steps = self.plan.states[name], self.plan.steps(name)
-                if number > 1 and {step.kind for step in steps} == {"populate"}:
+                if number > 1 and not any(step.DRAWS for step in steps):
                     continue  # nothing is drawn: all layouts are one
                 seeds = {seed for step in steps if (seed := getattr(step, "seed", None)) is not None}
                 own = [_reseeded(step, number - 1) for step in steps]

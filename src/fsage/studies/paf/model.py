@@ -16,6 +16,7 @@ class Populate(Step):
     """Add files of `file_bytes`, mixed in equal byte shares, worth `percent` of the capacity."""
 
     SHARDED: ClassVar[bool] = True
+    DRAWS: ClassVar[bool] = False
     PLAYBOOK: ClassVar[str] = "populate.yml"
 
     percent: int
