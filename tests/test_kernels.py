@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fsage.model.errors import Refusal
-from fsage.studies.kernels import boot, programs
+from fsage.studies.kernels import boot, counting, programs, tables
 from fsage.studies.kernels.boot import Kernel
 
 KERNELS = programs.here()
@@ -87,7 +87,8 @@ def test_a_kill_leaves_no_guest(tmp_path: Path) -> None:
     fsage.send_signal(signal.SIGKILL)
     fsage.wait()
     assert eventually(lambda: not guests(tmp_path))
-    assert list(tmp_path.glob(f"{boot.PREFIX}*"))
+    [left] = tmp_path.glob(f"{boot.PREFIX}*")
+    os.utime(left, (0, 0))
     again = "from fsage.studies.kernels import boot\nwith boot.folder(): pass"
     subprocess.run([sys.executable, "-c", again], env=mine, check=True)
     assert not list(tmp_path.glob(f"{boot.PREFIX}*"))
@@ -113,3 +114,85 @@ def eventually(true: object) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+@pytest.mark.long
+@needs_kernel
+def test_an_image_is_the_same_each_time_and_its_cells_are_counted_once(tmp_path: Path) -> None:
+    """`image` makes it, fsck finds it clean, and `extents` counts on a copy: the image is as it was."""
+    mine = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = [
+        "image",
+        "80.50",
+        "-o",
+        str(tmp_path / "a.img"),
+        "--size",
+        "512M",
+        "--file-size",
+        "4M",
+        "--file-extents",
+        "7",
+    ]
+    first = fsage(words, mine)
+    [image] = (tmp_path / "cache/fsage/images").glob("*.img")
+    assert (tmp_path / "a.img").stat().st_blocks * 512 < 64 << 20, "sparse"
+    assert "exists, and is left as it is" in fsage(words, mine, 1)
+    image.unlink()
+    words[3] = str(tmp_path / "b.img")
+    assert fsage(words, mine).split()[-1] == first.split()[-1], "the layout's digest"
+    pieces = subprocess.run(["debugfs", "-R", "ex /pieces", words[3]], capture_output=True, text=True, check=True)
+    assert pieces.stdout.count("Uninit") == 7
+
+    count = ["extents", "80.50", "--kernels", newest().name, "--filesystems", "ext4", "--mount", "nonsense=1"]
+    count += ["--size", "512M", "--file-size", "4M", "--file", "64M", "--layouts", "1", "--repeats", "2"]
+    count = ["--results", str(tmp_path / "results"), *count]
+    report = fsage(count, mine)
+    assert "Counted again, 0 of 1 cells had another layout." in report
+    assert "(unsupported): it is not mounted with noinit_itable,nonsense=1 (Invalid argument)." in report
+    images = {path: path.read_bytes() for path in (tmp_path / "cache/fsage/images").glob("*.img")}
+    lines = tmp_path / "results/kernels/cells.jsonl"
+    lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:-1]) + '{"cut off')
+    assert fsage(count, mine) == report
+    assert {path: path.read_bytes() for path in images} == images
+
+
+def fsage(words: list[str], environment: dict[str, str], code: int = 0) -> str:
+    """What a command prints, or says where it fails."""
+    done = subprocess.run([sys.executable, "-m", "fsage", *words], capture_output=True, text=True, env=environment)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+def test_the_first_sentence_names_the_largest_contrast() -> None:
+    def row(system: str, kernel: str, seed: int, extents: int, mount: str = "", **more: object) -> dict[str, object]:
+        cell = {"filesystem": system, "state": "80.50", "kernel": kernel, "mount": mount, "seed": seed}
+        size = {"file_bytes": 384 << 20, "request_bytes": 16 << 20, "repeat": 1, "built_by": "6.12"}
+        return {**cell, **size, "status": "valid", "extents": extents, "layout": [[0, seed, extents]], **more}
+
+    rows = [
+        *(row("xfs", kernel, seed, 30 + seed) for kernel in ("5.10", "7.2") for seed in (1, 2)),
+        *(row("btrfs", kernel, seed, 2 if kernel == "5.10" else 1) for kernel in ("5.10", "7.2") for seed in (1, 2)),
+        *(row("ext4", "7.2", seed, 1, "mb_optimize_scan=0") for seed in (1, 2)),
+        *(
+            row("ext4", kernel, seed, 1 if kernel == "5.10" else 40 + seed)
+            for kernel in ("5.10", "7.2")
+            for seed in (1, 2)
+        ),
+        {**row("ext4", "5.10", 1, 0, "mb_optimize_scan=0"), "status": "unsupported", "why": "Invalid argument"},
+    ]
+    rows.append({**row("ext4", "7.2", 1, 41), "repeat": 2, "layout": [[0, 9, 41]]})
+    text = tables.page(rows)
+    assert text.split("\n\n")[1].splitlines() == [
+        "In the same free space a new file of 384M gets on ext4 80.50 these extents: 1 with 7.2, mb_optimize_scan=0 "
+        "and 5.10, 41 to 42 with 7.2.",
+        "It gets on btrfs 80.50 these extents: 1 with 7.2, 2 with 5.10.",
+        "Alike on all, layout by layout: xfs 80.50.",
+    ]
+    assert "Counted again, 1 of 1 cells had another layout." in text
+    assert "| ext4 | 80.50 | 7.2 | 41, 42 | 41.5 |" in text
+    assert "Not counted: ext4 80.50 on 5.10, mb_optimize_scan=0 (unsupported): Invalid argument." in text
+
+
+def test_requests_of_an_extent_are_those_of_reading_by_1_mib() -> None:
+    mib = 1 << 20
+    assert [counting.requests(*extent) for extent in [(0, 4 * mib), (mib // 2, mib), (4096, 4096)]] == [4, 2, 1]

@@ -32,6 +32,8 @@ class FileSystem:
     """Its name in sentences."""
     like: tuple[str, ...] = ()
     """Other names of the kernel's under which the same layout is read, such as ext3."""
+    check_command: tuple[str, ...] = ()
+    """What looks whether one in a file is sound, and changes nothing."""
     defragmenter: Defragmenter | None = None
     """What defragments its files."""
     placement: Placement | None = None
@@ -58,6 +60,7 @@ class Ext4(FileSystem):
     """ext4."""
 
     name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
+    check_command = ("e2fsck", "-fn")
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     placement = placement_direct = ByRequest(8 << 20, 1 << 20)
     geometry = Geometry
@@ -75,6 +78,7 @@ class Xfs(FileSystem):
     """XFS."""
 
     name, title = "xfs", "XFS"
+    check_command = ("xfs_repair", "-n", "-f")
     defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
     placement = LargestFirst()
     placement_direct = NearestFirst(4 << 20)
@@ -85,6 +89,7 @@ class Btrfs(FileSystem):
     """btrfs, on one device."""
 
     name = title = "btrfs"
+    check_command = ("btrfs", "check", "--readonly")
     # 128 MiB is the longest extent that btrfs has; unasked, those of 32 MiB and more are left as they are. -f writes
     # the file out before the command ends.
     defragmenter = Defragmenter(

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,9 @@ from fsage.model.typed import Json
 
 MIB = 1 << 20
 PREFIX = "fsage-guest-"
+ABANDONED_S = 60.0  # a folder that nobody holds, and that is not just being made
+START_S, JOB_S = 180.0, 60.0  # a guest has so long, on a machine that does much else
+CONSOLE_BYTES = 1 << 18
 TAIL = 6  # lines of the console that a message has
 EM_X86_64 = {"x86_64": 62, "i686": 3, "aarch64": 183}
 """Numbers of ELF's e_machine (elf.h)."""
@@ -66,13 +70,14 @@ class Ended(NamedTuple):
 
 
 def boot(
-    kernel: Kernel, work: Sequence[Json], disks: Sequence[str], memory_mib: int = 384, limit_s: float = 300
+    kernel: Kernel, work: Sequence[Json], disks: Sequence[str], memory_mib: int = 384, limit_s: float | None = None
 ) -> Ended:
     """Run a kernel until it has done its work. Raises Refusal where it cannot be started here.
 
     `disks`: images, the guest's /dev/ubda, ubdb ...; `COPY,BACKING` keeps what is written in COPY.
     """
     check(kernel)
+    limit_s = limit_s or START_S + JOB_S * len(work)
     memory = memory_place(memory_mib)
     with folder() as own:
         (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
@@ -97,7 +102,7 @@ def boot(
                 assert process.stdin
                 process.stdin.close()  # the keeper ends the guest
                 process.wait()
-            console.seek(0)
+            console.seek(max(0, console.seek(0, os.SEEK_END) - CONSOLE_BYTES))
             text = console.read().decode("utf-8", "replace")
         answers = list(_answers(own / "answers.jsonl"))
     why = None if len(answers) == len(work) else _why(kernel, status, text, limit_s)
@@ -116,14 +121,14 @@ def _why(kernel: Kernel, status: int, console: str, limit_s: float) -> str:
     lines = [shown(line.strip()) for line in console.splitlines() if line.strip()]
     panic = next((number for number, line in enumerate(lines) if "Kernel panic" in line), None)
     tail = "; ".join(lines[:panic][-TAIL:]) or "it printed nothing"
+    if "unable to mount root" in console.lower():
+        return f"kernel {kernel.name} has no hostfs, so nothing of this machine can run in it: {tail}"
     if panic is not None:
         return f"kernel {kernel.name}: the kernel panicked ({lines[panic].strip(chr(39))}). Before that: {tail}"
     if status == HUNG:
         return f"kernel {kernel.name} did not end within {limit_s:g} s, and was ended. It said last: {tail}"
     if "ptrace" in console.lower():
         return f"kernel {kernel.name} cannot trace its processes here (ptrace is forbidden, e.g. by seccomp): {tail}"
-    if "hostfs" in console or "unable to mount root" in console.lower():
-        return f"kernel {kernel.name} has no hostfs, so nothing of this machine can run in it: {tail}"
     return f"kernel {kernel.name} ended without an answer (status {status}): {tail}"
 
 
@@ -145,18 +150,24 @@ def check(kernel: Kernel) -> None:
 
 def memory_place(memory_mib: int) -> Path:
     """A folder for a guest's memory, which is a file that is executed. Raises Refusal."""
+    return roomy(memory_mib * MIB, executed=True)
+
+
+def roomy(size: int, executed: bool = False) -> Path:
+    """A folder with room for so many bytes that are gone after a command. Raises Refusal."""
     seen = []
     for place in _places():
         status = os.statvfs(place)
-        if status.f_flag & os.ST_NOEXEC:
+        if executed and status.f_flag & os.ST_NOEXEC:
             seen.append(f"{place} is mounted noexec")
-        elif status.f_bavail * status.f_frsize < memory_mib * MIB:
+        elif status.f_bavail * status.f_frsize < size:
             seen.append(f"{place} has {status.f_bavail * status.f_frsize // MIB} MiB")
         else:
             return place
+    executable = " from which programs may be executed" if executed else ""
     raise Refusal(
-        f"a guest needs {memory_mib} MiB in a folder from which programs may be executed: {', '.join(seen)}. Name one "
-        "as TMPDIR, or measure on a plain directory, which needs no kernel"
+        f"a guest needs {size // MIB} MiB in a folder{executable}: {', '.join(seen)}. Name one as TMPDIR, or measure "
+        "on a plain directory, which needs no kernel"
     )
 
 
@@ -171,14 +182,15 @@ _PLAIN = re.compile(r"[\w./+-]+").fullmatch
 
 
 @contextlib.contextmanager
-def folder() -> Iterator[Path]:
-    """A folder that a guest sees; what killed commands left is removed first. A guest has a /dev of its own."""
-    place = next(place for place in _places() if place.parts[1] != "dev")
-    for left in place.glob(f"{PREFIX}*"):
+def folder(place: Path | None = None) -> Iterator[Path]:
+    """A folder for one guest, in one that it sees if none is named; what killed commands left is removed first."""
+    for left in (left for place in _places() for left in place.glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError), _locked(left):
-            if left.stat().st_uid == os.geteuid():
+            status = left.stat()
+            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > ABANDONED_S:
                 shutil.rmtree(left, ignore_errors=True)
-    own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+    seen = place or next(place for place in _places() if place.parts[1] != "dev")  # a guest has a /dev of its own
+    own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=seen))
     try:
         with _locked(own):
             yield own

@@ -7,20 +7,34 @@ process 1 in every guest, what ext4 chooses by the process id is the same each t
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import json
 import os
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
-from fsage.host.kinds.loop import HASH_SEED
+from fsage.host.evidence import fiemap
+from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.stores import filesystems
+from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting
+from fsage.model import declaration
+from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
+from fsage.model.filler import BLOCK_BYTES
+from fsage.model.structure import ALONE, Step
 from fsage.model.typed import Json
 
 POWER_OFF = 0x4321FEDC  # reboot(2)
+POINT = Path("/dev/state")
+"""Where images are mounted: in the guest's own /dev, for all else belongs to whoever runs fsage."""
+UUID = "f5a6e000-0000-4000-8000-000000000044"
+"""Of every image: Orlov's places for directories depend on it."""
+COLLAPSE = 8  # fallocate(2)
 TRIAL_BYTES = 4 << 20
 
 
@@ -41,22 +55,114 @@ def tried(job: Json, device: str, point: Path) -> Json:
     return {"why_not": None if good else "it gave back other bytes than were written"}
 
 
-WORK: dict[str, Callable[[Json, str, Path], Json]] = {"try": tried}
+def built(job: Json, device: str, point: Path) -> Json:
+    """A file system in the state that steps lead to: its capacity, and a digest of where its files lie."""
+    name = job["filesystem"]
+    filesystems.make(name, device, UUID, HASH_SEED, sparse=True)
+    filesystems.mount(name, device, point, filesystems.named(name).sparse_option, warm=True)
+    target = _target(name, device, point)
+    done: list[Step] = []
+    for step in (Step.from_json(value, "steps") for value in job["steps"]):
+        work(step, target, done, ALONE, lambda: None)
+        done.append(step)
+    if job.get("file_extents"):
+        _in_pieces(point, job["file_extents"])
+    os.sync()
+    target.settle()
+    verify([point], done, target.capacity_bytes, {})
+    return {"capacity_bytes": target.capacity_bytes, "free_bytes": _free(point), "digest": _digest(point)}
+
+
+def _target(name: str, device: str, point: Path) -> Loop:
+    """An empty file system as the target that steps are done on: as large as it is free."""
+    spec = declaration.complete({"name": "guest", "filesystem": name, "home": str(point.parent)})
+    store: ClaimedStore = {"mount": str(point), "filesystem": name, "uuids": [UUID]}
+    claim = {"stores": [store], "filesystem_state_known": True, "capacity_bytes": _free(point)}
+    target = Loop(spec, cast(Claim, claim))
+    target.devices = [device]
+    return target
+
+
+def _free(point: Path) -> int:
+    status = os.statvfs(point)
+    return status.f_bfree * status.f_frsize
+
+
+def _in_pieces(point: Path, extents: int) -> None:
+    """Add a file `pieces` of so many extents of one block each. Raises Failure.
+
+    Every second block of it is cut out, where that can be done (ext4, XFS). Else it grows in turns with another file.
+    """
+    with open(point / "pieces", "w+b") as pieces, open(point / "between", "wb") as between:
+        own = pieces.fileno()
+        try:
+            os.posix_fallocate(own, 0, (2 * extents - 1) * BLOCK_BYTES)
+            os.fsync(own)
+            for number in reversed(range(1, extents)):
+                files.allocate(own, COLLAPSE, (2 * number - 1) * BLOCK_BYTES, BLOCK_BYTES)
+        except OSError as why:
+            if why.errno != errno.EOPNOTSUPP:
+                raise
+            pieces.truncate(0)
+            for number in range(extents):
+                for file in (pieces, between):
+                    os.pwrite(file.fileno(), os.urandom(BLOCK_BYTES), number * BLOCK_BYTES)
+                    os.fsync(file.fileno())
+    (point / "between").unlink()
+    made = len(fiemap.extents(point / "pieces"))
+    if made != extents:
+        raise Failure(f"a file of {extents} extents was wanted, and it has {made}")
+
+
+def _digest(point: Path) -> str:
+    """Of every file's name, size and places; times and random numbers in inodes are not the layout's."""
+    lines = []
+    for path in sorted(files_below(point)):
+        lines.append(f"{path.relative_to(point)} {path.stat().st_size} {fiemap.extents(path)}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def files_below(point: Path) -> Iterator[Path]:
+    """Regular files."""
+    for folder, _, names in os.walk(point):
+        yield from (Path(folder) / name for name in names)
+
+
+def counted(job: Json, device: str, point: Path) -> Json:
+    """Where a new file's bytes come to lie on a file system that is mounted anew, or with which error it ends."""
+    name = job["filesystem"]
+    options = ",".join(filter(None, [filesystems.named(name).sparse_option, job["options"]]))
+    try:
+        filesystems.mount(name, device, point, options, warm=True)
+    except Failure as why:
+        return {"unsupported": f"it is not mounted with {options} ({str(why).rpartition(': ')[2]})"}
+    path, error = point / "new", None
+    try:
+        files.in_turns([path], [job["file_bytes"]], job["request_bytes"], "write")
+    except OSError as why:
+        if why.errno != errno.ENOSPC:  # such as EIO, where the copy found no room
+            raise
+        error = errno.errorcode[why.errno]
+    extents = [[extent.logical, extent.physical, extent.length] for extent in fiemap.extents(path)]
+    return {"extents": extents, "file_bytes": path.stat().st_size, "free_bytes": _free(point), "errno": error}
+
+
+WORK: dict[str, Callable[[Json, str, Path], Json]] = {"try": tried, "build": built, "count": counted}
 
 
 def main(folder: Path) -> None:
     """Do all, and halt."""
     for kind, place in (("proc", "/proc"), ("sysfs", "/sys")):
         mounting.mount_call(kind, place, kind, 0, "")
-    point = folder / "mnt"
-    point.mkdir()
+    POINT.mkdir()
     for job in json.loads((folder / "work.json").read_text(encoding="utf-8")):
         try:
-            answer = WORK[job["do"]](job, f"/dev/ubd{'abcdefgh'[job['disk']]}", point)
+            answer = WORK[job["do"]](job, f"/dev/ubd{'abcdefgh'[job['disk']]}", POINT)
+            mounting.unmount(POINT)
         except (Failure, Refusal, OSError, ValueError) as why:
             answer = {"error": str(why)}
-        with contextlib.suppress(Failure):
-            mounting.unmount(point)
+            with contextlib.suppress(OSError):  # nothing is mounted
+                mounting.let_go(POINT)
         with open(folder / "answers.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps({"kernel": os.uname().release, **answer}) + "\n")
     os.sync()
