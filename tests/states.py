@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from fsage.host.cells.phases import Phases
+from fsage.host.instruments.instrument import Instruments, Visit, found
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
+from fsage.host.targets.target import Target
 from fsage.model import structure
 from fsage.model.filler import Method
 from fsage.model.request import Request
 from fsage.model.structure import Shard, Step
+from fsage.model.token import Token
 from fsage.studies.paf.model import Fragment, Populate
 
 MIB = 1 << 20
+
+
+def phases_of(target: Target, hosts: Hosts, of: type[Phases] = Phases) -> Any:
+    """Phases of cells on a target, with the instruments that surround them."""
+    visit = Visit(target, {}, hosts, Token("claim", "ready", 1, "instance", ""))
+    return of(target, hosts, Instruments([each(visit) for each in found() if each.wanted(visit)]))
 
 
 def populate(

@@ -14,7 +14,7 @@ from session import PREFIX
 
 from fsage.host.claiming import calibrate
 from fsage.host.device import cgroups, iocost
-from fsage.host.settings.cleanup import undo
+from fsage.host.instruments.cleanup import undo
 from fsage.host.system import files, journal, mounting
 from fsage.host.system.mounting import Mount, mounts
 from fsage.host.targets.opening import open_target

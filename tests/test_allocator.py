@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from local_targets import claimed
+from states import phases_of
 from tiers import first_of
 
 from fsage.host.cells.phases import Phases
@@ -20,7 +21,6 @@ from fsage.host.states.inspection import remove_measured
 from fsage.host.targets.opening import open_target
 from fsage.model import filesystems, signs
 from fsage.model.structure import ALONE
-from fsage.model.token import Token
 from fsage.studies.allocator.host import bounded, plant_free_space
 from fsage.studies.allocator.model import PlantFreeSpace, considered
 from fsage.studies.allocator.workloads import allocator
@@ -34,14 +34,14 @@ def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Phase
     target = claimed({**local_target, "filesystem": request.param})
     remove_measured(target)
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
-        yield Phases(target, hosts, None, lambda: None)
+        yield phases_of(target, hosts)
 
 
 def measured(phases: Phases, **more: object) -> tuple[dict[str, dict], dict[str, float]]:
     """A cell's phases by name, and its metrics."""
     params = allocator.Params.model_validate({"workload": "allocator", "iteration": 1, **more})
     commands = allocator.commands(params, phases.target.claim)
-    taken, why = phases.run({"phases": commands}, Token("claim", "ready", 1, "instance", ""))
+    taken, why, _ = phases.run({"phases": commands}, lambda: None)
     remove_measured(phases.target)
     assert why is None, (why, taken)
     observation = {
@@ -138,7 +138,7 @@ def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target
     notes = plant_free_space.work(step, target, [], ALONE, lambda: None).notes
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         for optimized in (0, 1):
-            here = Phases(target, hosts, None, lambda: None)
+            here = phases_of(target, hosts)
             _, metrics = measured(here, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
             assert metrics["groups_considered"] == considered(notes["run_group"], bool(optimized))
 
@@ -156,7 +156,7 @@ def test_a_mount_option_is_of_its_own_phases_alone(local_target: dict) -> None:
     target = claimed(local_target)
     remove_measured(target)
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
-        taken, _ = measured(Phases(target, hosts, None, lambda: None), request_size=MIB, mb_optimize_scan=1)
+        taken, _ = measured(phases_of(target, hosts), request_size=MIB, mb_optimize_scan=1)
     (options,) = taken["fallocate"]["mount_options"]
     assert "mb_optimize_scan=1" in options.split(",")
     assert not any("mb_optimize_scan" in line for line in target.mount_options())
@@ -191,7 +191,7 @@ def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target:
     plant_free_space.work(PlantFreeSpace(1, 50, BLOCK, 0, 0), target, [], ALONE, lambda: None)
     before = target.free(target.mounts[0])
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
-        phases = Phases(target, hosts, None, lambda: None)
+        phases = phases_of(target, hosts)
         taken, metrics = measured(phases, request_size=3 << 29, until_full=True, limit_s=1)
         (call,) = json.loads(taken["fill"]["stdout"])["calls"]
         assert call["freed_by"] == "shutdown", call

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 from local_targets import claimed
+from states import phases_of
 from tiers import first_of
 
 from fsage.host.cells.phases import Phases
-from fsage.host.remote.host_agent import measured_files
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.inspection import remove_measured
 from fsage.host.stores import filesystems
 from fsage.host.system import caches, mounting
+from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
 from fsage.model import filesystems as known
-from fsage.model.token import Token
 from fsage.workloads import metadata
 
 FILES, MANY_FILES, TIMES, WARM_TIMES = 3000, 20_000, 5, 3
@@ -75,16 +75,13 @@ def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Measu
     target = claimed({**local_target, "filesystem": request.param})
     remove_measured(target)
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
-        yield Measured(target, hosts, None, lambda: None)
-
-
-TOKEN = Token("claim", "ready", 1, "instance", "")
+        yield phases_of(target, hosts, Measured)
 
 
 def run(phases: Measured, way: Callable, commands: list[dict]) -> dict[str, dict]:
     """The phases of a cell by name, caches dropped in that way."""
     phases.way = way
-    taken, why = phases.run({"phases": commands}, TOKEN)
+    taken, why, _ = phases.run({"phases": commands}, lambda: None)
     assert why is None, (why, taken)
     remove_measured(phases.target)
     return {phase["name"]: phase for phase in taken}
@@ -168,7 +165,7 @@ def test_nothing_is_touched_after_the_last_drop(phases: Measured, monkeypatch: p
             seen.append(None if names is None else len(names))
             return super().call(phase, inherited)
 
-    asked = Asked(phases.target, phases.hosts, None, lambda: None)
+    asked = phases_of(phases.target, phases.hosts, Asked)
     commands = looking_up(phases.target)
     place = os.path.realpath(f"{phases.target.mounts[0]}/measured/many")
     for phase in commands[1:]:

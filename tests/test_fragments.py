@@ -18,7 +18,7 @@ from small_filesystems import MIB, Small, fragmented, small
 
 from fsage.cli import main
 from fsage.evidence import server
-from fsage.host.defragmentation.bound import Device
+from fsage.host.defragmentation.look import Device
 from fsage.host.evidence import fiemap
 from fsage.host.inspect import inspect
 from fsage.host.stores import filesystems

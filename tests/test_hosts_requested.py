@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fsage.host.remote import connection, host_agent, probe, remote_hosts
+from fsage.host import host_agent
+from fsage.host.remote import connection, probe, remote_hosts
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.verbs import claim, create
 from fsage.model.declaration import complete

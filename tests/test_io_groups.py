@@ -16,9 +16,9 @@ from local_targets import claimed
 from states import bring
 
 from fsage import workloads
-from fsage.host.cells import io_groups, measure
+from fsage.host.cells import measure
 from fsage.host.device import cgroups, iocost, loops
-from fsage.host.settings import cleanup, groups, scheduler
+from fsage.host.instruments import cleanup, groups, io_groups, scheduler
 from fsage.host.states import state
 from fsage.host.system import journal
 from fsage.host.system.files import read_json

@@ -125,7 +125,7 @@ def test_a_time_limit_ends_what_reads(tmp_path: Path, monkeypatch: pytest.Monkey
     slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("fsage.host.local.inspect", lambda what, files, counting: ext4.of_device(what))
+    monkeypatch.setattr("fsage.seam.inspect", lambda what, files, counting: ext4.of_device(what))
     failed = monitoring.export(["/dev/none"], tmp_path / "fsage.prom", 0.5, 0, 0)
     assert failed == ["/dev/none: not read within 0.5 s (--time-limit)"]
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()

@@ -19,7 +19,8 @@ from local_targets import claimed
 from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.preallocation import astray, ldiskfs, requested
+from fsage.host.instruments import settings as settings_of
+from fsage.host.preallocation import ldiskfs, requested
 from fsage.host.preallocation import tune as prealloc
 from fsage.host.system import files, settings
 from fsage.host.targets.opening import open_target
@@ -258,9 +259,12 @@ def test_of_two_targets_the_last_one_restores_the_tables_that_were_there_first(s
     ask("scratch", size="4MiB")
     ask("other", size="8MiB")
     assert server.tables() == ["256 512 1024 2048"] * 2
-    said = astray.of_server(complete(server.spec))
+    said = settings_of.of_server(complete(server.spec))
     assert len(said) == 2 and "prealloc_table of" in said[0] and "is 256 512 1024 2048, was 4 8 16" in said[0]
-    assert "target scratch has not set it: target other of user" in said[0] and astray.of_server(complete(other)) == []
+    assert (
+        "target scratch has not set it: target other of user" in said[0]
+        and settings_of.of_server(complete(other)) == []
+    )
     ask(first, state="restored")
     assert server.tables() == [SIZE_4M if first == "other" else "256 512 1024 2048"] * 2
     ask("other" if first == "scratch" else "scratch", state="restored")

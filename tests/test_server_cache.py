@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from lustre_site import Site, lustre_target
 
-from fsage.host.lustre import servercache
+from fsage.host.instruments import server_cache
+from fsage.host.instruments.instrument import Visit
 from fsage.host.remote.remote_hosts import Hosts, Lost
 from fsage.host.system import settings
 from fsage.host.targets import lease
@@ -74,7 +77,20 @@ def beside(spec: dict, servers: int = 1) -> Hosts:
     return Hosts(spec, {"id": "one"}, hosts)
 
 
-ASKING = [{"name": "write", "server_cache": "none"}, {"name": "read", "server_cache": "none"}]
+ASKING = {"phases": [{"name": "write", "server_cache": "none"}, {"name": "read", "server_cache": "none"}]}
+WITHOUT = {"phases": [{"name": "write"}]}
+
+
+@contextlib.contextmanager
+def held(hosts: Hosts, cell: dict) -> Iterator[dict]:
+    """What a phase has on record while the cell runs."""
+    instrument = of(hosts)
+    with instrument.around_cell(cell), instrument.around_phase(cell["phases"][0], cell) as noted:
+        yield noted
+
+
+def of(hosts: Hosts) -> server_cache.ServerCache:
+    return server_cache.ServerCache(Visit(None, {}, hosts))
 
 
 def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> None:
@@ -86,7 +102,7 @@ def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> No
         ost3=kept(**FROM_POOL, inherited=FROM_POOL),
     )
     hosts = beside(spec)
-    with servercache.held(hosts, ASKING) as noted:
+    with held(hosts, ASKING) as noted:
         assert noted == {"oss1": dict.fromkeys(before, "none")}
         assert {one["value"] for one in zfs(site).values()} == {"none"}
         assert {name: entry["first"] for name, entry in settings.notes("datasets").items()} == before
@@ -98,10 +114,10 @@ def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> No
         "zfs inherit -S primarycache fast/ost2",
         "zfs inherit primarycache fast/ost3",
     ]
-    with pytest.raises(ZeroDivisionError), servercache.held(hosts, [{"server_cache": "metadata"}]):
+    with pytest.raises(ZeroDivisionError), held(hosts, {"phases": [{"server_cache": "metadata"}]}):
         raise ZeroDivisionError
     assert zfs(site) == before
-    with servercache.held(hosts, [{"name": "write"}]) as noted:
+    with held(hosts, WITHOUT) as noted:
         assert noted == {} and not site.commands("zfs set primarycache=none")
     hosts.close()
     assert not settings.notes("datasets")
@@ -115,19 +131,19 @@ def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) 
     assert zfs(site) != before
     gone.close()  # as a killed launcher's connection ends
     assert zfs(site) == before, "by the agent there"
-    with pytest.raises(Lost), servercache.held(hosts := beside(spec), ASKING):
+    with pytest.raises(Lost), held(hosts := beside(spec), ASKING):
         hosts.servers[0].process.kill()
         hosts.servers[0].process.wait()
     hosts.close()
     assert zfs(site)["fast/ost0"] == {"value": "none", "source": "local"}
-    assert servercache.server_cache_back(spec, {}, True) == {
+    assert server_cache.server_cache_back(spec, {}, True) == {
         "changed": True,
         "msg": "would put back: fast/ost0: primarycache is none (local)",
         "proof": [],
     }
-    assert servercache.server_cache_back(spec, {}, False)["proof"] == ["fast/ost0: primarycache is all (default)"]
+    assert server_cache.server_cache_back(spec, {}, False)["proof"] == ["fast/ost0: primarycache is all (default)"]
     assert zfs(site) == before
-    assert not servercache.server_cache_back(spec, {}, False)["changed"]
+    assert not server_cache.server_cache_back(spec, {}, False)["changed"]
     zfs(site, ost0=kept(value="none", source="local"))
     killed = {**lease.holder_of(spec), "value": {"value": "none", "source": "local"}, "since": "then"}
     note = {"datasets": {name: {"first": first, "set": [killed]} for name, first in before.items()}}
@@ -143,7 +159,7 @@ def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_th
     hosts = beside(spec)
     with (
         pytest.raises(Failure, match=r"oss1: `zfs set .*fast/ost1` ended with .* permission denied"),
-        servercache.held(hosts, ASKING),
+        held(hosts, ASKING),
     ):
         raise AssertionError("no cell runs")
     hosts.close()
@@ -152,18 +168,14 @@ def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_th
 
 def test_why_it_cannot_be_set_is_said(spec: dict, site: Site) -> None:
     nobody = beside(spec, 0)
-    assert servercache.unavailable_because(nobody, [{"name": "write"}]) is None
-    assert "server_cache none: the inventory's group `servers` names no host" in str(
-        servercache.unavailable_because(nobody, ASKING)
-    )
+    assert of(nobody).unsupported(WITHOUT) is None
+    assert "server_cache none: the inventory's group `servers` names no host" in str(of(nobody).unsupported(ASKING))
     hosts = beside(spec)
-    assert servercache.unavailable_because(hosts, ASKING) is None
+    assert of(hosts).unsupported(ASKING) is None
     site.answer(OF.format("zfs"))
-    assert "none of oss1 serves an OST on ZFS" in str(servercache.unavailable_because(hosts, ASKING))
+    assert "none of oss1 serves an OST on ZFS" in str(of(hosts).unsupported(ASKING))
     site.answer(OF.format("ldiskfs"), "osd-ldiskfs.lustre-OST0000.mntdev=/dev/vdc\n")
-    assert "lustre-OST0000 is on ldiskfs, and primarycache is a property of ZFS" in str(
-        servercache.unavailable_because(hosts, ASKING)
-    )
+    assert "lustre-OST0000 is on ldiskfs, and primarycache is a property of ZFS" in str(of(hosts).unsupported(ASKING))
     hosts.close()
 
 

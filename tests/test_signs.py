@@ -19,15 +19,14 @@ from test_measure import asked, cell, observed
 from fsage.host.cells import measure
 from fsage.host.claiming import calibrate
 from fsage.host.device import seek
-from fsage.host.remote import signs as looks
+from fsage.host.instruments import signs as looks
 from fsage.host.states import state
 from fsage.host.system import mounting
 from fsage.host.verbs import create
 from fsage.model import signs, typed
 from fsage.model.caches import KEPT
 from fsage.model.declaration import complete
-from fsage.records import absent
-from fsage.records.record import make_record
+from fsage.records.record import absent_of, make_record
 from fsage.studies.paf.model import Populate
 from fsage.study.files import load_study
 
@@ -197,7 +196,7 @@ def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp
         "conditions": {"tunables": {"nr_requests": {"asked": 8, "unsupported": "no block queue"}}, "lustre": {}},
         "osts": {"absent": {"brw_stats": why}},
     }
-    lacking = absent.of_observation(observation)
+    lacking = absent_of(observation)
     assert set(lacking) == {
         "the log of the kernel of n1",
         "brw_stats of the OSTs",

@@ -21,8 +21,9 @@ from test_measure import STEPS, asked, observed
 from fsage.host.cells import measure
 from fsage.host.claiming import calibrate
 from fsage.host.device import seek
-from fsage.host.instruments import hours, instrument, neighbours
-from fsage.host.instruments.instrument import Instruments, Stopped, Work
+from fsage.host.instruments import instrument, neighbours
+from fsage.host.instruments import limits as of_site
+from fsage.host.instruments.instrument import Instruments, Stopped, Visit
 from fsage.host.states import state
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
@@ -230,8 +231,9 @@ def test_a_calibration_that_always_makes_others_suffer_ends_with_that_reason(gue
         def check(self) -> None:
             raise Stopped("stop_if: others suffer")
 
+    target = open_target(guest)
     with pytest.raises(Failure, match=r"ended 5 times, at last because stop_if: others suffer\. Declare a smaller"):
-        calibrate.amount(open_target(guest), 100.0, Instruments([Suffer()]))
+        calibrate.amount(target, 100.0, Instruments([Suffer(Visit(target, {}))]))
 
 
 def doing(spec: dict[str, Any]) -> str:
@@ -313,7 +315,7 @@ def test_what_is_under_way_when_the_hours_end_is_ended(guest: dict[str, Any], mo
     """And is not measured: the same command measures it."""
     spec = {**guest, "stop_if": None, "limits": {"hours": "22:00-06:00"}}
     left_s = iter([*[100.0] * 12, *[0.0] * 1000])
-    monkeypatch.setattr(hours, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(of_site, "LOOK_EVERY_S", 0.0)
     request = asked(cells("one", argv=("sh", "-c", "echo x >f; exec sleep 60")))
     built(guest, request)
     monkeypatch.setattr(limits, "closes_in_s", lambda *_: next(left_s))
@@ -334,10 +336,11 @@ def test_all_clients_of_a_step_stop_where_one_is_told_by_servers(
     target, busy = open_target(guest), iter([load(1), load(1), *[load(9)] * 20])
     given: Any = complete({**ON_LUSTRE, "stop_if": {"slower": None, "server_load": 4}})["stop_if"]
     site: Any = SimpleNamespace(ask_servers=lambda **_: {"oss1": typed.read(Busy, next(busy))})
-    first = Instruments([neighbours.Neighbours(target, given, site, "")])
-    elsewhere: Any = SimpleNamespace(mounts=target.mounts, home=tmp_path)
-    other = Instruments([neighbours.Neighbours(elsewhere, {**given, "server_load": None}, site, "")])
-    with first.around(Work("step", "populate")), other.around(Work("step", "populate")):
+    target.spec["stop_if"] = given
+    first = Instruments([neighbours.Neighbours(Visit(target, {}, site))])
+    elsewhere: Any = SimpleNamespace(mounts=target.mounts, home=tmp_path, spec=target.spec, osts=target.osts)
+    other = Instruments([neighbours.Neighbours(Visit(elsewhere, {}, site))])
+    with first.beside("populate"), other.beside("populate"):
         assert other.ended() is None
         assert first.held_up() and str(other.ended()) in first.held_up()
 
@@ -367,7 +370,7 @@ def done(**requests: list[int]) -> dict[str, Any]:
         (
             {"server_load": 4},
             [load(9), load(9), load(0.5), load(9), load(6), load(9), load(5), load(9), load(4.5)],
-            "the load of a server was 6, 5, 4.5 beside phase 4 of cell, and the limit is 4",
+            "the load of a server was 6, 5, 4.5 beside phase 4, and the limit is 4",
             [0.5, 6, 5, 4.5],
         ),
         (
@@ -381,7 +384,7 @@ def done(**requests: list[int]) -> dict[str, Any]:
                 done(a=[20, 1_100_000], b=[2, 30_500]),
                 done(a=[40, 1_600_000], b=[2, 30_500]),  # 25 ms on a
             ],
-            "in ms, a request of an OST took 30, 25 beside phase 3 of cell, and the limit is 20",
+            "in ms, a request of an OST took 30, 25 beside phase 3, and the limit is 20",
             [10, 30, 25],
         ),
     ],
@@ -393,16 +396,18 @@ def test_a_server_that_has_too_much_to_do_ends_what_runs(
     monkeypatch.setattr(neighbours, "QUIET_EVERY_S", 0.0)
     monkeypatch.setattr(neighbours, "Looks", Looks)
     (tmp_path / ".fsage").mkdir()
+    (tmp_path / "claim.json").touch()
     target: Any = SimpleNamespace(mounts=[tmp_path], home=tmp_path)
-    given: Any = complete({**ON_LUSTRE, "stop_if": {"slower": None, **limit}})["stop_if"]
+    target.spec = complete({**ON_LUSTRE, "stop_if": {"slower": None, **limit}})
     name = next(iter(limit))
     nobody: Any = SimpleNamespace(ask_servers=lambda **_: {})
     with pytest.raises(Failure, match=rf"stop_if\.{name}: the inventory names no servers"):
-        neighbours.Neighbours(target, given, nobody, "")
-    beside = Instruments([neighbours.Neighbours(target, given, Site(*answers), "")])
+        neighbours.Neighbours(Visit(target, {}, nobody))
+    beside = Instruments([neighbours.Neighbours(Visit(target, {}, Site(*answers)))])
     taken = []
+    cell: Any = {"name": "one"}
     while not beside.ended():
-        with beside.around(Work("cell", "cell")) as looked, beside.around(Work("phase", f"phase {len(taken) + 1}")):
+        with beside.around(lambda each: each.around_cell(cell)) as looked, beside.beside(f"phase {len(taken) + 1}"):
             beside.check()
         taken += [look[name] for look in looked["probe"]["servers"]]
     assert taken == seen

@@ -20,6 +20,8 @@ from states import bring
 
 from fsage import workloads
 from fsage.host.cells import measure
+from fsage.host.instruments.eviction import EvictionFile
+from fsage.host.instruments.instrument import Visit
 from fsage.host.lustre import stripes
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.structure import eviction
@@ -276,12 +278,13 @@ def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict
     with contextlib.closing(
         Hosts(target.spec, target.claim, {"clients": [{"name": "c1"}, client], "servers": []})
     ) as two:
+        reads = EvictionFile(Visit(target, {}, two))
         for _ in range(5):  # another test drops the machine's caches when it will
-            two.read_eviction_file(target)
+            reads.read()
             if (cached := caches.cached_pages(paths) * mmap.PAGESIZE) == 32 * MIB:
                 break
         assert cached == 32 * MIB
         for path in paths:
             path.unlink()
         with pytest.raises(Failure, match=r"the state has no cache-eviction file below .*/filler to be read"):
-            two.read_eviction_file(target)
+            reads.read()

@@ -12,8 +12,8 @@ import pytest
 from local_targets import claimed
 
 from fsage.host.evidence import fiemap
-from fsage.host.settings import trace
-from fsage.host.settings.cleanup import undo
+from fsage.host.instruments import trace
+from fsage.host.instruments.cleanup import undo
 from fsage.host.system import journal, mounting, places
 from fsage.host.targets.opening import open_target
 
@@ -73,11 +73,11 @@ def test_requests_lie_where_the_file_lies(target) -> None:
     path.parent.mkdir(exist_ok=True)
     with trace.tracing(target) as noted:
         written(path, 16)
-    if why := noted.noted.get("why_none"):
+    if why := noted.get("why_none"):
         pytest.skip(f"this kernel refuses traces: {why}")
-    assert re.fullmatch(r"tracefs block:block_rq_issue|blktrace", noted.noted["source"])
-    assert noted.noted["lost_events"] == 0
-    columns = noted.noted["columns"]
+    assert re.fullmatch(r"tracefs block:block_rq_issue|blktrace", noted["source"])
+    assert noted["lost_events"] == 0
+    columns = noted["columns"]
     assert len({len(values) for values in columns.values()}) == 1
     writes = {
         offset: (at, length)
@@ -103,7 +103,7 @@ def test_what_a_killed_trace_leaves_goes_with_the_next_and_with_the_release(targ
         else:
             with trace.tracing(target) as again:
                 pass
-            assert "columns" in again.noted
+            assert "columns" in again
         assert not Path(left[0]["instance"]).exists() and not instances()
         assert not journal.path_of(target.home).exists()
 
@@ -134,4 +134,4 @@ def test_a_directory_has_no_trace_and_says_so(tmp_path: Path) -> None:
 
     with trace.tracing(Plain()) as noted:  # type: ignore[arg-type]  # the least of a target that it needs
         pass
-    assert noted.noted == {"why_none": "target here is a directory: its device is not known"}
+    assert noted == {"why_none": "target here is a directory: its device is not known"}

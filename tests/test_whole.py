@@ -171,7 +171,7 @@ SPOTS = {
     "before the blocks are taken": ("fsage.host.evidence.ext2fs", "BlockBitmap.take", 1, False, None),
     "before it has its name": ("os", "rename", 1, False, None),
     "in the copy back": ("fcntl", "ioctl", 3, True, FICLONERANGE),
-    "after the copy": ("fsage.host.loop.layouts", "clone", 1, True, None),
+    "after the copy": ("fsage.host.loop.stores", "clone", 1, True, None),
     "after the mount": ("fsage.host.stores.filesystems", "mount", 2, True, None),
 }
 

@@ -9,7 +9,7 @@ import yaml
 from sent import STUDY, observation
 from test_plan import plan as plan
 
-from fsage.host.cells.session import too_late
+from fsage.host.instruments.limits import too_late
 from fsage.plan.plan import load_plan
 from fsage.plan.pool import Pool
 from fsage.records import record

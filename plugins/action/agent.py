@@ -187,7 +187,7 @@ class ActionModule(ActionBase):
         if local and not plugins.EXTENSIONS:
             start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
         else:
-            boot, code = seam.here().boot()
+            boot, code = seam.boot()
             start, stdin = boot + MAIN, code + stdin
         command = [self._python(task_vars), *ISOLATED, start, *check, verb]
         ended = threading.Event()
@@ -293,7 +293,7 @@ def doing_of(target):
 def dead_holder(holder):
     """The run that holds the target, where its process ran on this machine and has ended; else None."""
     whole = isinstance(holder, dict) and message.is_name(holder.get("run"))
-    return holder["run"] if whole and seam.here().dead(holder) else None
+    return holder["run"] if whole and seam.dead(holder) else None
 
 
 def answer_of(verb, ran):
@@ -333,7 +333,7 @@ def keep(path, parts):
     if os.geteuid() == 0:  # it goes where nobody else could have put a link
         os.umask(os.umask(0o077) | 0o022)
         try:
-            with seam.here().opened(path.parent, make=0o755, sticky=True):
+            with seam.opened(path.parent, make=0o755, sticky=True):
                 pass
         except Refusal as why:
             raise AnsibleActionFail(str(why)) from None

@@ -1,8 +1,9 @@
 """A study's folder of one's own: `FSAGE_EXTENSIONS` names it, and it is found as those of `fsage.studies` are.
 
-It is laid out as they are (MODULES, FOLDERS), and its recipe has the folder's name. Its `model`, `kinds` and `host` go
-to the hosts with the agent. It is code that runs as whoever starts fsage, and as root where the agent is root. So it
-must belong to that user or to root, and nobody else may change it. No study, host or archive can name it.
+It is laid out as they are (MODULES, FOLDERS), and its recipe has the folder's name. Its `model`, `kinds`, `host` and
+`instruments` go to the hosts with the agent. It is code that runs as whoever starts fsage, and as root where the agent
+is root. So it must belong to that user or to root, and nobody else may change it. No study, host or archive can name
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fsage.model import plugins
 from fsage.model.errors import Refusal
 
 MODULES = ("__init__", "model", "recipe", "report", "advice", "inputs", "command", "doctor")
-FOLDERS = ("model", "kinds", "host", "workloads", "report")
+FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")
 
 
 def extend(folder: str) -> None:
@@ -49,7 +50,7 @@ def _files(top: Path) -> list[Path]:
     """All files of the folder but Python's own; directories are judged as targets' are (fsage.host.system.places)."""
     files: list[Path] = []
     for place, folders, names in os.walk(top, onerror=_raise):
-        with seam.here().opened(place):
+        with seam.opened(place):
             folders[:] = [name for name in folders if name != "__pycache__"]
             files += [Path(place, name) for name in names]
     return files

@@ -1,13 +1,236 @@
-"""The one way from the launcher's code to the host side of its own machine: by name, so that nothing imports it."""
+"""The one way from the launcher's code to the host side of its own machine, where that is no verb of a target.
+
+What a function needs is imported when it is called.
+"""
 
 from __future__ import annotations
 
-import importlib
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 
-from fsage.model.local import Local
+from fsage.model.counting import Job
+from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.freespace import ONCE, Counting
+from fsage.model.local import Able, HeldTarget, Obstacle
+from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 
-def here() -> Local:
-    """The host side of this machine."""
-    return cast(Local, importlib.import_module("fsage.host.local"))
+def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
+    """Of a device, image, directory, text, `-`: schema, what, seconds, mounted, unread, stores: [Store.summary].
+
+    Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of
+    them. Nothing is synchronised: what the kernel has not placed yet counts as free. `counting`: who is given each
+    free extent. `mounted`: what statvfs(2) tells (bytes, free_bytes, available_bytes, inodes, free_inodes) where it
+    is mounted, else None. `unread`: why no file of a directory could be read, else None. Raises ValueError.
+    """
+    from fsage.host import inspect
+
+    return inspect.inspect(what, files_at_most, counting)
+
+
+def fragments(
+    paths: Sequence[Path],
+    files_at_most: int,
+    worst: int,
+    order: str,
+    seek_ms: float | None,
+    rate_mb_s: float | None,
+) -> Json:
+    """How files lie, and what defragmenting would gain (fsage.host.defragmentation.look). Raises ValueError."""
+    from fsage.host.defragmentation import look
+
+    return look.fragments(paths, files_at_most, worst, order, seek_ms, rate_mb_s)
+
+
+def regular_files(directory: Path) -> Iterator[Path]:
+    """Regular files below a directory, on its own file system only; links are not followed."""
+    from fsage.host.system import files
+
+    return files.regular_files(directory)
+
+
+def source_of(path: Path) -> str:
+    """The source of the mount on which a path lies. Raises Failure."""
+    from fsage.host.system import mounting
+
+    return mounting.mount_of(path).source
+
+
+def allocator_counts(directory: Path) -> dict[str, int]:
+    """What the allocator of a directory's file system has done, by its own counters; {}: it has none.
+
+    Raises ValueError where they cannot be read, OSError.
+    """
+    from fsage.host.stores import filesystems
+    from fsage.host.system import mounting
+
+    try:
+        mount = mounting.mount_of(directory)
+        system = filesystems.like(mount.type)
+        return system.allocator_counts(mount.source) if system else {}
+    except Failure as why:
+        raise ValueError(str(why)) from why
+
+
+def capabilities() -> list[Able]:
+    """All that fsage may need of a machine, each tried once a process."""
+    from fsage.host.device.capabilities import CAPABILITIES, obstacle
+
+    return [Able(name, capability.purpose, obstacle(name)) for name, capability in CAPABILITIES.items()]
+
+
+def fio() -> str:
+    """The fio of this machine, with its place and version. Raises Refusal where it does not work."""
+    from fsage.host import containers
+
+    if why := containers.why_unusable(None):
+        raise Refusal(why)
+    return containers.found()
+
+
+def held(homes: Sequence[Path], declared: Sequence[Spec]) -> list[HeldTarget]:
+    """The targets that this machine notes in these homes, and declared ones that have a mark without a note."""
+    from fsage.host.verbs import held
+
+    return held.held(homes, declared)
+
+
+def why_no_loops() -> list[Obstacle]:
+    """Why this process cannot have file systems of its own; empty when it can."""
+    from fsage.host.device.capabilities import LOOP_TARGET, obstacles
+
+    return obstacles(LOOP_TARGET)
+
+
+def lacking(spec: Spec) -> list[str]:
+    """What this machine lacks for such a target; capabilities are only named."""
+    from fsage.host.device import capabilities
+    from fsage.host.targets import kinds
+
+    needs = [name for name in capabilities.LOOP_TARGET if capabilities.obstacle(name)]
+    no_loops = capabilities.why_no_loops()
+    missing = kinds.named(spec["kind"]).lacking(spec).missing
+    return [f"needs {', '.join(needs)}" if why == no_loops else why for why in missing]
+
+
+def why_not_made(spec: Spec, memory_bytes: int) -> str | None:
+    """Why a target cannot be made on this machine as it is now; None where it can, or is there.
+
+    `memory_bytes`: of memory that must be available to lay something on it.
+    """
+    from fsage.host.system import memory
+    from fsage.host.verbs import create
+
+    if memory_bytes > (available := memory.available_bytes()):
+        return f"laying it takes {memory_bytes >> 20} MiB of memory, and {available >> 20} MiB are available here"
+    try:
+        create.create(spec, {}, True)
+    except (Refusal, Failure) as why:
+        return str(why)
+    return None
+
+
+def count(job: Job) -> Iterator[Json]:
+    """Build a job's states in memory and count files there, each as it is written. Raises Refusal, Failure.
+
+    Of each: the keys of Wanted, `state`, `place`, `extents` or `why` there are none, what the allocator did and
+    what decides how it looks, and the digest, capacity and free bytes of the state.
+    """
+    from fsage.host.verbs import count
+
+    return count.count(job)
+
+
+def why_no_model(kind: str) -> str | None:
+    """Why this machine cannot have a device model of this kind, as it is by default; None when it can."""
+    from fsage.host.device.models import KINDS
+
+    return KINDS[kind].unavailable_because(KINDS[kind].defaults)
+
+
+def images_missing(folder: str | None) -> list[str]:
+    """What this machine lacks for making reports in an image of the folder."""
+    from fsage.host import containers
+    from fsage.model.tools import ANALYSIS
+
+    return containers.missing(folder, ANALYSIS)
+
+
+def check_images(folder: str) -> None:
+    """Raise Refusal where this machine cannot make reports in an image of the folder."""
+    from fsage.host import containers
+    from fsage.model.tools import ANALYSIS
+
+    containers.check(folder, ANALYSIS)
+
+
+def machine() -> str:
+    """What tells this machine from others that share a home, until it starts again."""
+    from fsage.host.targets import lease
+
+    return lease.machine()
+
+
+def start_of(pid: int) -> int | None:
+    """When a process began, in the kernel's ticks; None: there is no such process."""
+    from fsage.host.targets import lease
+
+    return lease.start_of(pid)
+
+
+def look_in() -> None:
+    """Be where this machine's loop targets are mounted. Raises Refusal, Failure."""
+    from fsage.host.system import namespace
+
+    namespace.look_in()
+
+
+def dead(holder: Mapping[str, object]) -> bool:
+    """Whether the process that holds a target was one of this machine's and is gone."""
+    from fsage.host.targets import lease
+
+    return lease.dead_here(holder)
+
+
+def opened(place: Path | str, make: int | None = None, sticky: bool = False) -> AbstractContextManager[int]:
+    """A descriptor of a directory that only this user can write (fsage.host.system.places). Raises Refusal."""
+    from fsage.host.system import places
+
+    return places.opened(place, make, sticky)
+
+
+def check_place(place: Path) -> None:
+    """Raise Refusal for a path that others than this user and root could have prepared."""
+    from fsage.host.system import places
+
+    places.check(place)
+
+
+def packed() -> bytes:
+    """What hosts run, as one zip."""
+    from fsage.host.system import library
+
+    return library.packed()
+
+
+def boot() -> tuple[str, bytes]:
+    """What `python3 -c` runs on another host before it imports what hosts run, and what it then reads first."""
+    from fsage.host.system import library
+
+    return library.BOOT, library.sent(library.packed())
+
+
+def helper() -> bytes:
+    """The program that root installs for users who measure without being root."""
+    from fsage.host import sudoers
+
+    return sudoers.program()
+
+
+def sudo_rules(user: str, fsname: str | None, role: str) -> str:
+    """Rules of sudoers(5) that suffice for a user on `clients` or `servers`; `fsname`: on that Lustre."""
+    from fsage.host import sudoers
+
+    return sudoers.rules(user, fsname, role)

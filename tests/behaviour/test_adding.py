@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -48,6 +49,7 @@ def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tm
     assert records.keys() == {"100", "50"}
     for name, record in records.items():
         assert record["status"] == "valid" and record["metrics"]["write_bw_mib_s"] > 0, record
+        assert all(min(phase["switches"].values()) > 0 for phase in record["phases"])
         assert record["conditions"]["filesystem"] == "ext2" and record["conditions"]["tools"]["dd"]
         assert [step["kind"] for step in record["layout"]["steps"]] == ["populate", "cut"][: 1 + (name == "50")]
     page = next((project.root / "results").rglob("*.html")).read_text()
@@ -57,6 +59,40 @@ def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tm
     said = subprocess.run(["fsage", "plan", "cut"], cwd=project.root, env=without, capture_output=True, text=True)
     assert said.returncode == 1 and "filesystem is 'ext2': allowed are btrfs, ext4, xfs" in said.stderr
     assert said.stderr.count("\n") == 1
+
+
+SURROUNDED = """
+import json, sys
+from contextlib import closing
+from types import SimpleNamespace
+from fsage.host.instruments.instrument import Visit, found
+from fsage.host.remote.remote_hosts import Hosts
+from fsage.model.declaration import complete
+
+spec = complete(json.loads(sys.argv[1]))
+clients = [{"name": "c1"}, {"name": "c2", "python": sys.executable, "local": True}]
+(kind,) = [each for each in found() if each.name == "switches"]
+with closing(Hosts(spec, None, {"clients": clients, "servers": []})) as hosts:
+    switches = kind(Visit(SimpleNamespace(spec=spec), {}, hosts))
+    with switches.around_phase({"name": "write"}, {}) as seen:
+        pass
+print(json.dumps([seen, switches.unsupported({"phases": [1, 2, 3, 4]})]))
+"""
+
+
+def test_an_instrument_that_was_added_works_on_every_client(tmp_path: Path) -> None:
+    """It goes to the other client with the host agent, whose Python has no extension."""
+    spec = {"name": "t", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
+    ran = subprocess.run(
+        [sys.executable, "-c", SURROUNDED, json.dumps(spec)],
+        env={**os.environ, "FSAGE_EXTENSIONS": str(extended(tmp_path / "cut"))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen, why = json.loads(ran.stdout)
+    assert seen.keys() == {"c1", "c2"} and min(seen.values()) > 0
+    assert why == "it has too many parts"
 
 
 def shadows(folder: Path) -> Path:

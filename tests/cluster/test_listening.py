@@ -74,7 +74,6 @@ from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.targets.opening import open_target
 spec, hosts, phases = json.load(sys.stdin)
 target = open_target(spec)
-target.osts.make_folders({})
 with closing(Hosts(target.spec, target.claim, hosts)) as others:
     for phase in phases:
         print(json.dumps({**phase, **others.together(phase, target, others.alive)}))

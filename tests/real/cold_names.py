@@ -13,15 +13,17 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
+from states import phases_of
+
 from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.cells.phases import Phases
 from fsage.host.lustre import params
 from fsage.host.lustre.target import mount_of
-from fsage.host.remote.host_agent import measured_files
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import caches
+from fsage.host.targets.directories import measured_files
 from fsage.host.targets.opening import opened
 from fsage.model.request import Request
 
@@ -76,12 +78,12 @@ def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[s
     target = opened(spec, request)
     found: dict[str, dict[str, list[dict]]] = {}
     with closing(Hosts(target.spec, target.claim, measure.hosts_of(target, request))) as hosts:
-        phases = Counted(target, hosts, None, lambda: None)
+        phases = phases_of(target, hosts, Counted)
         state = token.read(target.mounts[0])
         for _ in range(times):
             for way in (cold, warm, ours):
                 phases.way = way
-                taken, why = phases.run(request["cells"][0], state)
+                taken, why, _ = phases.run(request["cells"][0], lambda: None)
                 assert why is None, (why, taken)
                 for one in taken:
                     kept = {key: one[key] for key in ("requests", "operations", "wall_s", "metadata")}

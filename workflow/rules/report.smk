@@ -19,7 +19,7 @@ DEPLOYED = workflow.deployment_settings
 
 if IMAGE and workflow.is_main_process:
     try:
-        seam.here().check_images(IMAGES)
+        seam.check_images(IMAGES)
     except Refusal as refusal:
         raise WorkflowError(str(refusal)) from None
     DEPLOYED.imply_deployment_method(DeploymentMethod.APPTAINER)

@@ -67,7 +67,7 @@ def read(what: str) -> Distribution:
     path = Path(what)
     try:
         if what != "-" and path.is_dir():
-            return _made(((str(file), file.lstat().st_size, 1) for file in seam.here().regular_files(path)), what)
+            return _made(((str(file), file.lstat().st_size, 1) for file in seam.regular_files(path)), what)
         if what == "-":
             return _made(_of_lines(sys.stdin.buffer, "standard input"), "standard input")
         rows = {".yaml": _of_yaml, ".yml": _of_yaml, ".csv": _of_csv}.get(path.suffix.lower())

@@ -36,22 +36,23 @@ bytes bytes_per_s cache_drop_s cached_names cached_pages calibration capacity_by
 capacity_percent_achieved cell_overhead_s charged charges_buffered_writes check clients columns conditions containers
 contended_files cost count counters cpu_s database declared declared_bytes_per_s deleted_files deleted_share_bytes
 deleted_share_files device device_bytes device_model differ disks disturbed drawn draws drift_percent_per_hour emd_share
-emd_size emptied_because epoch eviction_bytes extents extents_of_size extents_per_file f_bavail f_bfree f_blocks f_ffree
-f_files f_frsize file_size_bytes file_sizes_bytes filesystem_state_known filler filler_bytes filler_extents filler_files
-flex_groups folders found fragmentation_factor fragmentation_percent fragmented_file free_bytes free_extents
-free_inodes_empty free_percent free_share free_share_sample free_share_whole from_bytes from_share fullness_percent
-generation generations geometry group_blocks group_bytes groups held_bytes high histogram ideal_extents images
-inode_buckets inode_bytes inodes ios iowait_s irq_s journal_blocks jump_bytes jumps keep_free_space kernel_threads_s
-largest_bytes largest_free_bytes launch launcher_options layout layout_score left left_bytes length level limit_s
-log_blocks log_group lost_events low mb_max_linear_groups mean_bytes mean_extent_bytes mean_position metadata_bytes
-model_seconds mount mount_cpu_s mount_options mount_s mounting moved_bytes nice_s noise_cov noise_seed nominal notes
-of_windows offset_bytes order original osts osts_changed_bytes outer_to_inner over_percent pair_s passes phases
-piece_bytes position_sd processor queries random_iops range_bytes ranges ranges_after ranges_before ranges_moved raw rc
-read_bytes read_mib_s read_ms read_s reads rebuilt reserved_gdt_blocks rotational rows run_group schema seconds seek_s
-segments sequences sequential_iops server_cache shared_s since_s softirq_s source spans start start_bytes state_known
-statfs_empty store stores stride stripe_blocks stripe_bytes stripes sum system_s tasks this time_limit_s timed_out
-to_share token tolerance_bytes tools total_bytes trace tunables umount_cpu_s umount_s unseen_share used_bytes user_s
-wall_s weight whole_extents why why_none window_groups windows write write_bytes write_mib_s write_ms write_s writes
+emd_size emptied_because epoch eviction_bytes eviction_file extents extents_of_size extents_per_file f_bavail f_bfree
+f_blocks f_ffree f_files f_frsize file_size_bytes file_sizes_bytes filesystem_state_known filler filler_bytes
+filler_extents filler_files flex_groups folders found fragmentation_factor fragmentation_percent fragmented_file
+free_bytes free_extents free_inodes_empty free_percent free_share free_share_sample free_share_whole from_bytes
+from_share fullness_percent generation generations geometry group_blocks group_bytes groups held_bytes high histogram
+ideal_extents images inode_buckets inode_bytes inodes ios iowait_s irq_s journal_blocks jump_bytes jumps keep_free_space
+kernel_threads_s largest_bytes largest_free_bytes launch launcher_options layout layout_score left left_bytes length
+level limit_s log_blocks log_group lost_events low mb_max_linear_groups mean_bytes mean_extent_bytes mean_position
+metadata_bytes model_seconds mount mount_cpu_s mount_options mount_s mounting moved_bytes nice_s noise_cov noise_seed
+nominal notes of_windows offset_bytes order original osts osts_changed_bytes outer_to_inner over_percent pair_s passes
+phases piece_bytes position_sd processor queries random_iops range_bytes ranges ranges_after ranges_before ranges_moved
+raw rc read_bytes read_mib_s read_ms read_s reads rebuilt reserved_gdt_blocks rotational rows run_group schema seconds
+seek_s segments sequences sequential_iops server_cache shared_s since_s softirq_s source spans start start_bytes
+state_known statfs_empty store stores stride stripe_blocks stripe_bytes stripes sum system_s tasks this time_limit_s
+timed_out to_share token tolerance_bytes tools total_bytes trace tunables umount_cpu_s umount_s unseen_share used_bytes
+user_s wall_s weight whole_extents why why_none window_groups windows write write_bytes write_mib_s write_ms write_s
+writes
 """
 OF_A_STUDY = {"achieved", "axes", "counts", "done", "metrics", "params", "seconds", "step", "steps"}
 """Below these all keys leave: what a study varies, and numbers that a program names."""

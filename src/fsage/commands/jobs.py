@@ -99,7 +99,7 @@ def _say_fio(inventories: Iterable[Path]) -> None:
         return hosts.exists() and "ansible_connection: local" in hosts.read_text(encoding="utf-8")
 
     if any(is_here(inventory) and load_target(inventory).images is None for inventory in inventories):
-        say(f"fio of this machine: {seam.here().fio()}")
+        say(f"fio of this machine: {seam.fio()}")
 
 
 def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> None:

@@ -76,7 +76,7 @@ def evidence(
         free.save(what, save)
         say(f"free extents {save}")
         what = str(save) if what == "-" else what  # it is read once
-    layout = seam.here().inspect(what, 100_000 if files is None else files)
+    layout = seam.inspect(what, 100_000 if files is None else files)
     if html:
         from fsage.evidence.page import page  # what draws takes a second to load
 

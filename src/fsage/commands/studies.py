@@ -216,6 +216,6 @@ def figures(
 def _progress(count: int, whole: int) -> None:
     """Each figure on a terminal, else every tenth: drawing takes a minute."""
     if sys.stderr.isatty():
-        print(f"\rfsage: {count} of {whole} figures", end="\n" * (count == whole), file=sys.stderr, flush=True)
+        print(f"\rfsage: {count} of {whole} figures", end="\n" if count == whole else "", file=sys.stderr, flush=True)
     elif count % 10 == 0:
         say(f"{count} of {whole} figures")

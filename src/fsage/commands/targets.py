@@ -54,12 +54,12 @@ def site(
     if html and not html.parent.is_dir():
         raise ValueError(f"--html {html}: there is no folder {html.parent}")
     if helper:
-        sys.stdout.buffer.write(seam.here().helper())
+        sys.stdout.buffer.write(seam.helper())
         return
     if sudoers:
         role, lustre = "servers" if servers else "clients", where_.target().spec["lustre"]
         user = inspect.user_of(where_.inventory, role)
-        print(seam.here().sudo_rules(user, lustre["fsname"] if lustre else None, role), end="")
+        print(seam.sudo_rules(user, lustre["fsname"] if lustre else None, role), end="")
         return
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = inspect.inspect(where_.inventory, tuned=bool(inspect.with_tuned_servers(plans)))
@@ -202,7 +202,7 @@ def enter(
     try:
         if os.geteuid():
             raise Refusal("only root may look where loop targets are mounted")
-        seam.here().look_in()
+        seam.look_in()
         os.execvp(words[0], words)
     except (Refusal, Failure, OSError) as why:
         raise ValueError(f"{words[0]}: {why.strerror}" if isinstance(why, OSError) else str(why)) from why

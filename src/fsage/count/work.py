@@ -209,7 +209,7 @@ def _count(counted: Counted, layouts: list[Layout], cpu: int) -> int:
     by_name = {layout.state: layout for layout in layouts}
     each = len(counted.wanted) * counted.places
     rows: list[Json] = []
-    for row in seam.here().count({**counted.job(layouts), "cpu": cpu}):
+    for row in seam.count({**counted.job(layouts), "cpu": cpu}):
         rows.append(row)
         if len(rows) == each:
             layout = by_name[row["state"]]

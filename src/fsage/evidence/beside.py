@@ -72,14 +72,14 @@ def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
 def _look(what: str, files: int) -> Json:
     """The layout, after what was written has been given its place."""
     os.sync()
-    layout = seam.here().inspect(what, files)
+    layout = seam.inspect(what, files)
     (store,), (judged,) = layout["stores"], verdict.verdicts(layout)
     return {**{key: store[key] for key in KEYS}, "verdict": judged.as_json()["values"]}
 
 
 def _counts(what: str, absent: dict[str, str]) -> dict[str, int]:
     try:
-        return seam.here().allocator_counts(Path(what))
+        return seam.allocator_counts(Path(what))
     except (OSError, ValueError) as why:
         absent["allocator"] = str(why)
         return {}

@@ -63,7 +63,7 @@ def read(what: str, seed: Sequence[int] | None = None) -> Free:
     `seed`: draw what a text of sizes does not say (fsage.evidence.drawn); None: such a text is refused.
     """
     spool = _Spool()
-    layout = seam.here().inspect(what, 0, Counting(keep=spool.keep))
+    layout = seam.inspect(what, 0, Counting(keep=spool.keep))
     (store,) = layout["stores"]
     if store["unknown_bytes"]:
         raise ValueError(f"{what}: {' '.join(store['warnings'])} Nothing of it is copied before it is repaired")

@@ -67,7 +67,7 @@ def device_of(source: str) -> str:
     try:
         kind = os.stat(source).st_mode
         if stat.S_ISDIR(kind):
-            return printable(seam.here().source_of(Path(source)))
+            return printable(seam.source_of(Path(source)))
     except (OSError, Failure):
         return printable(source) if source.startswith("/dev/") else "none"
     return printable(source) if stat.S_ISBLK(kind) else "file"
@@ -77,7 +77,7 @@ def _read(source: str, limit_s: float, files: int) -> tuple[dict[str, object], s
     """The store's summary, and why none of its files could be read. Raises ValueError, one sentence."""
     try:
         with _limited(limit_s):
-            layout = seam.here().inspect(source, files, Counting(bins=1))  # no metric is of places
+            layout = seam.inspect(source, files, Counting(bins=1))  # no metric is of places
     except TimeUp:
         raise ValueError(f"{source}: not read within {limit_s:g} s (--time-limit)") from None
     (store,) = layout["stores"]

@@ -23,7 +23,7 @@ START = "import sys\nfrom fsage.evidence.server import main\nsys.exit(main())\n"
 
 def program() -> bytes:
     """The file: the same modules give the same bytes."""
-    buffer = io.BytesIO(FIRST_LINE + seam.here().packed())
+    buffer = io.BytesIO(FIRST_LINE + seam.packed())
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
         for name in MODULES:
             archive.writestr(zipfile.ZipInfo(f"fsage/{name}"), (PACKAGE / name).read_bytes())

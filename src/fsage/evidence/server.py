@@ -90,7 +90,7 @@ def _evidence(given: argparse.Namespace) -> int:
     if given.to:
         raise ValueError("--to is where the metrics go: give --openmetrics with it")
     files = FILES if given.files is None else given.files
-    return max([terminal.show(seam.here().inspect(what, files), given.json, given.fail_on) for what in given.what])
+    return max([terminal.show(seam.inspect(what, files), given.json, given.fail_on) for what in given.what])
 
 
 def _fragments(given: argparse.Namespace) -> int:

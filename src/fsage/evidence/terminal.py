@@ -35,7 +35,7 @@ def fragments(
 ) -> int:
     """Look at files; print how they lie, and what defragments them; the exit code. Raises ValueError."""
     limits = verdict.parse_limits(fail_on, verdict.OF_FRAGMENTS)
-    result = seam.here().fragments(paths, files_at_most, worst, order, seek_ms, rate_mb_s)
+    result = seam.fragments(paths, files_at_most, worst, order, seek_ms, rate_mb_s)
     verdicts = [verdict.of_fragments(result), *_file_systems(paths)]
     code = _fail(verdicts, limits)
     if as_json:
@@ -59,7 +59,7 @@ def _file_systems(paths: Sequence[Path]) -> Iterator[verdict.Verdict]:
     """The verdict on the free space of each file system that the paths are on."""
     for path in {os.stat(path).st_dev: path for path in reversed(paths)}.values():
         place = path if path.is_dir() else path.absolute().parent
-        layout = seam.here().inspect(str(place), 0)
+        layout = seam.inspect(str(place), 0)
         for judged in verdict.verdicts({**layout, "stores": [{**store, "files": None} for store in layout["stores"]]}):
             yield replace(
                 judged,

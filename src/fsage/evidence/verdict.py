@@ -78,7 +78,7 @@ class Verdict:
 
 
 def verdicts(layout: Json) -> list[Verdict]:
-    """The verdict on each store of a layout, as fsage.model.local.Local.inspect gives it."""
+    """The verdict on each store of a layout, as fsage.seam.inspect gives it."""
     return [verdict(store, layout["what"], layout.get("mounted")) for store in layout["stores"]]
 
 
@@ -205,7 +205,8 @@ def _lie(fitting: Sequence[NewFile]) -> str:
         f"of {round_size(new_file.size_bytes)} in {new_file.words()}" for new_file in fitting if new_file.high != 1
     ]
     if whole:
-        parts.insert(0, f"of {'up to ' * (len(whole) > 1)}{round_size(whole[-1].size_bytes)} in 1 extent")
+        up_to = "up to " if len(whole) > 1 else ""
+        parts.insert(0, f"of {up_to}{round_size(whole[-1].size_bytes)} in 1 extent")
     return ", ".join(parts).replace(" in ", ", would have ", 1)
 
 
@@ -269,7 +270,7 @@ def _worth(store: Json, what: str, files: Sequence[NewFile], direct: Sequence[Ne
             "as on an empty file system."
         )
     worst = broken[0]
-    past = " that is written past the cache" * (worst in direct and worst not in files)
+    past = " that is written past the cache" if worst in direct and worst not in files else ""
     size = round_size(worst.size_bytes)
     why = f"a new file of {size}{past} would have {worst.words()}, and 1 on an empty file system"
     command = f"./run fsage age {shlex.quote(what)}"

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 
 from fsage.host.cells import measure, outbox
 from fsage.host.device import capabilities
-from fsage.host.lustre import osts, servercache
+from fsage.host.instruments import cleanup, server_cache
+from fsage.host.lustre import osts
 from fsage.host.lustre.format import format_osts
 from fsage.host.preallocation import tune as preallocation
-from fsage.host.settings import cleanup
 from fsage.host.states import state
 from fsage.host.system import interruption, libc, namespace, space
 from fsage.host.system.shell import find_administrators
@@ -102,7 +102,7 @@ VERBS: dict[str, Verb] = {
     "release": claim.release,
     "hold": hold,
     "recover": recover.recover,
-    "server_cache_back": servercache.server_cache_back,
+    "server_cache_back": server_cache.server_cache_back,
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,

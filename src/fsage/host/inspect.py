@@ -34,7 +34,7 @@ LUSTRE_CLIENT = (
 
 
 def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, object]:
-    """The layout of what is named, see fsage.model.local.Local.inspect."""
+    """The layout of what is named, see fsage.seam.inspect."""
     began = time.monotonic()
     try:
         # A program that is given the name must not take it for an option.

@@ -1,4 +1,4 @@
-"""What a host beside the launcher answers to what it was told (fsage.host.remote.host_agent): a type for each."""
+"""What a host beside the launcher answers to what it was told (fsage.host.host_agent): a type for each."""
 
 from __future__ import annotations
 

@@ -39,10 +39,10 @@ def stricter(*of_many: Limits) -> Limits:
     """
     strict: Json = {}
     for key in Limits.__annotations__:
-        values = [value for limits in of_many if (value := cast(Json, limits)[key]) is not None]
-        if key == "hours":
-            values = [AND.join(dict.fromkeys(hours for value in values for hours in value.split(AND)))] * bool(values)
+        values = [cast(Json, limits)[key] for limits in of_many if cast(Json, limits)[key] is not None]
         strict[key] = min(values, default=None)
+        if key == "hours" and values:
+            strict[key] = AND.join(dict.fromkeys(AND.join(values).split(AND)))
     return cast(Limits, strict)
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 STUDIES = "fsage.studies"
-OF_HOSTS = ("host", "model", "kinds")
+OF_HOSTS = ("host", "model", "kinds", "instruments")
 """Parts of a study that hosts have too."""
 EXTENSIONS: dict[str, str] = {}
 """Study -> path of its folder, of those that `FSAGE_EXTENSIONS` names."""
@@ -48,12 +48,13 @@ def declared(base: type[T], core: str | None = None) -> list[type[T]]:
     """Subclasses of `base` that are declared in fsage's module `core` and in each study's `model`."""
     modules = [of_study(study, "model") for study in having("model")]
     modules += [importlib.import_module(core)] if core else []
-    return [
-        cls
-        for module in modules
-        for cls in vars(module).values()
-        if isinstance(cls, type) and issubclass(cls, base) and cls.__module__ == module.__name__ and cls is not base
-    ]
+    return [cls for module in modules for cls in subclasses(base, module)]
+
+
+def subclasses(base: type[T], module: ModuleType) -> list[type[T]]:
+    """Subclasses of `base` that a module declares."""
+    own = [cls for cls in vars(module).values() if isinstance(cls, type) and cls.__module__ == module.__name__]
+    return [cls for cls in own if issubclass(cls, base) and cls is not base]
 
 
 @cache

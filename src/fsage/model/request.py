@@ -14,7 +14,7 @@ from fsage.model.typed import Attempt, Json, Name, Printable
 
 
 class Query(TypedDict):
-    """A query that is repeated until it has taken `seconds` (fsage.host.cells.query)."""
+    """A query that is repeated until it has taken `seconds` (fsage.host.instruments.query)."""
 
     path: str
     seconds: float
@@ -45,7 +45,7 @@ class Group(_Group, total=False):
 
 
 class IoGroups(TypedDict):
-    """Groups that share a device by weight (fsage.host.cells.io_groups).
+    """Groups that share a device by weight (fsage.host.instruments.io_groups).
 
     `queue`: the device's scheduler; `cost`: None where IOCost is off. They are counted over the same `seconds`, after
     `settle_s`.

@@ -129,10 +129,10 @@ def check(root: Path) -> None:
     os.umask(os.umask(0o077) | 0o022)
     root = Path(os.path.abspath(root))
     try:
-        seam.here().check_place(root)
+        seam.check_place(root)
         for folder in sorted(root.iterdir()) if root.is_dir() else ():
             if folder.is_symlink() or folder.is_dir():
-                seam.here().check_place(folder)
+                seam.check_place(folder)
     except Refusal as why:
         raise ValueError(f"results: {why}") from None
 

@@ -61,12 +61,12 @@ class Target:
 
 def default_target() -> str:
     """LOCAL where this machine allows it, else DIRECTORY."""
-    return DIRECTORY if seam.here().why_no_loops() else LOCAL
+    return DIRECTORY if seam.why_no_loops() else LOCAL
 
 
 def why_directory() -> str | None:
     """Why this machine's default target is a plain directory, and what more rights would give; None where it is not."""
-    if not (obstacles := seam.here().why_no_loops()):
+    if not (obstacles := seam.why_no_loops()):
         return None
     return (
         f"no file system can be mounted here: {obstacles[0].reason}. fsage measures in a plain directory; its fullness "

@@ -1,19 +1,117 @@
-"""What people are told of a plan before it is measured: its size, its states, and what it can never tell."""
+"""What people are told of a plan before it is measured: its size, what it writes, and what it can never tell.
+
+Before the target was claimed, it is told from what is declared how much it writes at most.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from fsage import workloads
 from fsage.model import limits
+from fsage.model.claim import Claim
+from fsage.model.declaration import MIB, tasks_of
 from fsage.model.sparse import takes
 from fsage.plan.plan import Plan
-from fsage.plan.written import written
+from fsage.plan.target import Target
 from fsage.statistics import reachable, smallest_p
+from fsage.study.cells import Cell
 from fsage.study.comparisons import Headline
 from fsage.study.study import means
 from fsage.text.sizes import counted, duration
+
+GIB = 1 << 30
+AMOUNT_MIB, LONGEST_S = 64, 1.25
+"""An amount is a multiple of this, and a sample lasts at most about so long (fsage.host.claiming.calibrate)."""
+
+
+class Written(NamedTuple):
+    """Bytes that building states and measuring cells write; None where only a claim finds that out.
+
+    `bound`: what is known is the most that it can be. `unknown_cells`: of how many cells the bytes are not known.
+    """
+
+    states_bytes: int | None
+    cells_bytes: int
+    unknown_cells: int
+    bound: bool
+
+    def __str__(self) -> str:
+        """'7.5 GiB written', 'at most 21 GiB written', or of what that is not known."""
+        if self.states_bytes is None:
+            return "unknown GiB written (no capacity is declared, so the claim finds it)"
+        known_bytes = self.states_bytes + self.cells_bytes
+        gib = f"{'at most ' if self.bound else ''}{_digits(known_bytes / GIB)} GiB"
+        if not self.unknown_cells:
+            return f"{gib} written"
+        cells = f"{self.unknown_cells} times what the device writes in about a second"
+        return f"{gib} and {cells} written" if known_bytes else f"{cells} written"
+
+
+def written(plan: Plan) -> Written:
+    """What the missing cells and their states write. Raises StudyError for what claim or limits rule out."""
+    if plan.claim is not None:
+        parts = sum(bytes_written for _, _, bytes_written in plan.parts())
+        return Written(0, parts, 0, bound=False)
+    capacity_bytes = declared_bytes(plan.target)
+    if capacity_bytes is None:
+        return Written(None, 0, 0, bound=True)
+    states_bytes = 0 if plan.target.spec["sparse"] else _states_bytes(plan, capacity_bytes)
+    amount_mib = _amount_mib(plan.target)
+    claim = {"capacity_bytes": capacity_bytes, "amount_mib": amount_mib or AMOUNT_MIB, **_tasks(plan.target)}
+    cells_bytes = unknown = 0
+    for cells in plan.missing.values():
+        for cell in cells:
+            cell_bytes = _cell_bytes(cell, cast(Claim, claim))
+            if cell_bytes and amount_mib is None and not cell.params.get("amount_percent"):
+                unknown += 1
+            else:
+                cells_bytes += cell_bytes
+    return Written(states_bytes, cells_bytes, unknown, bound=True)
+
+
+def declared_bytes(target: Target) -> int | None:
+    """What the target may hold as declared; None where that is found when it is claimed."""
+    spec, lustre = target.spec, target.spec["lustre"]
+    if target.of_kind.own_stores:
+        return int(spec["size_gib"] * spec["stores"] * GIB)
+    gib = lustre["capacity_gib"] if lustre else spec["budget_gib"]
+    return None if gib in ("all", None) else int(float(gib) * GIB)
+
+
+def _states_bytes(plan: Plan, capacity_bytes: int) -> int:
+    seed, scale = plan.study.states.seed or 0, plan.target.file_scale
+    steps = [step.on_target(scale, seed) for state in plan.missing for step in plan.due(state)]
+    return sum(step.writes_bytes(capacity_bytes) for step in steps)
+
+
+def _amount_mib(target: Target) -> int | None:
+    """What a task moves at most: as declared, or what a device model allows in a sample; None: the claim finds it."""
+    declared, model = target.spec["amount_mib"], target.spec["device_model"] or {}
+    if declared is not None:
+        return declared
+    if not model.get("bytes_per_s"):
+        return None
+    a_task_mib = model["bytes_per_s"] * LONGEST_S / MIB / tasks_of(target.spec)
+    return math.ceil(a_task_mib / AMOUNT_MIB) * AMOUNT_MIB
+
+
+def _tasks(target: Target) -> dict[str, object]:
+    return {"tasks": target.spec["scale"]["tasks"], "passes": 1, "kind": target.spec["kind"]}
+
+
+def _cell_bytes(cell: Cell, claim: Claim) -> int:
+    """0 for a cell that this target refuses when it is claimed."""
+    try:
+        return workloads.bytes_of(workloads.params_of(cell.params), claim)[0]
+    except ValueError:
+        return 0
+
+
+def _digits(gib: float) -> str:
+    return f"{gib:,.0f}" if gib >= 10 else f"{gib:.1f}"
 
 
 class _Samples(NamedTuple):
@@ -34,45 +132,32 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
         rates[pair.pair, str(pair.at), str(pair.measures)] = here.rates
         short.append((pair, samples or here.each, samples or reference.each))
     family, parts = sum(rates.values()), list(plan.parts())
-    turns = (
-        f"note {plan.study.name}: others load the device of target {plan.target.name} too, so its states are "
-        "visited in turns, every second time in the reverse order (ABBA)"
-    )
-    once = [name for name, state in plan.states.items() if state.built_once]
-    built_once = (
-        f"note {plan.study.name}: one layout each of {', '.join(once)}, the same for all seeds, so each is built once"
-    )
-    image_gib = plan.target.spec["size_gib"]
-    image = (
-        f"note {plan.study.name}: target {plan.target.name} is not claimed yet. The claim writes its image once, "
-        f"at most {image_gib:g} GiB, and measures the device"
-    )
-    below = (
-        f"note {plan.study.name}: target {plan.target.name} is sparse and is not claimed yet. It takes "
-        f"{takes(plan.target.spec).words()}"
-    )
-    return (
-        [turns] * plan.study.turns
-        + [built_once] * bool(once)
-        + [image] * (plan.target.of_kind.own_stores and not plan.target.spec["sparse"] and not plan.claim)
-        + [below] * (plan.target.spec["sparse"] and not plan.claim)
-        + [
-            f"note {plan.study.name}: {sentence}"
-            for sentence in limits.forecast(
-                plan.target.spec["limits"],
-                sum(seconds for _, seconds, _ in parts),
-                sum(written for *_, written in parts),
-                time.time(),
+    spec, name, said = plan.target.spec, plan.target.name, list[str]()
+    if plan.study.turns:
+        said.append(
+            f"others load the device of target {name} too, so its states are visited in turns, every second time in "
+            "the reverse order (ABBA)"
+        )
+    if once := [state for state, of_plan in plan.states.items() if of_plan.built_once]:
+        said.append(f"one layout each of {', '.join(once)}, the same for all seeds, so each is built once")
+    if not plan.claim and spec["sparse"]:
+        said.append(f"target {name} is sparse and is not claimed yet. It takes {takes(spec).words()}")
+    elif not plan.claim and plan.target.of_kind.own_stores:
+        said.append(
+            f"target {name} is not claimed yet. The claim writes its image once, at most {spec['size_gib']:g} GiB, and "
+            "measures the device"
+        )
+    seconds, written_bytes = sum(seconds for _, seconds, _ in parts), sum(size for *_, size in parts)
+    said += limits.forecast(spec["limits"], seconds, written_bytes, time.time())
+    for pair, count, against in short:
+        if count and against and not reachable(count, against, family):
+            p = smallest_p(count, against)
+            said.append(
+                f"'{pair.label}' compares {count} samples with {against}: its p is never below {p:.2g}, "
+                f"{min(1, family * p):.2g} among the {family} primary comparisons, so it can never be significant; "
+                "more iterations or structures would do"
             )
-        ]
-        + [
-            f"note {plan.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
-            f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
-            f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"
-            for pair, count, against in short
-            if count and against and not reachable(count, against, family)
-        ]
-    )
+    return [f"note {plan.study.name}: {sentence}" for sentence in said]
 
 
 def _samples(plan: Plan, pair: Headline, text: str) -> _Samples:

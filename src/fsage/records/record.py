@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from fsage import parse, recipes, workloads
 from fsage.model import device, signs, structure
+from fsage.model.caches import KEPT
 from fsage.model.message import Unacceptable, shown
 from fsage.model.observation import Observation
 from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
-from fsage.records import absent, disturbed
+from fsage.records import disturbed
 from fsage.records.messages import OBSERVATION_BYTES, read_observation
 from fsage.records.requested import Requested
 from fsage.study.cells import Cell
@@ -25,6 +26,13 @@ from fsage.study.cells import Cell
 SCHEMA = 1
 ENTRIES = 100_000  # of a bundle
 BULKY = ("stdout", "stderr", "line_s", "signs")  # kept in the raw observation only
+SIGNS = {
+    "kernel": "the log of the kernel",
+    "connections": "the state of connections to servers",
+    "lnet": "LNet's counters",
+    "all": "signs of trouble",
+}
+"""What a look at a host lacks (fsage.model.signs), in words."""
 
 
 def make_judgement(observation: JsonView) -> dict[str, object]:
@@ -42,7 +50,7 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
         "status": outcome.status,
         "why": outcome.why,
         "warnings": told.warnings,
-        "absent": absent.of_observation(observation),
+        "absent": absent_of(observation),
         "metrics": {**outcome.metrics, **observation.get("predicted", {})},
         "model_seconds": _charges_s(observation, outcome.metrics),
     }
@@ -64,6 +72,31 @@ def _charges_s(observation: JsonView, metrics: Mapping[str, float]) -> float | N
         return None
     moved = workload.moved(workloads.params_of(observation["params"]), extents, moved_bytes)
     return device.KINDS[model["kind"]].charges_s(model, moved) if moved else None
+
+
+def absent_of(observation: JsonView) -> dict[str, str]:
+    """What could not be had or known where a cell was measured -> why: a guest has no root, and no login on servers."""
+    absent: dict[str, str] = {}
+    conditions, layout, phases = observation["conditions"], observation["layout"], observation["phases"]
+    for phase in phases:
+        for host, look in phase.get("signs", {}).get("after", {}).items():
+            absent |= {f"{SIGNS.get(key, key)} of {host}": why for key, why in look.get("absent", {}).items()}
+    absent |= {f"{key} of the OSTs": why for key, why in observation.get("osts", {}).get("absent", {}).items()}
+    absent |= {
+        f"tunable {name}": note["unsupported"]
+        for name, note in conditions["tunables"].items()
+        if isinstance(note, dict) and "unsupported" in note
+    }
+    if not layout["state_known"]:
+        absent["how full and fragmented the file system is"] = "others use it too, and its free space is not read"
+    if why := layout.get("notes", {}).get("digest", {}).get("absent"):
+        absent["a digest of all extents"] = why
+    if any(phase.get("metadata") == KEPT for phase in phases):
+        absent["cold names and inodes"] = "to drop them needs root or its helper"
+    served = {name for phase in phases for name in phase.get("cache_drop_hosts", {})} - set(observation["hosts"])
+    if conditions.get("lustre") and phases and not served:
+        absent["cold caches of the servers"] = "the inventory names no server to log in to"
+    return {what: str(why) for what, why in absent.items()}
 
 
 def make_record(observation: Mapping[str, object], raw: Path, root: Path) -> dict[str, object]:

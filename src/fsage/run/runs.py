@@ -107,9 +107,9 @@ def identity(command: str) -> Holder:
     return {
         "run": f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}",
         "host": os.uname().nodename,
-        "machine": seam.here().machine(),
+        "machine": seam.machine(),
         "pid": os.getpid(),
-        "pid_start": seam.here().start_of(os.getpid()),
+        "pid_start": seam.start_of(os.getpid()),
         "command": command,
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
@@ -173,7 +173,7 @@ def gone() -> dict[str, Path]:
         holder = (results.read(path) or {}).get("holder")
         if path.name == own.name or holder is None or holder["host"] != os.uname().nodename:
             continue
-        if holder["machine"] != seam.here().machine() or seam.here().start_of(holder["pid"]) != holder["pid_start"]:
+        if holder["machine"] != seam.machine() or seam.start_of(holder["pid"]) != holder["pid_start"]:
             reasons[holder["run"]] = path
     return reasons
 

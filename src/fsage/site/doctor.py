@@ -80,7 +80,7 @@ def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
     return Diagnosis(
         [
             Check(capability.name, capability.purpose, [str(capability.obstacle)] if capability.obstacle else [])
-            for capability in seam.here().capabilities()
+            for capability in seam.capabilities()
         ]
         + [check for study in plugins.having("doctor") for check in plugins.of_study(study, "doctor").checks()],
         [*_kinds_of_targets(), *_device_models()],
@@ -112,7 +112,7 @@ def _held(inventories: Path) -> list[Held]:
         with contextlib.suppress(StudyError):  # whoever names it is told
             declared[path.parents[2].name] = path.parents[2], load_target(path.parents[2]).spec
     homes = {HOME_OF_ROOT, usual_home(), *(Path(spec["home"]) for _, spec in declared.values())}
-    noted = seam.here().held(sorted(homes), [spec for _, spec in declared.values()])
+    noted = seam.held(sorted(homes), [spec for _, spec in declared.values()])
     return [_given_back(target, declared.get(target.name)) for target in noted]
 
 
@@ -168,7 +168,7 @@ def _lacking(declared: Json) -> list[str]:
         anywhere = {"fsname": "any", "mgs": "any@tcp", "capacity_gib": "all"}
         declared = {**declared, "directory": "/lustre/fsage", "lustre": anywhere}
     try:
-        return seam.here().lacking(complete({"name": "doctor", **declared}))
+        return seam.lacking(complete({"name": "doctor", **declared}))
     except Refusal as why:
         return [str(why)]
 
@@ -177,8 +177,8 @@ def _device_models() -> list[Check]:
     """A row for each device model of loop targets."""
     checks = []
     for name in device.declarable():
-        why = seam.here().why_no_model(name)
-        obstacles = [*seam.here().lacking(complete({"name": "doctor", "kind": "loop"})), *([why] if why else [])]
+        why = seam.why_no_model(name)
+        obstacles = [*seam.lacking(complete({"name": "doctor", "kind": "loop"})), *([why] if why else [])]
         checks.append(Check(f"device_model {name}", "a disk of known costs below a loop target", obstacles))
     return checks
 
@@ -192,7 +192,7 @@ def _study(path: Path, inventories: Path, results: Path) -> Check:
         target = load_target(inventory)
         plan = load_plan(path, inventory, results)
         plan.check()
-        obstacles = [*_fio(), *seam.here().lacking(target.spec)]
+        obstacles = [*_fio(), *seam.lacking(target.spec)]
         used = {cell.params["workload"] for _, cell in plan.all_cells()}
         programs = {name for workload in used for name in getattr(workloads.load(workload), "PROGRAMS", ())}
         kinds_of_steps = {step.kind for state in plan.states.values() for step in state.parts}

@@ -163,7 +163,7 @@ def findings(site: Site, target: Target, others: Mapping[str, Target], plans: Se
     """All that must be mended before `target` is used for plans; `others`: targets of other inventories, by folder."""
     sentences = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
     sentences += differences({host.name: host.answer for host in site.in_group("clients") if host.answer})
-    sentences += [f"this machine lacks {what}" for what in seam.here().images_missing(target.images)]
+    sentences += [f"this machine lacks {what}" for what in seam.images_missing(target.images)]
     sentences += [*_servers(site, target), *_untuned(site, plans), *_shared(target, others)]
     return sentences or _refused(site)
 

@@ -7,7 +7,6 @@ import contextlib
 from fsage.host import containers
 from fsage.host.cells import outbox
 from fsage.host.cells.session import Session
-from fsage.host.instruments.opened import opened
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.targets import doing, opening
 from fsage.host.targets.lease import Orphaned, Watch, held
@@ -29,42 +28,36 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
     containers.verify(target.claim)
     hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
-    if check:
-        return {
-            "changed": bool(cells),
-            "msg": f"would measure {len(cells)} cells",
-            "measured": 0,
-            "remaining": len(cells),
-            "lost": None,
-            "stopped": None,
-            "kinds": [],
-            "undone": None,
-        }
-    with (
-        held(target.home, request) as lease,
-        contextlib.closing(Hosts(target.spec, target.claim, hosts)) as remote_hosts,
-    ):
-        watch = Watch(target.home, request, lease)
-        with contextlib.closing(Session(target, request, watch, remote_hosts)) as session:
+    answer: dict[str, object] = {"changed": bool(cells), "msg": f"would measure {len(cells)} cells", "undone": None}
+    measured, lost, stopped = 0, None, None
+    if not check:
+        with (
+            held(target.home, request) as lease,
+            contextlib.closing(Hosts(target.spec, target.claim, hosts)) as remote_hosts,
+            contextlib.closing(Session(target, request, Watch(target.home, request, lease), remote_hosts)) as session,
+        ):
             lost = session.enter() if cells else None
-            measured, stopped = 0, None
             if cells and not lost:
-                with opened(target, request, session.alive, remote_hosts, remote_hosts.limits) as instruments:
-                    session.phases.instruments = instruments
-                    measured, lost, stopped = measure_cells(session, cells)
+                measured, lost, stopped = measure_cells(session, cells)
             lost = lost or (session.leave() if cells else None)
-            return {
+            words = [f"measured {measured} of {len(cells)} cells"]
+            if lost or stopped:
+                words.append(f"then: {lost or stopped}")
+            if session.structure.unwatched:
+                words.append(session.structure.unwatched)
+            answer = {
                 "changed": measured > 0,
-                "msg": f"measured {measured} of {len(cells)} cells"
-                + (f"; then: {lost or stopped}" if lost or stopped else "")
-                + (f"; {session.unwatched}" if session.unwatched else ""),
-                "measured": measured,
-                "remaining": len(cells) - measured,
-                "lost": lost,
-                "stopped": stopped,
-                "kinds": [step.kind for step in request["steps"]],
+                "msg": "; ".join(words),
                 "undone": undone(target, request, lost, stopped),
             }
+    return {
+        **answer,
+        "measured": measured,
+        "remaining": len(cells) - measured,
+        "lost": lost,
+        "stopped": stopped,
+        "kinds": [step.kind for step in request["steps"]],
+    }
 
 
 def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None, str | None]:
@@ -76,11 +69,11 @@ def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None,
     try:
         for cell in cells:
             doing.say(session.target.home, "measuring", len(session.request["cells"]) - len(cells) + measured)
-            stopped = session.why_not_begun(cell)
+            stopped = session.instruments.held_up(cell)
             if stopped:
                 break
             lost = session.cell(cell)
-            measured += session.is_kept(cell)
+            measured += outbox.place(session.target, session.request, cell).exists()
             if session.instruments.stopped and not lost:
                 stopped = session.instruments.held_up()
             if lost or stopped:

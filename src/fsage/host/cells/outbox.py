@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 from fsage.host.system import places
-from fsage.host.system.files import write_json
+from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.lease import held
 from fsage.host.targets.target import Target
 from fsage.model import message
@@ -28,6 +28,20 @@ def place(target: Target, request: Request, cell: Cell) -> Path:
 def keep(path: Path, observation: Observation) -> None:
     """Store an observation durably."""
     write_json(path, observation)
+
+
+def doubt(target: Target, request: Request, cells: list[Cell]) -> None:
+    """Fail the cells that only a sample vouches for, once all files were examined and a change was found."""
+    for cell in cells:
+        path = place(target, request, cell)
+        kept: Observation | None = read_json(path)
+        if kept and kept["status"] == "done":
+            kept["status"] = "failed"
+            kept["why"] = (
+                "files of the state were changed during this session. Only a sample of them was examined before this "
+                "cell, so it may have been measured after the change"
+            )
+            keep(path, kept)
 
 
 def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:

@@ -9,14 +9,17 @@ they are after events, and after a watch that was lost.
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
+from fsage.host import token
 from fsage.host.lustre import space
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.states.inspection import differs
 from fsage.host.states.sample import Sample
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets.target import Target
+from fsage.model.observation import Check
 from fsage.model.token import Token
 
 Looked = Literal["files", "events", "sample"]
@@ -32,6 +35,7 @@ class StructureCheck:
 
     def __init__(self, target: Target) -> None:
         self.target, self.hash = target, ""
+        self.why: str | None = None  # how the state differed at the last check
         self.counted: list[str | None] = []
         self.osts_changed_bytes: int | None = None
         self.sample: Sample | None = None
@@ -44,6 +48,32 @@ class StructureCheck:
             except OSError as error:
                 self._unwatched(error)
 
+    def check(self, now: Token) -> Check:
+        """Compare token, epoch and structure with those of the token `now`; `why` says how they differ."""
+        began = time.monotonic()
+        status = token.read(self.target.mounts[0])
+        self.why, looked_at = self.differs(now)
+        if status != now:
+            self.why = "its token was replaced"
+        checked: Check = {
+            "state": now.state,
+            "epoch": now.epoch,
+            "status": status.status if status else None,
+            "fingerprint": self.hash,
+            "looked_at": looked_at,
+            "agreed": self.why is None,
+            "instance": now.instance,
+            "rebuilt": False,
+            "emptied_because": now.emptied_because,
+            "seconds": time.monotonic() - began,
+        }
+        if looked_at == "sample":
+            checked["unseen_share"] = self.unseen_share
+        if self.osts_changed_bytes is not None:
+            checked["osts_changed_bytes"] = self.osts_changed_bytes
+            checked["tolerance_bytes"] = self.target.osts.tolerance_bytes
+        return checked
+
     def differs(self, now: Token) -> tuple[str | None, Looked]:
         """How the target differs from the token `now` (None: it does not), and which evidence told that."""
         if self.target.watch and self.target.watch.quiet() and self._free() == self.counted:
@@ -51,6 +81,18 @@ class StructureCheck:
         if not self.target.watch and self.sample and self.sample.unseen_share and self._sample_agrees(now):
             return None, "sample"
         return self._files_differ(now), "files"
+
+    @property
+    def unwatched(self) -> str | None:
+        """Why the kernel does not report what others do to the target, and what is checked instead; None: it does."""
+        if not (why := self.why_unwatched):
+            return None
+        if not (share := self.unseen_share):
+            return f"all files were examined before each cell: {why}"
+        return (
+            f"a sample of the files and all directories were examined before each cell: {why}. A change of one file "
+            f"is missed there with a chance of {share:.1%}; all files were examined at the end"
+        )
 
     @property
     def unseen_share(self) -> float:

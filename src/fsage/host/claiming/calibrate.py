@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from fsage.host.instruments.instrument import Instruments, Stopped, Work
+from fsage.host.instruments.instrument import Instruments, Stopped
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
@@ -181,7 +181,7 @@ def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments =
         commands.append(" ".join(argv))
         wanted_bytes = each_mib * passes * tasks * MIB
         site_limits.refuse_now(allowed, "calibrating", 0, wanted_bytes if direction == "write" else 0)
-        with target.charged(), instruments.around(Work("step", f"calibrating ({direction})")):
+        with target.charged(), instruments.beside(f"calibrating ({direction})"):
             seconds[direction] = _fio(argv, direction, wanted_bytes, target.front(), allowed, instruments.check)
         instruments.check()
     pair_s = time.monotonic() - began

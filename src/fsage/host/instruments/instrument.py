@@ -1,6 +1,8 @@
 """The interface of an instrument, and the instruments of one command together.
 
-An instrument looks on while a target is worked on. It may put what it saw on record, and it may end the work.
+An instrument surrounds what is done to a target: a cell, a phase, a step of fsage's own. It may say that a cell cannot
+be measured here, put what it saw on record, and end the work. Each is a subclass of Instrument in a module of its own,
+here or in the folder `instruments` of a study, and is found there.
 """
 
 from __future__ import annotations
@@ -8,26 +10,31 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import Literal, NamedTuple
+from functools import cache, partial
+from pathlib import Path
+from typing import ClassVar, NamedTuple, TypeVar
 
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import interruption
 from fsage.host.targets import doing
+from fsage.host.targets.kinds import Remote
 from fsage.host.targets.target import Target
+from fsage.model import plugins
 from fsage.model.errors import Failure
+from fsage.model.hosts import Asker
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Cell, Phase
+from fsage.model.target import Limits, Spec
+from fsage.model.token import Token
 from fsage.model.typed import Json
 
+T = TypeVar("T")
+PACKAGE, FOLDER = "fsage.host.instruments", "instruments"
 CHECK_EVERY_S = 0.1
 """How often fsage's own work on files is checked at most: it may call `pause` a hundred thousand times a second."""
-
-
-class Work(NamedTuple):
-    """What is done to a target. A step is any of fsage's own work: emptying and calibrating are steps too."""
-
-    scope: Literal["cell", "phase", "step"]
-    what: str  # in words: "cell 3", "phase write", "populate"
+Around = AbstractContextManager[Json]
 
 
 class Stopped(Failure):
@@ -36,26 +43,110 @@ class Stopped(Failure):
     on_record = True
 
 
+class Visit(NamedTuple):
+    """A command as its instruments see it.
+
+    `hosts` are connected already; where cells are measured, they always are, and `now` is the token of the state.
+    """
+
+    target: Target
+    request: Asker
+    hosts: Hosts | None = None
+    now: Token | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the site, of all hosts that are connected."""
+        return self.hosts.limits if self.hosts else self.target.spec["limits"]
+
+
 class Instrument:
-    """One of them: a subclass overrides what it needs. Each method may raise Failure."""
+    """One of them: a subclass overrides what it needs. Each method may raise Failure.
 
-    name = ""
-    """The key in an observation under which stands what it saw of a cell."""
+    What `around_cell` and `around_phase` give is on record under `name` when the work is over, unless it is empty.
+    `remote`: what it needs on other hosts, by name; each returns plain JSON.
+    """
 
-    def around(self, work: Work) -> AbstractContextManager[Json]:
-        """Entered before some work and left after it; what it gives is on record then, unless it is empty.
+    name: ClassVar[str] = ""
+    order: ClassVar[int] = 0
+    """Instruments of a higher order are nearer to the command."""
+    remote: ClassVar[Mapping[str, Remote]] = {}
 
-        What is seen only when it is left does not end this work any more: the next `check` or `held_up` tells of it.
-        """
+    def __init__(self, visit: Visit) -> None:
+        self.visit, self.target = visit, visit.target
+
+    @property
+    def hosts(self) -> Hosts:
+        """The hosts of a measurement."""
+        assert self.visit.hosts
+        return self.visit.hosts
+
+    @property
+    def now(self) -> Token:
+        """The token of the state that is measured."""
+        assert self.visit.now
+        return self.visit.now
+
+    @classmethod
+    def wanted(cls, visit: Visit) -> bool:
+        """Whether it is of use to a command: usually wherever cells are measured."""
+        return visit.now is not None
+
+    @staticmethod
+    def undo(spec: Spec) -> None:
+        """Undo what it set on this server: called when a host agent begins there, and when it ends."""
+
+    def conditions(self) -> Json:
+        """What the record of each cell says under `conditions`. Raises Failure where no cell can be measured."""
+        return {}
+
+    def unsupported(self, cell: Cell) -> str | None:
+        """Why a cell can never be measured here; None: it can."""
+        return None
+
+    def refused(self, cell: Cell) -> str | None:
+        """Why a cell fails before it begins; None: it may begin."""
+        return None
+
+    def prepared(self, phase: Phase) -> Phase:
+        """A phase as it is to run."""
+        return phase
+
+    def around_cell(self, cell: Cell) -> Around:
+        """Entered before the phases of a cell, and left after them."""
         return contextlib.nullcontext({})
+
+    def around_phase(self, phase: Phase, cell: Cell) -> Around:
+        """Entered when the caches are cold, just before a command, and left just after it."""
+        return contextlib.nullcontext({})
+
+    def around_step(self, what: str) -> Around:
+        """Around a step of fsage's own work, such as "populate"."""
+        return contextlib.nullcontext({})
+
+    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
+        """Run a phase in a way of its own, and return its result; None: it runs as usual."""
+        return None
+
+    def failed_phase(self, phase: Phase, made: list[Path], result: PhaseResult) -> str | None:
+        """Why a phase that went well and `made` these files does not count; it may add to the result."""
+        return None
+
+    def again(self, failed: bool) -> bool:
+        """Whether the phases of a cell, which have just ended, only prepared it: its files go, and they run again."""
+        return False
+
+    def failed_cell(self, cell: Cell) -> str | None:
+        """Why a cell that went well does not count."""
+        return None
 
     def check(self) -> None:
         """Raise Stopped to end the work; called often meanwhile, by one thread at a time."""
 
-    def held_up(self, check_alive: Callable[[], None]) -> str | None:
+    def held_up(self, check_alive: Callable[[], None], cell: Cell | None) -> str | None:
         """Why no work may begin, or go on after Stopped, and when it may; None: now. It may wait for that here.
 
-        `check_alive` is to be called while it waits.
+        `check_alive` is to be called while it waits. `cell`: the one that begins; None: it is none.
         """
         return None
 
@@ -71,18 +162,40 @@ class Instruments:
         self.stopped: Stopped | None = None
         self.lock, self.checked = threading.Lock(), 0.0
 
+    def first(self, ask: Callable[[Instrument], T | None]) -> T | None:
+        """The first answer that is any, such as a reason; None where none has one."""
+        return next(filter(None, map(ask, self.each)), None)
+
+    def conditions(self) -> Json:
+        """What they say of all cells."""
+        return {key: value for instrument in self.each for key, value in instrument.conditions().items()}
+
+    def prepared(self, phase: Phase) -> Phase:
+        """A phase as it is to run."""
+        for instrument in self.each:
+            phase = instrument.prepared(phase)
+        return phase
+
+    def again(self, failed: bool) -> bool | None:
+        """Whether the phases of a cell must run again."""
+        return self.first(lambda each: each.again(failed))
+
     @contextlib.contextmanager
-    def around(self, work: Work) -> Iterator[Json]:
-        """Look on around some work; what each instrument saw, by its name, is there when the work is over."""
+    def around(self, enter: Callable[[Instrument], Around]) -> Iterator[Json]:
+        """Enter what `enter` gives of each; what each saw, by its name, is there when the work is over."""
         seen: Json = {}
         notes: dict[str, Json] = {}
         try:
             with contextlib.ExitStack() as stack:
                 for instrument in self.each:
-                    notes[instrument.name] = stack.enter_context(instrument.around(work))
+                    notes[instrument.name] = stack.enter_context(enter(instrument))
                 yield seen
         finally:
             seen.update({name: note for name, note in notes.items() if note})
+
+    def beside(self, what: str) -> Around:
+        """Look on around a step."""
+        return self.around(lambda each: each.around_step(what))
 
     def check(self) -> None:
         """Raise Stopped as soon as an instrument ends the work."""
@@ -93,17 +206,22 @@ class Instruments:
             self.stopped = why
             raise
 
+    def watch(self) -> None:
+        """Raise where the command, or what it does, must end; called often while a measured command runs."""
+        self.check_alive()
+        self.check()
+
     def ended(self) -> Stopped | None:
         """Why some work was ended, or would be by now; None: it may go on."""
         with contextlib.suppress(Stopped):
             self.check()
         return self.stopped
 
-    def held_up(self) -> str | None:
+    def held_up(self, cell: Cell | None = None) -> str | None:
         """Why no work may begin or go on, after any wait; None: it may."""
         for instrument in self.each:
             try:
-                why = instrument.held_up(partial(self._alive, instrument))
+                why = instrument.held_up(partial(self._alive, instrument), cell)
             except Stopped as of_another:
                 why = str(of_another)
             if why:
@@ -143,7 +261,7 @@ class Instruments:
         doing.say(target.home, what)
         target.pace.pause = self.pause
         try:
-            with self.around(Work("step", what)):
+            with self.beside(what):
                 yield
         except Stopped as why:
             raise Stopped(f"{what} was stopped: {why}") from None
@@ -154,3 +272,37 @@ class Instruments:
         """Close each."""
         for instrument in self.each:
             instrument.close()
+
+
+@cache
+def found() -> list[type[Instrument]]:
+    """Every instrument of fsage and of the studies, those that are near to the command last."""
+    modules = [plugins.module(PACKAGE, FOLDER, name) for name in plugins.names(PACKAGE, FOLDER)]
+    each = [instrument for module in modules for instrument in plugins.subclasses(Instrument, module)]
+    return sorted(each, key=lambda instrument: instrument.order)
+
+
+def remote() -> dict[str, Remote]:
+    """What instruments need on other hosts, by name."""
+    return {name: call for instrument in found() for name, call in instrument.remote.items()}
+
+
+@contextlib.contextmanager
+def opened(visit: Visit, check_alive: Callable[[], None] = lambda: None) -> Iterator[Instruments]:
+    """The instruments of a command on a target, until it ends. Raises Failure.
+
+    `check_alive` raises where the command must end.
+    """
+    instruments = Instruments([], check_alive)
+    with contextlib.closing(instruments):
+        instruments.each = [instrument(visit) for instrument in found() if instrument.wanted(visit)]
+        yield instruments
+
+
+@contextlib.contextmanager
+def looked_on(
+    target: Target, request: Asker, what: str, check_alive: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Have the instruments look on at a step of fsage's own work. Raises Stopped, Failure."""
+    with opened(Visit(target, request), check_alive) as instruments, instruments.around_step(target, what):
+        yield

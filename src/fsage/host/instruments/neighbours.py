@@ -17,16 +17,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar, cast
 
-from fsage.host.instruments.instrument import Instrument, Stopped, Work
+from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
 from fsage.host.instruments.looks import FILE_BYTES
+from fsage.host.lustre import servers as of_servers
+from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.system import files, interruption, places
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import directories, doing
 from fsage.host.targets.kinds import Servers
-from fsage.host.targets.target import Target
+from fsage.host.targets.target import OtherHost, Target
 from fsage.model.claim import utc_now
 from fsage.model.errors import Failure, Refusal
+from fsage.model.request import Cell, Phase
 from fsage.model.stop_if import EVERY_S, StopIf, limits
 from fsage.model.typed import Json, JsonView
 
@@ -163,27 +167,55 @@ class Looks:
             self.process.stdin.write(words)
 
 
+def busy_there(host: OtherHost, osts: bool) -> Json:
+    """How many processes ran, or waited for a device, in the last minute; what `osts` of this server have done."""
+    return {"load": os.getloadavg()[0], "requests": of_servers.requests_here(host.spec) if osts else {}}
+
+
 class Neighbours(Instrument):
     """The limits of a site, for a command of a run. Raises Failure where they cannot be looked at."""
 
     name = "probe"
+    order = 3
+    remote: ClassVar = {"busy": busy_there}
 
-    def __init__(self, target: Target, stop_if: StopIf, servers: Servers, run: str) -> None:
-        self.target, self.stop_if, self.busy = target, stop_if, Busy(servers, stop_if)
-        self.looks = Looks(target)
-        self.note = self.looks.folder / "note.json"
+    def __init__(self, visit: Visit) -> None:
+        super().__init__(visit)
+        target, stop_if, holder = visit.target, cast(StopIf, visit.target.spec["stop_if"]), visit.request.get("holder")
+        run = holder["run"] if holder else ""
         self.leads = (target.home / "claim.json").exists()  # other clients take from the note what is usual
-        noted = files.read_json(self.note)
-        if not noted or (self.leads and noted["run"] != run):
-            waits = noted["waits"] if noted else []
-            noted = {"run": run, "usual_since": utc_now(), "usual_ms": self._usual(), "last": [], "waits": waits}
-        self.noted: Json = {**noted, "stopped": None}
-        self._keep()
+        if not self.leads:  # the launcher asks the servers
+            stop_if = cast(StopIf, {**stop_if, **dict.fromkeys(SERVERS)})
+        self.stop_if = stop_if
+        with contextlib.ExitStack() as stack:
+            self.busy = Busy(self._servers(stack), stop_if)
+            self.looks = Looks(target)
+            stack.callback(self.looks.end)
+            self.note = self.looks.folder / "note.json"
+            noted = files.read_json(self.note)
+            if not noted or (self.leads and noted["run"] != run):
+                waits = noted["waits"] if noted else []
+                noted = {"run": run, "usual_since": utc_now(), "usual_ms": self._usual(), "last": [], "waits": waits}
+            self.noted: Json = {**noted, "stopped": None}
+            self._keep()
+            self.started = stack.pop_all()
         self.limits = {**limits(stop_if, noted["usual_ms"]), **self.busy.limits}
         self.last: list[Json] = noted["last"]
         self.taken: list[Json] = []
         self.why: str | None = None  # others suffer
         self.what, self.cell, self.working, self.asked = "", "", False, 0.0
+
+    @classmethod
+    def wanted(cls, visit: Visit) -> bool:
+        return bool(visit.target.spec["stop_if"])
+
+    def _servers(self, stack: contextlib.ExitStack) -> Servers:
+        """Who reaches the servers: by connections of its own, which `stack` ends, only where a limit needs them."""
+        if self.visit.hosts or not any(cast(Json, self.stop_if)[name] is not None for name in SERVERS):
+            return self.visit.hosts or self.target.osts
+        inventory = inventory_of(self.visit.request)
+        alone = Hosts(self.target.spec, self.target.claim, {**inventory, "clients": inventory["clients"][:1]})
+        return stack.enter_context(contextlib.closing(alone))
 
     def _usual(self) -> dict[str, float]:
         """The 90th percentile of each part of QUIET looks."""
@@ -197,18 +229,22 @@ class Neighbours(Instrument):
         return {name: sorted(look[name] for look in quiet)[-1 - MOST_ABOVE * QUIET // LAST] for name in names}
 
     @contextlib.contextmanager
-    def around(self, work: Work) -> Iterator[Json]:
+    def around_cell(self, cell: Cell) -> Iterator[Json]:
         seen: Json = {}
-        if work.scope == "cell":
-            self.taken, self.cell, began = [], f" of {work.what}", time.monotonic()
-            yield seen
-            seen.update(self._of_cell(began))
-            return
-        self.what, self.working = work.what + (self.cell if work.scope == "phase" else ""), True
+        self.taken, self.cell, began = [], f" of cell {cell['name']}", time.monotonic()
+        yield seen
+        seen.update(self._of_cell(began))
+
+    def around_phase(self, phase: Phase, cell: Cell) -> Around:
+        return self.around_step(f"phase {phase['name']}{self.cell}")
+
+    @contextlib.contextmanager
+    def around_step(self, what: str) -> Iterator[Json]:
+        self.what, self.working = what, True
         self.busy.begin()
         self.looks.go()
         try:
-            yield seen
+            yield {}
         finally:
             self.working = False
             self.looks.rest()
@@ -225,7 +261,7 @@ class Neighbours(Instrument):
         if self.why:
             raise Stopped(self.why)
 
-    def held_up(self, check_alive: Callable[[], None]) -> str | None:
+    def held_up(self, check_alive: Callable[[], None], cell: Cell | None) -> str | None:
         why = self.why or self._now(check_alive)
         if why:
             self.noted["stopped"] = why
@@ -241,7 +277,7 @@ class Neighbours(Instrument):
         return None
 
     def close(self) -> None:
-        self.looks.end()
+        self.started.close()
         with contextlib.suppress(OSError, Failure, Refusal):  # the target is lost: then nothing is kept
             self._keep()
 

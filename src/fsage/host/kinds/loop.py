@@ -11,9 +11,9 @@ from pathlib import Path
 from fsage.host.claiming import calibrate, claim
 from fsage.host.device import below, capabilities, loops, models, seek
 from fsage.host.device.model import Model
-from fsage.host.loop import images, sparse_images, written_images
-from fsage.host.loop.layouts import Layouts
-from fsage.host.settings.cleanup import shared_left_over, undo
+from fsage.host.instruments.cleanup import shared_left_over, undo
+from fsage.host.loop import image_files, images
+from fsage.host.loop.stores import Stores
 from fsage.host.stores import filesystems
 from fsage.host.system import files, journal, mounting, space
 from fsage.host.targets import claims
@@ -33,7 +33,7 @@ HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
 MODEL_SHARE = 0.60  # a model above this share of the backing store would measure the store's own noise
 
 
-class Loop(Layouts):
+class Loop(Stores):
     """File systems of its own on loop devices."""
 
     @classmethod
@@ -61,7 +61,7 @@ class Loop(Layouts):
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
             elif spec["sparse"] and not images.known_images(declaration.home_of(spec), None):
-                missing += filter(None, [sparse_images.why_no_room(spec, good[0])])
+                missing += filter(None, [image_files.why_no_room(spec, good[0])])
             if why := models.why_refused(spec["device_model"]):
                 missing.append(why)
         return Lacking(missing, room_bytes)
@@ -75,7 +75,7 @@ class Loop(Layouts):
         """The images of a claimed target, attached again if need be as its device model has it."""
         target = cls(spec, claimed)
         frozen.refuse(target.claim, spec)
-        disks = [*map(written_images.whole, noted["images"]), *seek.disks(target.home)]
+        disks = [*map(image_files.whole, noted["images"]), *seek.disks(target.home)]
         attached = sum(len(loops.devices_of(disk)) for disk in disks)
         if target.claim["status"] != "claimed" or attached == spec["stores"]:  # `claim` itself finishes a half claim
             return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": noted["images"]}
@@ -94,7 +94,7 @@ class Loop(Layouts):
         home = declaration.home_of(spec)
         noted = claims.images(home)
         if noted and not check:
-            sparse_images.located(home, noted, put=all(image["status"] == "written" for image in noted["images"]))
+            image_files.located(home, noted, put=all(image["status"] == "written" for image in noted["images"]))
         made = images.known_images(home, None)
         if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
@@ -106,8 +106,8 @@ class Loop(Layouts):
                 f"target {spec['name']} was created with {len(made)} stores, and {spec['stores']} are declared "
                 f"now; remove it first: {loops.CLEAR}"
             )
-        for image in made if not noted or not sparse_images.below_is_away(home, noted) else ():
-            loops.verify(written_images.whole(image))
+        for image in made if not noted or not image_files.below_is_away(home, noted) else ():
+            loops.verify(image_files.whole(image))
         if noted and "below" in noted and noted["below"]["bytes"] < (taken := takes(spec)).total_bytes:
             raise Refusal(
                 f"target {spec['name']} was created with {noted['below']['bytes'] / declaration.GIB:.2f} GiB below, "
@@ -192,7 +192,7 @@ class Loop(Layouts):
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
         proof += undo(home, seek.UNDO)
-        proof += sparse_images.give_back(home)
+        proof += image_files.give_back(home)
         proof += undo(home, below.UNDO)
         proof += undo(home)  # after the loop devices, which hold on to the control group
         for store in claim["stores"] if claim else ():

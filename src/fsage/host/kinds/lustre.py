@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.lustre import limits, osts, servers, space, stripes, tunables
+from fsage.host.lustre import cold, limits, osts, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
 from fsage.host.remote import connection
 from fsage.host.system import files, privilege
@@ -20,6 +20,7 @@ from fsage.host.targets.kinds import Lacking, Servers
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.host.targets.osts import NoOsts
 from fsage.model import striping
+from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
 from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
@@ -78,12 +79,6 @@ class LustreOsts(NoOsts):
             numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
         return stripes.one_on_each(folder, numbers)
 
-    def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
-        stripes.make_folders(self.target, notes)
-
-    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, object]:
-        return stripes.of_striped(self.target, files, notes)
-
     def verify_fillers(self) -> None:
         stripes.verify_fillers(self.target)
 
@@ -101,6 +96,7 @@ class Lustre(Directory, facts.Lustre):
 
     below = "lustre"
     threads = lustre.THREADS
+    remote = servers.REMOTE
     why_no_free_space = "the free space of Lustre is on its OSTs, the stores before this one"
 
     def __init__(self, spec: Spec, claim: Claim) -> None:
@@ -184,6 +180,9 @@ class Lustre(Directory, facts.Lustre):
             proof += tunables.put_back(lease.holder_of(spec))
             proof += lustre.unmark(spec, claim)
         return [*proof, *directories.unmake(spec)]
+
+    def drop_caches(self, files: list[Path]) -> Dropped:
+        return cold.drop(self.mounts[0], self.lustre["fsname"], files)
 
     def mount_options(self) -> list[str]:
         return [lustre.mount_of(self.spec).options]

@@ -15,8 +15,7 @@ from pathlib import Path
 from fsage.host.claiming import calibrate
 from fsage.host.device import below, capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
-from fsage.host.loop.sparse_images import below_is_away, located, why_no_room
-from fsage.host.loop.written_images import allocate, whole, write_whole
+from fsage.host.loop.image_files import allocate, below_is_away, located, whole, why_no_room, write_whole
 from fsage.host.system import files, places, space
 from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result

@@ -1,19 +1,20 @@
 """What the servers of Lustre do and tell: they commit, count what OSTs do, and read the free space of an OST.
 
-The launcher asks them by their agents (fsage.host.remote.host_agent), which call what is below "On a server".
-`brw_stats` are histograms of the reads and writes that an OST has done since it was started.
+The launcher asks them by their agents (fsage.host.host_agent), which call what is below "On a server".
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from fsage.host.evidence import ext4
-from fsage.host.lustre import granted, params, space
-from fsage.host.targets.kinds import Servers
+from fsage.host.lustre import granted, params
+from fsage.host.targets.kinds import Remote, Servers
+from fsage.host.targets.target import OtherHost
+from fsage.model.answers import MOST_ENDS
 from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
@@ -23,7 +24,6 @@ from fsage.model.message import shown
 from fsage.model.target import LustreSpec, Spec
 from fsage.model.typed import Json
 
-NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
 ROW = re.compile(r"(\d+[KMG]?):\s+(\d{1,19})\s+\d+\s+\d+\s+\|\s+(\d{1,19})\s+\d+\s+\d+")
 REQUESTS = re.compile(r"^(?:read|write) +(\d{1,19}) samples \[usecs\] \d+ \d+ (\d{1,19})\b", re.MULTILINE)
@@ -86,7 +86,10 @@ def reach(servers: Servers, lustre: LustreSpec, osts: Iterable[Ost]) -> None:
 
 
 def commit(spec: Spec) -> list[int]:
-    """The objects that each MDT of this host still has to destroy on each OST; an OSS has none. Raises Failure."""
+    """Have the targets that this host serves commit; the objects that each MDT still has to destroy on each OST.
+
+    An OSS has none. Raises Failure.
+    """
     text = granted.commit(lustre_of(spec)["fsname"])
     if not all(re.fullmatch(r"\d{1,19}", word) for word in text.split()):
         raise Failure(f"destroys_in_flight is {shown(text.strip())}, and numbers are wanted")
@@ -105,55 +108,31 @@ def requests_here(spec: Spec) -> dict[str, list[int]]:
     return seen
 
 
-def free_space_here(ost: str) -> tuple[Store | None, list[int]]:
-    """The free space of an OST that this host serves, and where its extents begin and end; None and none of another."""
+def free_space_there(host: OtherHost, ost: str) -> Json:
+    """The free space of an ldiskfs OST that this host serves: a Store, whose extents `free_extents` has."""
     ends: list[int] = []
     device = next(iter(params.get(f"osd-ldiskfs.{ost}.mntdev").values()), "")
     keep = Counting(keep=lambda *each: ends.extend(itertools.chain.from_iterable(zip(*each))))
-    return (of_ost(ost, device, keep), ends) if device else (None, ends)
+    store = dataclasses.asdict(of_ost(ost, device, keep)) if device else None
+    host.kept["ends"] = ends
+    return {"store": store}
+
+
+def free_extents(host: OtherHost, first: int) -> Json:
+    """The next free extents, from end number `first` on: where each begins and ends, bytes, in one list."""
+    return {"ends": host.kept["ends"][first : first + MOST_ENDS]}
+
+
+REMOTE: dict[str, Remote] = {
+    "commit": lambda host: {"to_destroy": commit(host.spec)},
+    "free_space": free_space_there,
+    "free_extents": free_extents,
+}
 
 
 def of_ost(ost: str, device: str, counting: Counting = ONCE) -> Store:
     """The free space of an ldiskfs OST of this host on a device: as root, or by its helper. Raises Failure."""
     return ext4.of_command(granted.free_space_words(ost, device), f"dumpe2fs {device}", counting)
-
-
-class Watch:
-    """The OSTs before and after a cell. What cannot be had never disturbs what is measured: the reason is noted."""
-
-    def __init__(self, mount: Path, lustre: LustreSpec, servers: Servers) -> None:
-        self.mount, self.lustre, self.servers = mount, lustre, servers
-        self.absent: dict[str, str] = {} if lustre["oss"] else {"brw_stats": NONE_DECLARED}
-        self.fullness = self._fullness()
-        self.counted = self._stats()
-
-    def ended(self) -> dict[str, object]:
-        """{"fullness": {"before", "after"} by OST, "brw_stats": what each counted in between, "absent": reasons}."""
-        counted = {}
-        for ost, after in self._stats().items():
-            if (counts := between(self.counted.get(ost, {}), after)) is None:
-                self.absent[f"brw_stats of {ost}"] = "it counts from zero since the cell began"
-            else:
-                counted[ost] = counts
-        return {
-            "fullness": {"before": self.fullness, "after": self._fullness()},
-            "brw_stats": counted if "brw_stats" not in self.absent else None,
-            "absent": self.absent,
-        }
-
-    def _fullness(self) -> Json | None:
-        try:
-            return space.fullness(space.osts(self.mount, ()))
-        except Failure as why:
-            self.absent["fullness"] = str(why)
-            return None
-
-    def _stats(self) -> Counted:
-        try:
-            return stats(self.servers, self.lustre) if "brw_stats" not in self.absent else {}
-        except Failure as why:
-            self.absent["brw_stats"] = str(why)
-            return {}
 
 
 def parse_stats(text: str) -> Stats:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.lustre import mounts, params, quotas, space, stripes
+from fsage.host.lustre import limits, mounts, params, space, stripes
 from fsage.host.system import files, places, privilege
 from fsage.host.system import space as space_of
 from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
 from fsage.host.targets import directories
-from fsage.host.targets import quotas as local_quotas
+from fsage.host.targets.limits import least
 from fsage.model import striping
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.declaration import GIB, MIB, lustre_of
@@ -71,8 +71,8 @@ def inspect(spec: Spec) -> Found:
         if lustre["capacity_gib"] is not None:
             budget["capacity_gib"] = int(float(lustre["capacity_gib"]) * GIB)
         existing = space_of.existing(place)
-        lefts = quotas.left(existing, quotas.project_of(existing))
-        capacity_bytes, noted["budget"] = local_quotas.least(spec["name"], budget, lefts), budget
+        lefts = limits.quotas_left(existing, limits.project_of(existing))
+        capacity_bytes, noted["budget"] = least(spec["name"], budget, lefts), budget
     return Found(mount, capacity_bytes, whole, noted)
 
 

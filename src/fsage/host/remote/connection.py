@@ -1,4 +1,4 @@
-"""A connection to a host agent (fsage.host.remote.host_agent): started over SSH, told what to do, heard, ended.
+"""A connection to a host agent (fsage.host.host_agent): started over SSH, told what to do, heard, ended.
 
 The launcher starts it as its own user, as MPI does. The agent's code comes over the connection. So it is the launcher's
 version to the byte, no port is opened, and nothing is left behind.
@@ -29,7 +29,7 @@ from fsage.model.typed import Json
 
 # ssh notices a host that vanished within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-START_AGENT = BOOT + "from fsage.host.remote import host_agent; host_agent.main()"
+START_AGENT = BOOT + "from fsage.host import host_agent; host_agent.main()"
 PATIENCE_S = 300.0  # for dropping the caches of a host with much memory
 LOOK_EVERY_S = 0.2
 CLOCK_ROUNDS = 3

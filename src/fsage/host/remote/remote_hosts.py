@@ -14,26 +14,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from fsage.host.preallocation import astray
-from fsage.host.remote import probe, signs
+from fsage.host.remote import probe
 from fsage.host.remote.connection import PATIENCE_S, Host, Lost, answers_of, ask_all, end, silence, start
-from fsage.host.remote.host_agent import drop_of
 from fsage.host.remote.synchronised import SynchronisedCommand
-from fsage.host.structure import eviction
 from fsage.host.system import caches
 from fsage.host.targets import kinds, site_limits
+from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
 from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker, Inventory, clients_of, differences, servers_of, skews, watched_of
 from fsage.model.request import Phase, Request
-from fsage.model.signs import Look
 from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json, JsonView
 
 SAY_EVERY_S = 600.0  # a phase may last for days, and an agent without a line for an hour ends
-READ_PATIENCE_S = 3600.0  # for reading a file as large as a host's memory
 READS = {"busy", "counters"}
 """What servers that are only watched are asked, too."""
 
@@ -137,48 +133,15 @@ class Hosts:
         began = time.monotonic()
         for host in self.clients:
             host.tell({"do": "drop", "of_state": list(map(str, of_state))})
-        here = drop_of(target, of_state)
+        here = target.drop_caches([*measured_files(target.mounts), *of_state])
         dropped: JsonView = answers_of(self.clients)
         every = {**dropped, **ask_all(self.servers, lambda _: {"do": "drop"})}
         together = caches.together([here, *dropped.values()])
         return {**here, **together, "seconds": time.monotonic() - began, "hosts": every}
 
-    def look(self, target: Target, before: Mapping[str, Look] | None = None) -> dict[str, Look]:
-        """Look at every host (fsage.host.remote.signs); `before`: the looks before the phase, if it has ended.
-
-        Raises Lost. A host that fails to look says why.
-        """
-        last = {name: look["kernel"]["last"] for name, look in (before or {}).items() if "kernel" in look}
-        for host in self.remote_hosts:
-            host.tell({"do": "signs", "last": last.get(host.name)})
-        first = self.client_names[0]
-        looks = {first: signs.look(target.spec, target.mounts, target.devices, last.get(first))}
-        for host in self.remote_hosts:
-            try:
-                answer = cast(Look, answers_of([host])[host.name])
-            except Lost:
-                raise
-            except Failure as why:
-                answer = {"absent": {"all": str(why)}}
-            looks.setdefault(host.name, answer)  # where the launcher is a server too, it is looked at once
-        return looks
-
-    def read_eviction_file(self, target: Target) -> None:
-        """Read the cache-eviction file on every client."""
-        for host in self.clients:
-            host.tell({"do": "read"})
-        eviction.read(target)
-        answers_of(self.clients, READ_PATIENCE_S)
-
-    def ask_servers(self, **what: object) -> dict[str, dict[str, object]]:
+    def ask_servers(self, **what: object) -> dict[str, Json]:
         """Tell every server to do something; the answer of each, by name."""
         return ask_all([*self.servers, *self.watched] if what["do"] in READS else self.servers, lambda _: what)
-
-    def astray(self, target: Target, tuning: Mapping[str, object]) -> str | None:
-        """Which setting of a host a study with this `tuning` does not name, or is not as it says; None: all are."""
-        asked = ask_all([*self.clients, *self.servers], lambda _: {"do": "settings", "tuning": dict(tuning)})
-        others = [sentence for answer in asked.values() for sentence in cast("list[str]", answer["astray"])]
-        return astray.first([*astray.of_client(target, tuning), *others])
 
     def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> dict[str, object]:
         """Run a phase's command on each client that has one of its `jobs`, this one included; all begin at once.

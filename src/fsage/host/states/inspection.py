@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsage.host import token
+from fsage.host.instruments import cleanup
 from fsage.host.lustre import space
-from fsage.host.settings import cleanup
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.system import caches, places
 from fsage.host.targets.limits import Wrong, nothing

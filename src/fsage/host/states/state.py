@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fsage.host import structure as making
 from fsage.host import token
-from fsage.host.instruments.instrument import Stopped
-from fsage.host.instruments.opened import looked_on
+from fsage.host.instruments.instrument import Stopped, looked_on
 from fsage.host.lustre import space
 from fsage.host.preallocation import setting
 from fsage.host.remote.remote_hosts import refuse_unfit

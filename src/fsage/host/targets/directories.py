@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.system import files, mounting, places, space
-from fsage.host.targets import claims, quotas
+from fsage.host.targets import claims, limits
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.declaration import GIB
@@ -28,6 +28,19 @@ PROBE = "probe"
 SHARE_OF_FREE = 0.10
 MADE = "directory.json"
 """The note in a target's home that fsage made the directory, and those from `below` on, which the release removes."""
+
+
+def measured_files(mounts: list[Path]) -> list[Path]:
+    """All files that a cell's commands made, as paths without symbolic links."""
+    found: list[Path] = []
+    for mount in map(Path, map(os.path.realpath, mounts)):
+        folder = mount / "measured"
+        if folder.is_dir():
+            if not os.access(folder, os.R_OK | os.X_OK):  # a cell's command took the right from its owner
+                with places.opened(mount) as store:
+                    places.make_in(store, folder)
+            found += files.regular_files(folder)
+    return sorted(found)
 
 
 def create(spec: Spec, check: bool) -> Json:
@@ -133,7 +146,7 @@ def budget_bytes(spec: Spec) -> int:
     place = space.existing(spec["directory"])
     declared, share = int(spec["budget_gib"] * GIB), int(SHARE_OF_FREE * space.free_bytes(place))
     budget = {"budget_gib": declared, f"{SHARE_OF_FREE:.0%} of the free space": share}
-    return quotas.least(spec["name"], budget, quotas.left(place))
+    return limits.least(spec["name"], budget, limits.quotas_left(place))
 
 
 def identity(place: Path) -> Json:

@@ -7,7 +7,8 @@ fsage.host.targets.target.Target.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fsage.model import kinds as model
 from fsage.model import plugins
@@ -20,6 +21,8 @@ PACKAGE = "fsage.host.kinds"
 
 Result = Json
 """The answer of a verb: changed, msg, and more."""
+Remote = Callable[..., Json]
+"""What a host agent calls: with a fsage.host.targets.target.OtherHost, and what the launcher gave by name."""
 
 
 class Lacking(NamedTuple):
@@ -38,6 +41,9 @@ class Servers(Protocol):
 
 class Kind(model.Kind):
     """A kind of target: what can be done before one is opened, and after."""
+
+    remote: ClassVar[Mapping[str, Remote]] = {}
+    """What this kind needs on other hosts, by name."""
 
     @classmethod
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fsage.host.targets.kinds import Servers
@@ -42,14 +42,6 @@ class NoOsts:
         Raises Failure.
         """
         return {"": folder / "file"}
-
-    def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
-        """Make the directories that a cell's files need, by the notes of the state. Raises Failure."""
-        return
-
-    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> Json | None:
-        """The OSTs that have a cell's files (stripes.placement); None without any. Raises Failure."""
-        return None
 
     def is_used(self, name: str) -> bool:
         """Whether files of the target lie on a server's target of this name, as far as can be known."""

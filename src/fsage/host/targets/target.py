@@ -8,11 +8,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NamedTuple
 
 from fsage.host.device import models, queue
 from fsage.host.device.model import Model
 from fsage.host.stores.filesystem import Range
-from fsage.host.system import files
+from fsage.host.system import caches, files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.settings import Holder
 from fsage.host.targets import directories, run_as, tuned
@@ -21,6 +22,7 @@ from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.host.targets.osts import NoOsts
 from fsage.host.targets.site_limits import UNLIMITED
 from fsage.model import declaration
+from fsage.model.answers import Dropped
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
@@ -28,6 +30,17 @@ from fsage.model.evidence.store import Store
 from fsage.model.observation import Mounting
 from fsage.model.target import Spec
 from fsage.model.typed import Json
+
+
+class OtherHost(NamedTuple):
+    """A host beside the launcher, as what runs there sees it: a client with its target, or a server.
+
+    `kept`: what a call keeps for the next.
+    """
+
+    spec: Spec
+    target: Target | None
+    kept: Json
 
 
 class Target(Kind):
@@ -176,6 +189,10 @@ class Target(Kind):
     def kept(self, name: str) -> Json | None:
         """What was noted of what is kept under a name; None where nothing is."""
         return None
+
+    def drop_caches(self, files: list[Path]) -> Dropped:
+        """Drop this client's caches of these files, and of the target."""
+        return caches.drop(files)
 
     def remount(self, more: str = "", warm: bool | None = None) -> Mounting | None:
         """Reset the allocator, where the kind of target can; what that took.

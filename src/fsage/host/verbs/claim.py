@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fsage.host import containers
+from fsage.host.instruments import groups
 from fsage.host.remote.remote_hosts import meet
-from fsage.host.settings import groups
 from fsage.host.system import files, places
 from fsage.host.targets import claims, directories, doing, kinds, lease, site_limits
 from fsage.host.targets.kinds import Result

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fsage.host.device import below, loops, seek
+from fsage.host.instruments import cleanup, groups
+from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
-from fsage.host.settings import cleanup, groups
-from fsage.host.settings.cleanup import shared_left_over, undo
 from fsage.host.system import files, journal, mounting
 from fsage.host.targets import claims, lease
 from fsage.model import declaration

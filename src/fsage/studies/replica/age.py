@@ -259,10 +259,11 @@ def _study_of(shipped: object, study: str, names: Sequence[str], samples: int, d
         if len(names) == 1 and shipped["states"].get("empty", True):
             lines.append({"label": "fullness", "state": joined, "against": EMPTY})
             tests += 1
+    others = " and others" if len(names) > 5 else ""
     return {
         **shipped,
         "name": study,
-        "title": f"The age of {', '.join(names[:5])}{' and others' * (len(names) > 5)}",
+        "title": f"The age of {', '.join(names[:5])}{others}",
         "states": {**shipped["states"], "layouts": [f"{name}.gz" for name in names], "structures": samples},
         "cells": _enough(shipped["cells"], tests),
         "headline": lines,

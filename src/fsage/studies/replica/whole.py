@@ -114,7 +114,7 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     }
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
     target = base.target.having(**declared, name=f"whole-{digest[:8]}")
-    if why := seam.here().why_not_made(target.spec, RUN_BYTES + extents * EXTENT_BYTES):
+    if why := seam.why_not_made(target.spec, RUN_BYTES + extents * EXTENT_BYTES):
         raise ValueError(why)
     return target
 

@@ -7,59 +7,78 @@ nothing of them is ever cached. A dataset keeps its properties over reboots, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
+from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import params
 from fsage.host.system import settings
 from fsage.host.system.shell import run
 from fsage.host.targets import lease
-from fsage.host.targets.kinds import Servers
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import complete, lustre_of
 from fsage.model.errors import Failure
-from fsage.model.request import Phase, Request
+from fsage.model.request import Cell, Phase, Request
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 PROPERTY = "primarycache"
 
 
-# On the launcher
+class ServerCache(Instrument):
+    """Sets the cache of every server while a cell runs whose phases want that; each phase has the values as read back.
 
+    They are on record by server and dataset.
+    """
 
-def unavailable_because(hosts: Servers, phases: Sequence[Phase]) -> str | None:
-    """Why the servers' cache cannot be set as a cell's phases want; None when it can, or none wants it."""
-    setting = setting_of(phases)
-    if setting == SERVERS_KEPT:
+    name = "server_cache"
+    remote: ClassVar = {"server_cache": lambda host, setting=None: serve(host.spec, setting)}
+
+    def __init__(self, visit: Visit) -> None:
+        super().__init__(visit)
+        self.values: Json = {}
+
+    @staticmethod
+    def undo(spec: Spec) -> None:
+        put_back(spec)
+
+    def unsupported(self, cell: Cell) -> str | None:
+        setting = setting_of(cell)
+        if setting == SERVERS_KEPT:
+            return None
+        front = f"server_cache {setting}: "
+        served = self.hosts.ask_servers(do="server_cache")
+        if not served:
+            return f"{front}the inventory's group `servers` names no host"
+        if ldiskfs := [ost for server in served.values() for ost in server["ldiskfs"]]:
+            return f"{front}{params.names(ldiskfs)} is on ldiskfs, and {PROPERTY} is a property of ZFS"
+        if not any(server["zfs"] for server in served.values()):
+            return f"{front}none of {params.names(list(served))} serves an OST on ZFS"
         return None
-    front = f"server_cache {setting}: "
-    served = hosts.ask_servers(do="server_cache")
-    if not served:
-        return f"{front}the inventory's group `servers` names no host"
-    if ldiskfs := [ost for server in served.values() for ost in server["ldiskfs"]]:
-        return f"{front}{params.names(ldiskfs)} is on ldiskfs, and {PROPERTY} is a property of ZFS"
-    if not any(server["zfs"] for server in served.values()):
-        return f"{front}none of {params.names(list(served))} serves an OST on ZFS"
-    return None
+
+    @contextmanager
+    def around_cell(self, cell: Cell) -> Iterator[Json]:
+        setting = setting_of(cell)
+        if setting == SERVERS_KEPT:
+            yield {}
+            return
+        try:
+            answers = self.hosts.ask_servers(do="server_cache", setting=setting)
+            self.values = {name: answer["now"] for name, answer in answers.items()}
+            yield {}
+        finally:
+            self.values = {}
+            self.hosts.ask_servers(do="server_cache", setting=SERVERS_KEPT)
+
+    @contextmanager
+    def around_phase(self, phase: Phase, cell: Cell) -> Iterator[Json]:
+        yield self.values
 
 
-def setting_of(phases: Sequence[Phase]) -> str:
+def setting_of(cell: Cell) -> str:
     """The setting that a cell's phases want: kept, or a value of the property."""
-    return next((phase["server_cache"] for phase in phases if "server_cache" in phase), SERVERS_KEPT)
-
-
-@contextmanager
-def held(hosts: Servers, phases: Sequence[Phase]) -> Iterator[dict[str, dict[str, str]]]:
-    """Set the cache of every server while a cell runs; server -> dataset -> value as read back. Raises Failure."""
-    setting = setting_of(phases)
-    if setting == SERVERS_KEPT:
-        yield {}
-        return
-    try:
-        yield {name: answer["now"] for name, answer in hosts.ask_servers(do="server_cache", setting=setting).items()}
-    finally:
-        hosts.ask_servers(do="server_cache", setting=SERVERS_KEPT)
+    return next((phase["server_cache"] for phase in cell["phases"] if "server_cache" in phase), SERVERS_KEPT)
 
 
 # On a server

@@ -10,16 +10,22 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar, cast
 
+from fsage.host.instruments.instrument import Instrument
 from fsage.host.lustre import granted, params
 from fsage.host.lustre.mounts import fsname_of, instance
+from fsage.host.remote.connection import Lost, answers_of
 from fsage.host.system import kernel_log, mounting
 from fsage.host.system.mounting import Mount
+from fsage.host.targets.target import OtherHost, Target
 from fsage.model.errors import Failure, Refusal
-from fsage.model.signs import Connection, Look, Network, Nfs
+from fsage.model.request import Cell, Phase
+from fsage.model.signs import Connection, Look, Network, Nfs, evicted
 from fsage.model.target import Spec
+from fsage.model.typed import Json
 
 SNMP, MOUNTSTATS = Path("/proc/net/snmp"), Path("/proc/self/mountstats")
 LNET_TROUBLE = re.compile(
@@ -30,6 +36,106 @@ LNET_TROUBLE = re.compile(
 WAITS = re.compile(r"^req_waittime +(\d+) samples \[\w+\] \d+ (\d+) (\d+) (\d+)", re.MULTILINE)
 OF_DISK = re.compile(r"\bloop\d+")
 SHUT_DOWN = re.compile(r"shut down requested|User initiated shutdown")  # of ext4 and XFS, by an ioctl of root's
+
+
+EVERY_S = 1.0
+COMPLETED, IN_FLIGHT = (0, 4, 11, 15), 8  # places in a block device's `stat` (Documentation/block/stat.rst)
+
+
+def look_there(host: OtherHost, last: int | None) -> Json:
+    """A look at another host, at a server with its own spec."""
+    if not host.target:
+        return dict(look(host.spec, (), (), last, serves=True))
+    return dict(look_at(host.target, last))
+
+
+class Signs(Instrument):
+    """Signs of trouble: a look at every host before a phase and after it, and whether the devices stalled meanwhile."""
+
+    name = "signs"
+    remote: ClassVar = {"signs": look_there}
+    stalls: Stalls | None = None  # while a phase runs
+
+    @contextlib.contextmanager
+    def around_phase(self, phase: Phase, cell: Cell) -> Iterator[Json]:
+        seen: Json = {}
+        before = self.look()
+        self.stalls = stalls = Stalls(self.target)
+        yield seen
+        self.stalls = None
+        after = self.look(before)
+        seen |= {"before": before, "after": after}
+        if unused := self._unused(before, after):
+            seen["unused"] = unused
+        if stalls.longest_s:
+            after[self.hosts.client_names[0]]["stalled_s"] = stalls.longest_s
+
+    def check(self) -> None:
+        if self.stalls:
+            self.stalls.look()
+
+    def look(self, before: Mapping[str, Look] | None = None) -> dict[str, Look]:
+        """Look at every host; `before`: the looks before the phase, if it has ended.
+
+        Raises Lost. A host that fails to look says why.
+        """
+        last = {name: seen["kernel"]["last"] for name, seen in (before or {}).items() if "kernel" in seen}
+        for host in self.hosts.remote_hosts:
+            host.tell({"do": "signs", "last": last.get(host.name)})
+        first = self.hosts.client_names[0]
+        looks = {first: look_at(self.target, last.get(first))}
+        for host in self.hosts.remote_hosts:
+            try:
+                answer = cast(Look, answers_of([host])[host.name])
+            except Lost:
+                raise
+            except Failure as why:
+                answer = {"absent": {"all": str(why)}}
+            looks.setdefault(host.name, answer)  # where the launcher is a server too, it is looked at once
+        return looks
+
+    def _unused(self, before: Mapping[str, Look], after: Mapping[str, Look]) -> list[str]:
+        """The OSTs that evicted a client during a phase, and on which no file of the target lies."""
+        by = {name for host, seen in after.items() for name in evicted(before.get(host, {}), seen)}
+        return [name for name in sorted(by) if not self.target.osts.is_used(name)]
+
+
+class Stalls:
+    """How long a target's devices ended no request although some waited: a frozen server, a disk that is gone.
+
+    `longest_s`: by the device's number, where it was over EVERY_S. A file system without a block device, such as NFS,
+    has none: what it counts itself is in fsage.model.signs.
+    """
+
+    def __init__(self, target: Target) -> None:
+        numbers = {os.stat(device).st_rdev for device in target.devices} or {
+            os.stat(mount).st_dev for mount in target.mounts
+        }
+        places = [Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}") for number in numbers]
+        self.stats = [place.resolve() / "stat" for place in places if place.exists()]
+        self.completed: dict[Path, tuple[int, float]] = {}
+        self.looked, self.longest_s = 0.0, dict[str, float]()
+
+    def look(self) -> None:
+        """Look at each device, not more often than EVERY_S."""
+        if (now := time.monotonic()) - self.looked < EVERY_S:
+            return
+        self.looked = now
+        for path in self.stats:
+            with contextlib.suppress(OSError, IndexError):  # the device is gone: then its requests fail
+                fields = [int(word) for word in path.read_text(encoding="ascii").split()]
+                completed = sum(fields[place] for place in COMPLETED if place < len(fields))
+                last, since = self.completed.get(path, (-1, now))
+                if completed != last or not fields[IN_FLIGHT]:
+                    self.completed[path] = completed, now
+                else:
+                    name = path.parent.name
+                    self.longest_s[name] = max(self.longest_s.get(name, 0.0), round(now - since, 1))
+
+
+def look_at(target: Target, last: int | None) -> Look:
+    """A look at this host, a client (`look`)."""
+    return look(target.spec, target.mounts, target.devices, last)
 
 
 def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int | None, serves: bool = False) -> Look:

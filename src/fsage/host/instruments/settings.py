@@ -8,16 +8,69 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
-from fsage.host.lustre import mounts, params, servercache, tunables
+from fsage.host.instruments import server_cache
+from fsage.host.instruments.instrument import Instrument, Visit
+from fsage.host.lustre import mounts, params, tunables
 from fsage.host.lustre.granted import TUNABLES, tunable
-from fsage.host.preallocation import ldiskfs
+from fsage.host.preallocation import ldiskfs, setting
+from fsage.host.remote.connection import Lost, ask_all
 from fsage.host.system import mounting, settings
 from fsage.host.system.settings import Holder
 from fsage.host.targets import lease, tuned
-from fsage.host.targets.target import Target
+from fsage.host.targets.target import OtherHost, Target
+from fsage.model.errors import Failure
+from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
+from fsage.model.tuning import PREALLOCATION
+from fsage.model.typed import Json
+
+
+def settings_there(host: OtherHost, tuning: Json) -> Json:
+    """A sentence for each setting of a host that a study with this `tuning` does not name, under `astray`."""
+    return {"astray": of_client(host.target, tuning) if host.target else of_server(host.spec)}
+
+
+class Settings(Instrument):
+    """Under which settings cells are measured: what was tuned, and that nobody else has set anything.
+
+    No cell is measured where the servers are not tuned as noted: to build the state again would not change that.
+    """
+
+    remote: ClassVar = {
+        "settings": settings_there,
+        "prealloc": lambda host: {"tables": ldiskfs.tables_of(host.spec)},
+    }
+
+    def __init__(self, visit: Visit) -> None:
+        super().__init__(visit)
+        self.noted = tuned.whole(self.target.home)
+
+    def conditions(self) -> Json:
+        if why := self._untuned():
+            raise Failure(f"no cell of state {self.visit.request.get('state')} was measured: {why}")
+        return {"tunables": self.noted}
+
+    def refused(self, cell: Cell) -> str | None:
+        tuning = cast(Request, self.visit.request).get("tuning", {})
+        try:
+            asked = ask_all(
+                [*self.hosts.clients, *self.hosts.servers], lambda _: {"do": "settings", "tuning": dict(tuning)}
+            )
+            others = [sentence for answer in asked.values() for sentence in answer["astray"]]
+            return first([*of_client(self.target, tuning), *others])
+        except Lost:
+            raise
+        except Failure as why:
+            return f"under which settings it is measured is not known: {why}"
+
+    def failed_cell(self, cell: Cell) -> str | None:
+        return self._untuned() or self.refused(cell)
+
+    def _untuned(self) -> str | None:
+        """Why the servers have another preallocation than was noted; None: the same, or none was set."""
+        return setting.unavailable_because(self.hosts, self.noted.get(PREALLOCATION))
 
 
 def of_client(target: Target, tuning: Mapping[str, object]) -> list[str]:
@@ -42,9 +95,9 @@ def of_server(spec: Spec) -> list[str]:
     for name, entry in _others(ldiskfs.KIND, holder):
         if not _holds(holder, entry):
             wrong.append((name, entry, _text(Path(name))))
-    for name, entry in _others(servercache.DATASETS.name, holder):
+    for name, entry in _others(server_cache.DATASETS.name, holder):
         if not _holds(holder, entry):
-            wrong.append((name, entry, servercache.DATASETS.read([name])[name]))
+            wrong.append((name, entry, server_cache.DATASETS.read([name])[name]))
     return _sentences(wrong, f"target {spec['name']} has not set it")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from fsage.host.device import below, cgroups, iocost, seek
-from fsage.host.settings import groups, scheduler, trace
+from fsage.host.instruments import groups, scheduler, trace
 from fsage.host.system import files, journal
 from fsage.host.targets.target import Target
 

@@ -1,6 +1,6 @@
 """A cold SELECT over a real SQLite database, repeated: in a process of its own, which a control group can hold.
 
-    python -m fsage.host.cells.query '{"path": ..., "seconds": ...}'
+    python -m fsage.host.instruments.query '{"path": ..., "seconds": ...}'
 
 It prints `ready` and waits for a line on standard input. Then it queries until all queries together have taken that
 many seconds. Each query has a new connection, and the database's pages are dropped from memory before, which is
@@ -38,7 +38,7 @@ def unavailable_because() -> str | None:
 
 def argv(query: Query) -> list[str]:
     """The command that runs the query."""
-    return [sys.executable, "-B", "-m", "fsage.host.cells.query", json.dumps(query)]
+    return [sys.executable, "-B", "-m", "fsage.host.instruments.query", json.dumps(query)]
 
 
 class QueryProcess:

@@ -13,12 +13,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
+from fsage.host.instruments.instrument import Around, Instrument
 from fsage.host.system import journal, libc, mounting, places
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
+from fsage.model.request import Cell, Phase
+from fsage.model.typed import Json
 
 EVENT = "block:block_rq_issue"
 PLACE = Path("/run/fsage/tracing")  # where tracefs is mounted for the time of a trace, where it is not already
@@ -31,53 +34,48 @@ LINE = re.compile(r" (\d+\.\d+): block_rq_issue: \d+,\d+ (\w+) \d+ \(.*?\) (\d+)
 BLKPARSE = "%T.%9t %d %S %N\n"  # seconds, way, sector, bytes
 
 
-class Trace:
-    """What was noted while the block ran; `noted` is whole when it has ended.
+class RequestTrace(Instrument):
+    """The trace of each phase of a cell with `trace`."""
 
-    {"source", "device": "major:minor", "lost_events", "columns": {"seconds" from the block's beginning,
-    "offset_bytes", "bytes", "write"}}, or {"why_none"}.
-    """
+    name = "trace"
+    order = 2
 
-    def __init__(self) -> None:
-        self.noted: dict[str, object] = {}
-
-    def take(self, source: str, device: str, requests: Iterable[object], lost: int) -> None:
-        """Keep the requests of one device."""
-        names = ("seconds", "offset_bytes", "bytes", "write")
-        columns = dict(zip(names, map(list, zip(*requests)))) or {name: [] for name in names}
-        self.noted = {"source": source, "device": device, "lost_events": lost, "columns": columns}
+    def around_phase(self, phase: Phase, cell: Cell) -> Around:
+        return tracing(self.target) if cell.get("trace") else nullcontext({})
 
 
 @contextmanager
-def tracing(target: Target) -> Iterator[Trace]:
-    """Note the requests to the device of the target's first store while the block runs.
+def tracing(target: Target) -> Iterator[Json]:
+    """Note the requests to the device of the target's first store while the block runs; complete when it has ended.
 
-    A trace that cannot be had never disturbs what is traced: `noted` then says why.
+    {"source", "device": "major:minor", "lost_events", "columns": {"seconds" from the block's beginning,
+    "offset_bytes", "bytes", "write"}}, or {"why_none"}: a trace that cannot be had never disturbs what is traced.
     """
-    trace = Trace()
+    noted: Json = {}
     if not target.devices:
-        trace.noted = {"why_none": f"target {target.name} is a {target.kind}: its device is not known"}
-        yield trace
+        noted["why_none"] = f"target {target.name} is a {target.kind}: its device is not known"
+        yield noted
         return
     device, refused = target.devices[0], []
     for source in (_events, _blktrace):
         try:
-            begun = source(target, device, trace)
+            begun = source(target, device, noted)
             begun.__enter__()
             break
         except (OSError, Failure) as why:
             refused.append(f"{source.__name__.lstrip('_')}: {why}")
     else:
-        trace.noted = {"why_none": f"no requests of {device} can be traced: {'; '.join(refused)}"}
-        yield trace
+        noted["why_none"] = f"no requests of {device} can be traced: {'; '.join(refused)}"
+        yield noted
         return
     try:
-        yield trace
+        yield noted
     finally:
         try:
             begun.__exit__(None, None, None)
         except (OSError, Failure) as why:
-            trace.noted = {"why_none": f"the trace of {device} was lost: {why}"}
+            noted.clear()
+            noted["why_none"] = f"the trace of {device} was lost: {why}"
 
 
 def _stays(mount: mounting.Mount) -> bool:
@@ -86,7 +84,7 @@ def _stays(mount: mounting.Mount) -> bool:
 
 
 @contextmanager
-def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
+def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
     """By the kernel's own event; the instance is journalled, for a killed agent leaves it."""
     number = os.stat(device).st_rdev
     major, minor = os.major(number), os.minor(number)
@@ -116,14 +114,14 @@ def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
         with open(instance / "trace", encoding="utf-8", errors="replace") as lines:
             requests = [(round(seconds - began, 6), *rest) for seconds, *rest in requests_in(lines)]
         lost = sum(lost_in(stats.read_text()) for stats in instance.glob("per_cpu/cpu*/stats"))
-        trace.take(f"tracefs {EVENT}", f"{major}:{minor}", requests, lost)
+        seen.update(_kept(f"tracefs {EVENT}", f"{major}:{minor}", requests, lost))
     finally:
         end(entry)
         journal.strike(noted, entry)
 
 
 @contextmanager
-def _blktrace(target: Target, device: str, trace: Trace) -> Iterator[None]:
+def _blktrace(target: Target, device: str, seen: Json) -> Iterator[None]:
     """By the program, which counts its time from its own beginning."""
     if not (shutil.which("blktrace") and shutil.which("blkparse")):
         raise Failure("no such program")
@@ -157,9 +155,16 @@ def _blktrace(target: Target, device: str, trace: Trace) -> Iterator[None]:
         parse = ["blkparse", "-q", "-D", str(folder), "-i", "trace", "-a", "issue", "-f", BLKPARSE]
         text = subprocess.run(parse, capture_output=True, text=True, check=False, errors="replace").stdout
         requests = [(round(seconds - waited, 6), *rest) for seconds, *rest in requests_of_blkparse(text.splitlines())]
-        trace.take("blktrace", f"{os.major(number)}:{os.minor(number)}", requests, lost)
+        seen.update(_kept("blktrace", f"{os.major(number)}:{os.minor(number)}", requests, lost))
     finally:
         places.remove(folder)
+
+
+def _kept(source: str, device: str, requests: Iterable[object], lost: int) -> Json:
+    """The requests of one device, by column."""
+    names = ("seconds", "offset_bytes", "bytes", "write")
+    columns = dict(zip(names, map(list, zip(*requests)))) or {name: [] for name in names}
+    return {"source": source, "device": device, "lost_events": lost, "columns": columns}
 
 
 Moved = tuple[float, int, int, bool]

@@ -2,9 +2,9 @@
 
 A phase with `io_groups` runs so. Its keys are `queue` (the scheduler), `cgroup` (v1 or v2), `cost` (IOCost's model;
 none: off), `settle_s`, `seconds` and `groups`. Each group has a name, a weight, and either `argv`, a reader that never
-ends, or `query`, which fsage.host.cells.query takes (at most one group). The readers run for `settle_s`. Then all are
-counted over the same `seconds`, or for as long as the query takes, at most the phase's `timeout_s`. At last they are
-stopped. Scheduler, cost model and groups of cgroup v1 are restored after each cell. The groups of v2, and a controller
+ends, or `query` (fsage.host.instruments.query; at most one group). The readers run for `settle_s`. Then all are counted
+over the same `seconds`, or for as long as the query takes, at most the phase's `timeout_s`. At last they are stopped.
+Scheduler, cost model and groups of cgroup v1 are restored after each cell. The groups of v2, and a controller
 that was moved there, are restored at the end of the run, at the release, or by `recover`.
 """
 
@@ -17,15 +17,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from fsage.host.cells import query
 from fsage.host.device import cgroups, iocost
-from fsage.host.settings import cleanup, groups, scheduler
-from fsage.host.settings.groups import Counted
+from fsage.host.instruments import cleanup, groups, query, scheduler
+from fsage.host.instruments.groups import Counted
+from fsage.host.instruments.instrument import Instrument
 from fsage.host.system import library
 from fsage.host.system.shell import stop
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
-from fsage.model.request import Phase
+from fsage.model.request import Cell, Phase
+from fsage.model.typed import Json
 
 BEGIN_PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.02
@@ -36,21 +37,26 @@ its model promises, because others use the disk below. Then no weight has an eff
 SPANS = 10
 
 
-def unavailable_because(target: Target, phases: Sequence[Phase]) -> str | None:
-    """Why this machine cannot run the phases; None when it can."""
-    for wanted in (phase["io_groups"] for phase in phases if "io_groups" in phase):
-        if why := scheduler.unavailable_because(target.devices[0], wanted["queue"]):
-            return why
-        if wanted["cgroup"] == "v1" and (why := groups.v1_unavailable_because()):
-            return why
-        if wanted["cgroup"] == "v2" and (why := iocost.possible({}) if wanted["cost"] else iocost.grantable({})):
-            return f"no shares by weight in cgroup v2: {why}"
-        if any("query" in group for group in wanted["groups"]) and (why := query.unavailable_because()):
-            return why
-    return None
+class IoGroups(Instrument):
+    """Runs the phases with `io_groups`."""
+
+    def unsupported(self, cell: Cell) -> str | None:
+        for wanted in (phase["io_groups"] for phase in cell["phases"] if "io_groups" in phase):
+            if why := scheduler.unavailable_because(self.target.devices[0], wanted["queue"]):
+                return why
+            if wanted["cgroup"] == "v1" and (why := groups.v1_unavailable_because()):
+                return why
+            if wanted["cgroup"] == "v2" and (why := iocost.possible({}) if wanted["cost"] else iocost.grantable({})):
+                return f"no shares by weight in cgroup v2: {why}"
+            if any("query" in group for group in wanted["groups"]) and (why := query.unavailable_because()):
+                return why
+        return None
+
+    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
+        return run(self.target, phase, check_alive) if "io_groups" in phase else None
 
 
-def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[str, object]:
+def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
     `check_alive` is called often; what it raises ends everything. Raises Failure for a setting that the kernel refuses,

@@ -8,15 +8,16 @@ given back (discard) when the session ends, and before where room is short: a hu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from fsage.host.evidence import fiemap
-from fsage.host.remote.host_agent import measured_files
+from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.stores.filesystem import Range
-from fsage.host.targets.target import Target
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Cell
+from fsage.host.targets.directories import measured_files
+from fsage.model.errors import Failure
+from fsage.model.request import Cell, Phase
 from fsage.model.typed import Json
 
 MOST_RUNS = 4
@@ -25,25 +26,30 @@ IN_PASSING_BYTES = 256 << 10
 KEPT_BYTES = 32 << 20
 """Room that metadata always have."""
 
-Run = tuple[list[PhaseResult], "str | None"]
 
+class SparseRoom(Instrument):
+    """The room below that the cells of one session take."""
 
-class SparseRoom:
-    """The room below that the cells of one session take; without effect on a target that is not sparse."""
+    name = "below"
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.written: dict[Path, set[Range]] = {mount: set() for mount in target.mounts}
+    def __init__(self, visit: Visit) -> None:
+        super().__init__(visit)
+        self.written: dict[Path, set[Range]] = {mount: set() for mount in self.target.mounts}
+        self.rehearsals: list[int] = []  # bytes that each gave the image
+        self.grown = 0
+        self.before: int | None = None  # bytes that the image took when a run began
 
-    def unavailable_because(self, cell: Cell) -> str | None:
-        """Why the cell tells nothing on a sparse target; None where it does."""
+    @classmethod
+    def wanted(cls, visit: Visit) -> bool:
+        return super().wanted(visit) and bool(visit.target.spec["sparse"])
+
+    def unsupported(self, cell: Cell) -> str | None:
         reads_device = any("{device}" in word for phase in cell["phases"] for word in phase["argv"])
-        if not self.target.spec["sparse"] or not reads_device or self.target.model_in_place():
+        if not reads_device or self.target.model_in_place():
             return None
         return "it reads holes of a sparse image, which reach no disk; a device model charges for them"
 
     def refused(self, cell: Cell) -> str | None:
-        """Why a cell is not begun: it writes more than there is room for; None: it may begin."""
         wanted_bytes = cell.get("makes_bytes", 0) + KEPT_BYTES
         for free_some in (lambda: None, self.give_back, lambda: self.target.give_back_below(None)):
             free_some()
@@ -56,24 +62,30 @@ class SparseRoom:
             "amount_mib, or release the target, declare a larger one and make it again"
         )
 
-    def measured(self, run: Callable[[], Run], clean: Callable[[], None]) -> tuple[Run, Json]:
-        """Run a cell until it gives the image no blocks any more; its result, and what goes on record.
+    @contextlib.contextmanager
+    def around_cell(self, cell: Cell) -> Iterator[Json]:
+        below: Json = {}
+        self.rehearsals, self.grown, self.before = [], 0, None
+        yield below
+        below.update(rehearsals=self.rehearsals, given_bytes=self.grown)
 
-        `clean` deletes its files between two runs; what it raises is raised.
-        """
-        rehearsals = list[int]()
-        while True:
-            before = self.target.taken_below()
-            phases, why = run()
-            grown = self.target.taken_below() - before
-            self.note()
-            if why or grown <= IN_PASSING_BYTES:
-                return (phases, why), {"rehearsals": rehearsals, "given_bytes": grown}
-            rehearsals.append(grown)
-            if len(rehearsals) == MOST_RUNS:
-                why = f"each of {MOST_RUNS} runs wrote to other holes of the sparse image ({rehearsals} bytes)"
-                return (phases, why), {"rehearsals": rehearsals, "given_bytes": grown}
-            clean()
+    def prepared(self, phase: Phase) -> Phase:
+        if self.before is None:
+            self.before = self.target.taken_below()
+        return phase
+
+    def again(self, failed: bool) -> bool:
+        taken = self.target.taken_below()
+        self.grown, self.before = taken - (taken if self.before is None else self.before), None
+        self.note()
+        if failed or self.grown <= IN_PASSING_BYTES:
+            return False
+        self.rehearsals.append(self.grown)
+        if len(self.rehearsals) == MOST_RUNS:
+            raise Failure(
+                f"each of {MOST_RUNS} runs wrote to other holes of the sparse image ({self.rehearsals} bytes)"
+            )
+        return True
 
     def note(self) -> None:
         """Note where the files of a cell lie, before they are deleted."""
@@ -88,3 +100,7 @@ class SparseRoom:
         if any(self.written.values()):
             self.target.give_back_below(self.written)
             self.written = {mount: set() for mount in self.target.mounts}
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError, Failure):  # a target that is lost is made anew, which gives back all
+            self.give_back()

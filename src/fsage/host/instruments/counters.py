@@ -6,16 +6,18 @@ did not change are left out.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.host.instruments.instrument import Instrument
 from fsage.host.stores import filesystems
-from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
+from fsage.model.request import Cell, Phase
 from fsage.model.typed import Json
 
 SECTOR_BYTES = 512
@@ -40,25 +42,27 @@ class _Seen(NamedTuple):
     threads: dict[int, tuple[str, int]] | str
 
 
-class Counters:
-    """The counters of a target's stores and of this machine, from now on."""
+class Counters(Instrument):
+    """The counters of a target's stores and of this machine: `allocator` and `device` a store each, and `processor`."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.before = self._seen()
+    name = "counters"
+    order = 1
 
-    def since(self) -> Json:
-        """What has changed: `allocator` and `device` a store each, and `processor`."""
-        before, now = self.before, self._seen()
-        none = [f"target {self.target.name} is a {self.target.kind}: its device is not known"] * (not now.devices)
-        return {
-            "allocator": [*map(_difference, before.allocators, now.allocators), *({"why_none": why} for why in none)],
-            "device": [*map(_difference, before.devices, now.devices), *({"why_none": why} for why in none)],
-            "processor": {
-                "seconds": round(now.clock_s - before.clock_s, 6),
-                **{name: round(now.machine[name] - before.machine[name], 2) for name in OF_MACHINE},
-                **_of_threads(before.threads, now.threads),
-            },
+    @contextlib.contextmanager
+    def around_phase(self, phase: Phase, cell: Cell) -> Iterator[Json]:
+        counted: Json = {}
+        before = self._seen()
+        yield counted
+        now = self._seen()
+        counted["allocator"] = list(map(_difference, before.allocators, now.allocators))
+        counted["device"] = list(map(_difference, before.devices, now.devices))
+        if not now.devices:
+            none = {"why_none": f"target {self.target.name} is a {self.target.kind}: its device is not known"}
+            counted["allocator"] = counted["device"] = [none]
+        counted["processor"] = {
+            "seconds": round(now.clock_s - before.clock_s, 6),
+            **{name: round(now.machine[name] - before.machine[name], 2) for name in OF_MACHINE},
+            **_of_threads(before.threads, now.threads),
         }
 
     def _seen(self) -> _Seen:

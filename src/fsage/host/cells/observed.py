@@ -1,0 +1,109 @@
+"""What is on record of a cell and of a phase when it begins, and whether a phase failed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import socket
+import uuid
+from typing import cast
+
+from fsage.host.remote.remote_hosts import inventory_of
+from fsage.host.targets.target import Target
+from fsage.model import frozen
+from fsage.model.claim import utc_now
+from fsage.model.errors import Failure
+from fsage.model.observation import Conditions, Observation, PhaseResult
+from fsage.model.request import Cell, Phase, Request
+from fsage.model.typed import Json
+
+LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
+"""The time limit of a phase: TIMES_ESTIMATE times the estimate of its whole cell, at least LEAST_LIMIT_S."""
+QUOTA_REACHED = os.strerror(errno.EDQUOT)  # as fio, IOR and mdtest say it
+
+
+def conditions(target: Target, request: Request) -> Conditions:
+    """Under what all cells of a session are measured, but for what instruments say."""
+    return {
+        "device_model": target.model_in_place(),
+        "filesystem": target.filesystem,
+        "mount_options": target.mount_options(),
+        "allocator_reset": target.allocator_reset,
+        "disks": target.disks(),
+        "tunables": {},
+        "tools": target.claim["tools"],
+        "images": target.claim.get("images", {}),
+        "uid": target.uid,
+        "amount_mib": request.get("amount_mib", target.claim["amount_mib"]),
+        "amount_source": request.get("amount_source", target.claim["amount_source"]),
+        "launch": frozen.launch(target.claim),
+    }
+
+
+def begun(target: Target, request: Request, cell: Cell) -> Observation:
+    """The observation of a cell that begins now; `check`, `conditions`, `ended` and `layout` are still missing."""
+    observation = {
+        "schema": 1,
+        "id": str(uuid.uuid4()),
+        "study": request["study"],
+        "target": target.name,
+        "claim": target.claim["id"],
+        "state": request["state"],
+        "nominal": request.get("nominal", {}),
+        "cell": cell["name"],
+        **{key: cell[key] for key in ("kind", "attempt", "order", "params")},
+        "run": request.get("run"),
+        "began": utc_now(),
+        "host": socket.gethostname(),
+        "hosts": [host["name"] for host in inventory_of(request)["clients"]],
+        "kernel": platform.release(),
+        "status": "done",
+        "why": None,
+        "phases": [],
+    }
+    return cast(Observation, observation)
+
+
+def begun_phase(target: Target, phase: Phase, dropped: Json) -> PhaseResult:
+    """The result of a phase whose caches were dropped."""
+    result: PhaseResult = {
+        "name": phase["name"],
+        "argv": phase["argv"],
+        "cache_drop_s": dropped["seconds"],
+        "wall_s": 0.0,
+        "limit_s": phase["timeout_s"],
+        "cached_pages": dropped["cached_pages"],
+        "cache_drop": dropped["method"],
+        "cached_names": dropped["cached_names"],
+        "metadata": phase.get("metadata", dropped["metadata"]),
+    }
+    result.update(cast(PhaseResult, {key: phase[key] for key in ("files", "jobs", "leaves") if key in phase}))
+    if dropped.get("mounting"):
+        result["mounting"] = dropped["mounting"]
+    if "mount_options" in phase:
+        result["mount_options"] = target.mount_options()
+    if dropped.get("hosts"):
+        result["cache_drop_hosts"] = dropped["hosts"]
+    return result
+
+
+def limit_s(cell: Cell) -> float:
+    """Seconds that a phase of a cell may take."""
+    return max(LEAST_LIMIT_S, TIMES_ESTIMATE * cell.get("estimate_s", 0.0))
+
+
+def refuse_failed(cell: Cell, result: PhaseResult) -> None:
+    """Raise Failure where a phase reached its time limit, or one of its commands failed."""
+    if result.get("timed_out"):
+        raise Failure(
+            f"it had not ended after {result['limit_s']:g} s, its limit. The whole cell was estimated to take "
+            f"{cell.get('estimate_s', 0.0):.1f} s. A phase may take {TIMES_ESTIMATE} times that, at least "
+            f"{LEAST_LIMIT_S:.0f} s"
+        )
+    code = next((command["rc"] for command in (result, *result.get("beside", ())) if command["rc"]), 0)
+    if code:
+        where = next((f" on {name}" for name, answer in result.get("by_host", {}).items() if answer["rc"]), "")
+        quota = "; a quota was reached (EDQUOT)" if QUOTA_REACHED in json.dumps(result) else ""
+        raise Failure(f"exit code {code}{where}{quota}")

@@ -1,0 +1,88 @@
+"""The OSTs of a target on Lustre: what each did in a cell, how full it is, and which of them have the cell's files.
+
+`brw_stats` are histograms of the reads and writes that an OST has done since it was started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from fsage.host.instruments.instrument import Instrument, Visit
+from fsage.host.lustre import granted, space, stripes
+from fsage.host.lustre.servers import Counted, between, stats
+from fsage.model.declaration import lustre_of
+from fsage.model.errors import Failure
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Cell, Phase
+from fsage.model.typed import Json
+
+NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
+
+
+class Osts(Instrument):
+    """What cannot be had never disturbs what is measured: the reason is noted."""
+
+    name = "osts"
+    remote: ClassVar = {"counters": lambda host: {"text": granted.counters(lustre_of(host.spec)["fsname"])}}
+
+    def __init__(self, visit: Visit) -> None:
+        super().__init__(visit)
+        self.lustre = lustre_of(visit.target.spec)
+        self.absent: dict[str, str] = {}
+
+    @classmethod
+    def wanted(cls, visit: Visit) -> bool:
+        return super().wanted(visit) and bool(visit.target.spec["lustre"])
+
+    def conditions(self) -> Json:
+        return {"lustre": {key: self.target.claim["lustre"][key] for key in ("version", "declared")}}
+
+    @contextlib.contextmanager
+    def around_cell(self, cell: Cell) -> Iterator[Json]:
+        """{"fullness": {"before", "after"} by OST, "brw_stats": what each counted in between, "absent": reasons}."""
+        seen: Json = {}
+        self.absent = {} if self.lustre["oss"] else {"brw_stats": NONE_DECLARED}
+        fullness, before = self._fullness(), self._stats()
+        stripes.make_folders(self.target, self.now.notes)
+        yield seen
+        counted = {}
+        for ost, after in self._stats().items():
+            if (counts := between(before.get(ost, {}), after)) is None:
+                self.absent[f"brw_stats of {ost}"] = "it counts from zero since the cell began"
+            else:
+                counted[ost] = counts
+        seen["fullness"] = {"before": fullness, "after": self._fullness()}
+        seen["brw_stats"] = counted if "brw_stats" not in self.absent else None
+        seen["absent"] = self.absent
+
+    def failed_phase(self, phase: Phase, made: list[Path], result: PhaseResult) -> str | None:
+        """Why the files that a phase made do not lie on the declared OSTs."""
+        if phase.get("reads"):
+            return None
+        try:
+            placement = stripes.of_striped(self.target, made, self.now.notes)
+        except Failure as why:
+            return str(why)
+        result["placement"] = placement
+        if result["extents"]:  # each OST counts blocks from its own beginning, so positions mean nothing
+            result["extents"] |= {"mean_position": None, "position_sd": None}
+        if astray := placement["astray"]:
+            return f"{len(astray)} files lie elsewhere: {astray[0]}"
+        return None
+
+    def _fullness(self) -> Json | None:
+        try:
+            return space.fullness(space.osts(self.target.mounts[0], ()))
+        except Failure as why:
+            self.absent["fullness"] = str(why)
+            return None
+
+    def _stats(self) -> Counted:
+        try:
+            return stats(self.hosts, self.lustre) if "brw_stats" not in self.absent else {}
+        except Failure as why:
+            self.absent["brw_stats"] = str(why)
+            return {}
