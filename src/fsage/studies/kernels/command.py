@@ -77,6 +77,9 @@ def extents(
     mount: Annotated[
         list[str] | None, typer.Option(help="mount options to compare with none [ext4: mb_optimize_scan=0]")
     ] = None,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="with every bitmap in memory (ext4): then counts repeat")
+    ] = False,
     layouts: Annotated[int, typer.Option(min=1, help="layouts of each state, by seeds from 1 on")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="how often the same is counted")] = 1,
     size: Size = "8G",
@@ -97,12 +100,13 @@ def extents(
     builder = programs.named(built_by) if built_by else chosen[0]
     options = ["", *(["mb_optimize_scan=0"] if mount is None else mount)]
     cells = [
-        counting.Cell(images.recipe(state, seed, name, parse_size(size), file_size), seed, kernel, option, repeat)
-        for name, state, kernel, option, seed, repeat in product(
+        counting.Cell(images.recipe(state, seed, name, parse_size(size), file_size), seed, kernel, option, warm, repeat)
+        for name, state, kernel, option, warm, seed, repeat in product(
             filesystems.split(","),
             states or ["10.00", "40.00", "80.00", "80.50"],
             chosen,
             options,
+            [warm],
             range(1, layouts + 1),
             range(1, repeats + 1),
         )

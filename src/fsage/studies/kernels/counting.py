@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
+from fsage.model.counting import jumps, requests
 from fsage.model.device import REQUEST_BYTES
 from fsage.model.message import say
 from fsage.model.typed import Json
@@ -28,12 +28,13 @@ GUESTS, CELLS = 2, 8
 
 @dataclass(frozen=True)
 class Cell:
-    """One count. `repeat`: of the same twice, the first is 1."""
+    """One count. `warm`: ext4 has read every bitmap before; `repeat`: of the same twice, the first is 1."""
 
     recipe: Recipe
     seed: int
     kernel: Kernel
     mount: str
+    warm: bool
     repeat: int
 
     def key(self) -> Json:
@@ -45,6 +46,7 @@ class Cell:
             "size_bytes": self.recipe.size_bytes,
             "kernel": self.kernel.name,
             "mount": self.mount,
+            "warm": self.warm,
             "repeat": self.repeat,
         }
 
@@ -80,7 +82,7 @@ def count(cells: Sequence[Cell], builder: Kernel, written: Written, to: Path) ->
     return [kept[_text({**cell.key(), **vars(written)})] for cell in cells]
 
 
-KEY = ("filesystem", "state", "seed", "size_bytes", "kernel", "mount", "repeat", "file_bytes", "request_bytes")
+KEY = ("filesystem", "state", "seed", "size_bytes", "kernel", "mount", "warm", "repeat", "file_bytes", "request_bytes")
 
 
 def _text(row: Json) -> str:
@@ -114,7 +116,14 @@ def _in_guest(cells: Sequence[Cell], builder: Kernel, written: Written) -> list[
     made = [images.of(cell.recipe, builder) for cell in cells]
     size = {"file_bytes": written.file_bytes, "request_bytes": written.request_bytes}
     work = [
-        {"do": "count", "disk": number, "filesystem": cell.recipe.filesystem, "options": cell.mount, **size}
+        {
+            "do": "count",
+            "disk": number,
+            "filesystem": cell.recipe.filesystem,
+            "options": cell.mount,
+            "warm": cell.warm,
+            **size,
+        }
         for number, cell in enumerate(cells)
     ]
     with folder(roomy(len(cells) * written.file_bytes * 2)) as place:
@@ -137,22 +146,17 @@ def _judged(answer: Json) -> Json:
     if why := answer.get("error"):
         return {"status": "failed", "why": why, "release": answer["kernel"]}
     extents = answer["extents"]
-    jumps = [abs(after[1] - before[1] - before[2]) for before, after in pairwise(extents)]
+    distances = jumps(extents)
     return {
         "status": "valid",
         "release": answer["kernel"],
         "extents": len(extents),
-        "jumps": sum(1 for distance in jumps if distance),
-        "jumped_bytes": sum(jumps),
-        "requests": sum(requests(logical, length) for logical, _, length in extents),
+        "jumps": len(distances),
+        "jumped_bytes": sum(distances),
+        "requests": requests(extents, REQUEST_BYTES),
         "largest_extent_bytes": max((length for *_, length in extents), default=0),
         "written_bytes": answer["file_bytes"],
         "free_bytes": answer["free_bytes"],
         "errno": answer["errno"],
         "layout": extents,
     }
-
-
-def requests(logical: int, length: int) -> int:
-    """Requests that reading an extent takes, where the file is read in pieces of REQUEST_BYTES."""
-    return -(-(logical + length) // REQUEST_BYTES) - logical // REQUEST_BYTES

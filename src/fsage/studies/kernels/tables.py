@@ -16,9 +16,11 @@ class Way(NamedTuple):
 
     kernel: str
     mount: str
+    warm: bool
 
     def __str__(self) -> str:
-        return f"{self.kernel}, {self.mount}" if self.mount else self.kernel
+        parts = [self.kernel, self.mount, "bitmaps in memory" if self.warm else ""]
+        return ", ".join(filter(None, parts))
 
 
 Counts = dict[int, int]
@@ -57,7 +59,8 @@ def page(rows: Sequence[Json]) -> str:
 
 
 def _not_counted(row: Json) -> str:
-    return f"{row['filesystem']} {row['state']} on {Way(row['kernel'], row['mount'])} ({row['status']}): {row['why']}"
+    way = Way(row["kernel"], row["mount"], row["warm"])
+    return f"{row['filesystem']} {row['state']} on {way} ({row['status']}): {row['why']}"
 
 
 def _grouped(rows: Sequence[Json]) -> dict[tuple[str, str], list[Json]]:
@@ -71,7 +74,7 @@ def _grouped(rows: Sequence[Json]) -> dict[tuple[str, str], list[Json]]:
 def _by_way(rows: Sequence[Json]) -> dict[Way, Counts]:
     ways = defaultdict[Way, Counts](dict)
     for row in rows:
-        ways[Way(row["kernel"], row["mount"])][row["seed"]] = row["extents"]
+        ways[Way(row["kernel"], row["mount"], row["warm"])][row["seed"]] = row["extents"]
     return ways
 
 
@@ -114,7 +117,7 @@ def _alike_twice(rows: Sequence[Json]) -> list[str]:
     seen = defaultdict[str, list[object]](list)
     for row in rows:
         if row["status"] == "valid":
-            cell = [row[name] for name in ("filesystem", "state", "seed", "kernel", "mount")]
+            cell = [row[name] for name in ("filesystem", "state", "seed", "kernel", "mount", "warm")]
             seen[str(cell)].append(row["layout"])
     twice = [layouts for layouts in seen.values() if len(layouts) > 1]
     other = sum(1 for layouts in twice if any(layout != layouts[0] for layout in layouts))

@@ -133,7 +133,7 @@ def counted(job: Json, device: str, point: Path) -> Json:
     name = job["filesystem"]
     options = ",".join(filter(None, [filesystems.named(name).sparse_option, job["options"]]))
     try:
-        filesystems.mount(name, device, point, options, warm=True)
+        filesystems.mount(name, device, point, options, warm=job["warm"])
     except Failure as why:
         return {"unsupported": f"it is not mounted with {options} ({str(why).rpartition(': ')[2]})"}
     path, error = point / "new", None
