@@ -55,9 +55,9 @@ def run_there(program: Path, **given: Any) -> Any:
     return json.loads(said)
 
 
-def once_written(then: str, patience_s: int = 900) -> None:
+def once_written(then: str, patience_s: int = 900, place: str = f"{MOUNT}/fsage") -> None:
     """Run a shell line on the Lustre host as soon as a cell has written something."""
-    written = f"find {MOUNT}/fsage/measured -type f -size +0 2>/dev/null | grep -q ."
+    written = f"find {place}/measured -type f -size +0 2>/dev/null | grep -q ."
     ssh(f"timeout {patience_s} sh -c 'until {written}; do sleep 0.2; done' && {then}", timeout=patience_s + 300)
 
 
@@ -101,6 +101,18 @@ def tables() -> dict[str, str]:
     said = ssh("grep -H . /proc/fs/ldiskfs/*/prealloc_table")
     found = (line.split(":", 1) for line in said.splitlines())
     return {Path(path).parent.name: table.strip() for path, table in found if "vdb" not in path}
+
+
+@contextlib.contextmanager
+def filled(number: int, left_kib: int = 8192) -> Iterator[str]:
+    """A shell line that leaves an OST a few MiB; what it wrote goes in the end."""
+    foreign = f"{MOUNT}/foreign"
+    free = f"$(lfs df {MOUNT} | awk '/OST:{number}/ {{ print $4 }}')"
+    try:
+        yield f"lfs setstripe -c 1 -i {number} {foreign} && fallocate -l $(({free} - {left_kib}))K {foreign}"
+    finally:
+        ssh(f"rm -f {foreign}")
+        used_mib()
 
 
 @dataclass
@@ -164,6 +176,13 @@ class LustreProject(Project):
         """Set all records aside."""
         for state in {record["state"] for record in self.records().values()}:
             self.done("fsage", "remeasure", "small", "--state", state)
+
+    def valid_again(self) -> None:
+        """All is measured by the same command, after what had failed was set aside."""
+        self.forget()
+        self.done("snakemake", *ALL)
+        assert self.why() and not any(self.why().values()), self.why()
+        self.forget()
 
     def cells(self, state: str) -> list[str]:
         """The names of the cells of a state that have a record."""

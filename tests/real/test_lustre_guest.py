@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +35,7 @@ lctl pool_new {POOL}; lctl pool_add {POOL} OST[1,3-4]; sleep 3
 AWAY = f"""umount {FILESET}; rmdir {FILESET}
 lctl pool_remove {POOL} OST[1,3-4]; lctl pool_destroy {POOL}; sleep 3"""
 MDTS = "lctl set_param -n mdt.*.enable_remote_dir_gid"
+DEVICE, POINT = "/dev/vdc", "/mnt/ost0"
 STUDY = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
 CELLS = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
 
@@ -87,6 +90,68 @@ def test_a_quota_that_is_reached_amid_a_cell_fails_it_with_that_reason(project: 
         project.done(*project.playing("release.yml"))
 
 
+SETS = "for each in osc.{0}-OST0000-*.active osp.{0}-OST0000-*.active; do lctl set_param $each={1}; done"
+LOST = {
+    "deactivated": (SETS.format(real.FSNAME, 0), SETS.format(real.FSNAME, 1)),
+    "unmounted": (f"umount -f {POINT}", f"until mount -t lustre {DEVICE} {POINT}; do sleep 1; done; sleep 15"),
+}
+"""What happens to an OST that his files lie on, and how it comes back."""
+
+
+@pytest.fixture
+def claimed(project: LustreProject) -> Iterator[LustreProject]:
+    """His target, with cells that take a while, and nobody who ends them."""
+    watched = project.spec["stop_if"]
+    project.declare(stop_if=None)
+    project.done(*project.playing("local_target.yml", "claim.yml"))
+    project.write_study(**{**STUDY, "states__fragmentation": [0]}, **{**CELLS, "cells__transfer_size": ["64K"]})
+    try:
+        yield project
+    finally:
+        project.forget()
+        project.done(*project.playing("release.yml"))
+        project.declare(stop_if=watched)
+
+
+def test_an_ost_of_his_that_fills_up_amid_a_cell_fails_it(claimed: LustreProject) -> None:
+    started = claimed.start("snakemake", *real.ALL)
+    with real.filled(0, left_kib=2048) as fill:
+        real.once_written(fill, place=PLACE)
+        started.wait(timeout=900)
+        (why,) = claimed.why().values()
+        assert why and re.search("No space left|lustre-OST0000 holds", why), why
+        print(why)
+    claimed.valid_again()
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_an_ost_of_his_that_is_lost_amid_a_cell(claimed: LustreProject, how: str) -> None:
+    """It fails with the OST in its reason, or waits until the OST is back; while it is away a command names it."""
+    lose, back = LOST[how]
+    claimed.own_source()
+    phases = claimed.root / "src/fsage/host/cells/phases.py"
+    phases.write_text(
+        phases.read_text().replace(
+            "LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10", "LEAST_LIMIT_S, TIMES_ESTIMATE = 60.0, 1"
+        )
+    )
+    started = claimed.start("snakemake", *real.ALL)
+    try:
+        real.once_written(lose, place=PLACE)
+        started.wait(timeout=1800)
+        said = " ".join((claimed.root / "started.log").read_text().split())
+        print(claimed.why(), claimed.records(), said[-3000:])
+        assert "OST0000" in said and "Traceback" not in said
+        claimed.forget()
+        said = claimed.fails("snakemake", *real.ALL)
+        print(said[-3000:])
+        assert "OST0000" in said, said[-3000:]
+    finally:
+        ssh(back)
+        claimed.shared_source()
+    claimed.valid_again()
+
+
 def test_a_client_that_mounts_a_fileset_has_files_in_a_declared_pool_and_directories_on_a_declared_mdt(
     project: LustreProject,
 ) -> None:
@@ -107,3 +172,60 @@ def test_a_client_that_mounts_a_fileset_has_files_in_a_declared_pool_and_directo
     finally:
         ssh(f"{MDTS}=0; {AWAY}", check=False)
         project.declare(lustre=before, directory=PLACE)
+
+
+@pytest.mark.parametrize("realisation", ["pfl", "segments"])
+def test_a_pattern_of_stripes_lies_on_his_osts_alone(project: LustreProject, realisation: str) -> None:
+    """Of his four OSTs 1 stripe of the pattern is 1, and 4 are 2."""
+    before, states = project.spec["lustre"], {"recipe": "striping", "pattern": ["IOR.1", "IOR.4"], "default": "IOR.1"}
+    project.declare(lustre={**before, "osts": [0, 2, 3, 5], "stripe_count": 4})
+    try:
+        project.done(*project.playing("local_target.yml", "claim.yml"))
+        cells = {"workload": "striped_file", "transfer_size": "1M", "iterations": 1}
+        records = project.measured(headline=[], states={**states, "realisation": realisation}, cells=cells)
+        stripes = {r["state"]: r["phases"][0]["placement"]["stripes"] for r in records.values()}
+        print(stripes)
+        assert all(set(on) <= {"0", "2", "3", "5"} for on in stripes.values()), stripes
+        project.done(*project.playing("release.yml"))
+    finally:
+        project.declare(lustre=before)
+
+
+RATES, COUNTS, LIMITS = {"bandwidth_mib_s": 1, "operations_s": 25, "clients": 1}, "/run/fsage-counts", "/etc/fsage"
+COUNT = """while sleep 1; do echo $(date +%s.%N) $(lctl get_param -n llite.*.stats | awk '
+/^(read|write)_bytes/ { bytes += $7; done += $2 } /^(create|mknod|mkdir|unlink|rmdir) / { done += $2 }
+END { print bytes + 0, done + 0 }'); done"""
+
+
+def fastest(place: int, window_s: float = 10) -> float:
+    """The most of what was counted that came a second, over a window: bytes (1) or operations (2)."""
+    rows = [[float(word) for word in line.split()] for line in ssh(f"cat {COUNTS}").splitlines()]
+    return max(
+        (late[place] - early[place]) / (late[0] - early[0])
+        for early in rows
+        for late in rows
+        if window_s <= late[0] - early[0] < window_s + 3
+    )
+
+
+def test_a_whole_life_keeps_to_the_rates_of_the_site(project: LustreProject) -> None:
+    """Of root's file there, by what the client counts, whoever asks for it; one more client is refused."""
+    watched = project.spec["stop_if"]
+    project.declare(stop_if=None)
+    ssh(f"mkdir {LIMITS} && cat >{LIMITS}/limits.json", stdin=json.dumps(RATES).encode())
+    ssh(f"cat >{COUNTS}.sh", stdin=COUNT.encode())
+    ssh(f"setsid sh {COUNTS}.sh </dev/null >{COUNTS} 2>&1 & echo $! >{COUNTS}.pid")
+    try:
+        project.done(*project.playing("local_target.yml", "claim.yml"))
+        (record,) = project.measured(**STUDY, **CELLS).values()
+        print({name: value for name, value in record["metrics"].items() if "mib_s" in name or "iops" in name})
+        names = {"workload": "metadata", "tool": "fio", "files_per_task": 50, "iterations": 1}
+        (record,) = project.measured(**STUDY, cells=names).values()
+        print({name: value for name, value in record["metrics"].items() if "per_s" in name})
+        project.done(*project.playing("release.yml"))
+        mib_s, operations = fastest(1) / real.MIB, fastest(2)
+        print("at most", mib_s, "MiB/s and", operations, "operations a second, over 10 s")
+        assert 0.3 < mib_s < 1.2 and 5 < operations < 30
+    finally:
+        ssh(f"kill -- -$(cat {COUNTS}.pid); rm -rf {COUNTS}* {LIMITS}", check=False)
+        project.declare(stop_if=watched)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ import pytest
 from lustre_vm import LustreProject, ssh
 
 pytestmark = real.MARKS
-LEFT = f"{real.MOUNT}/foreign"
 ONE = {"states__capacity": [20], "states__fragmentation": [0], "states__file_size": ["32M"], "headline": []}
 DEVICE, POINT = "/dev/vdc", "/mnt/ost0"
 
@@ -26,41 +24,22 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         yield made
 
 
-@contextlib.contextmanager
-def filled(number: int) -> Iterator[str]:
-    """A shell line that leaves an OST a few MiB; what it wrote goes in the end."""
-    free = f"$(lfs df {real.MOUNT} | awk '/OST:{number}/ {{ print $4 }}')"
-    try:
-        yield f"lfs setstripe -c 1 -i {number} {LEFT} && fallocate -l $(({free} - 8192))K {LEFT}"
-    finally:
-        ssh(f"rm -f {LEFT}")
-        real.used_mib()
-
-
-def valid_again(project: LustreProject) -> None:
-    """All is measured, after what had failed was set aside."""
-    project.forget()
-    project.done("snakemake", *real.ALL)
-    assert project.why() and not any(project.why().values()), project.why()
-    project.forget()
-
-
 def test_an_ost_without_room_is_named_before_anything_is_written(project: LustreProject) -> None:
-    with filled(0) as fill:
+    with real.filled(0) as fill:
         ssh(fill)
         said = project.fails("snakemake", *real.ALL)
         assert re.search(r"would lie on lustre-OST0000, which has \d+ left for the target's files", said), said[-3000:]
-    valid_again(project)
+    project.valid_again()
 
 
 def test_an_ost_that_fills_up_amid_a_cell_fails_it(project: LustreProject) -> None:
     started = project.start("snakemake", *real.ALL)
-    with filled(0) as fill:
+    with real.filled(0) as fill:
         real.once_written(fill)
         started.wait(timeout=900)
         (why,) = project.why().values()
         assert why and re.search("No space left|lustre-OST0000 holds", why), why
-    valid_again(project)
+    project.valid_again()
 
 
 def test_an_ost_that_turns_read_only_amid_a_cell_fails_it(project: LustreProject) -> None:
@@ -73,7 +52,7 @@ def test_an_ost_that_turns_read_only_amid_a_cell_fails_it(project: LustreProject
         assert "Traceback" not in said and why and "Input/output error" in why, (why, said[-3000:])
     finally:
         ssh(f"umount {POINT}; e2fsck -fy {DEVICE}; mount -t lustre {DEVICE} {POINT} && sleep 10")
-    valid_again(project)
+    project.valid_again()
 
 
 def test_an_ost_that_is_lost_and_comes_back(project: LustreProject) -> None:
@@ -83,14 +62,14 @@ def test_an_ost_that_is_lost_and_comes_back(project: LustreProject) -> None:
     started.wait(timeout=1500)
     (why,) = project.why().values()
     assert why is None or "lustre-OST0000" in why or "write" in why, why
-    valid_again(project)
+    project.valid_again()
     ssh(f"umount -f {POINT}")
     try:
         said = project.fails("snakemake", *real.ALL)
         assert "OST0000" in said or "does not answer" in said, said[-3000:]
     finally:
         ssh(f"mount -t lustre {DEVICE} {POINT} && sleep 10")
-    valid_again(project)
+    project.valid_again()
 
 
 def test_an_ost_that_is_lost_for_good_is_named_by_the_next_command(project: LustreProject) -> None:
@@ -108,4 +87,4 @@ def test_an_ost_that_is_lost_for_good_is_named_by_the_next_command(project: Lust
     finally:
         back = f"for it in {devices}; do lctl set_param $it=1; done"
         ssh(f"until mount -t lustre -o localrecov {DEVICE} {POINT}; do sleep 1; done; {back}; sleep 20")
-    valid_again(project)
+    project.valid_again()

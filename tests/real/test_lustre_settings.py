@@ -22,7 +22,7 @@ nohup sh -c 'while echo x > others; do cat others > /dev/null; sleep 0.05; done'
 echo $! > /tmp/fsage-neighbour"""
 QUIET = f"""kill $(cat /tmp/fsage-neighbour); sleep 1; rm -f {NEIGHBOUR}/others /tmp/fsage-neighbour
 umount {NEIGHBOUR} && rmdir {NEIGHBOUR}"""
-EVICT = f"lctl set_param obdfilter.{real.FSNAME}-OST0001.evict_client=$(lctl get_param -n llite.*.uuid | head -n 1)"
+EVICT = f"lctl set_param obdfilter.{real.FSNAME}-OST0005.evict_client=$(lctl get_param -n llite.*.uuid | head -n 1)"
 FILES = f"find {real.MOUNT}/own/measured -type f -size +0 2>/dev/null"
 WRITTEN = f"timeout 250 sh -c 'until {FILES} | grep -q .; do sleep 0.2; done'"
 SETTINGS = "cat /var/lib/fsage/settings.json 2>/dev/null"
@@ -35,8 +35,8 @@ def rpcs() -> set[str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
-    """A clone with two targets of root on that Lustre, own and own2; own's files lie on OSTs 0 and 3."""
-    spec = real.declaration(capacity_gib=0.5, free_percent=100, osts=[0, 3], stripe_count=2)
+    """A clone with two targets of root on that Lustre, own and own2; own's files lie on OSTs 1 and 4."""
+    spec = real.declaration(capacity_gib=0.5, free_percent=100, osts=[1, 4], stripe_count=2)
     spec |= {
         "name": "own",
         "directory": f"{real.MOUNT}/own",
@@ -57,7 +57,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         for name in ("own", "own2"):
             made.done(*playing(name, made, "release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
         shutil.rmtree(made.env["ANSIBLE_SSH_CONTROL_PATH_DIR"], ignore_errors=True)
-        left = ssh("ls -d /var/lib/fsage 2>/dev/null", check=False) + ssh(f"ls -A {real.MOUNT}")
+        left = ssh("ls -d /var/lib/fsage 2>/dev/null", check=False) + ssh(f"ls -d {real.MOUNT}/own*", check=False)
     assert left.split() == [] and rpcs() == {"8"} and set(real.tables().values()) == {real.OWN_TABLE}
 
 
