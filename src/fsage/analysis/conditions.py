@@ -69,12 +69,13 @@ def labelled(samples: pd.DataFrame) -> pd.DataFrame:
 
 def unit_of(group: pd.DataFrame) -> str:
     """What the samples of a labelled group are repeated over; builds of one digest are one layout."""
-    if group["structure"].nunique() > 1:
+    if group["structure"].notna().any() and group["structure"].nunique() > 1:
         if group["target"].nunique() > 1:
             return TARGET
         if group.groupby("structure")["layout_digest"].first().nunique() > 1:
             return LAYOUT
-    return PLACE if "place" in group and group["place"].nunique() > 1 else SAMPLE
+    places = group["place"] if "place" in group else group["structure"].iloc[:0]
+    return PLACE if places.notna().any() and places.nunique() > 1 else SAMPLE
 
 
 def units(group: pd.DataFrame, measure: str) -> Units:
