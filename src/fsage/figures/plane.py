@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,7 +20,8 @@ LOSS_TO_GAIN = sns.color_palette("blend:#b35806,#f8e3cf,#ffffff,#dcd7ea,#542788"
 NOTHING_SHOWN = "0.86"
 HEIGHT_INCHES = 5.2
 CROWDED = 6
-"""With more columns than this the numbers are smaller, and in a narrow figure without their spread."""
+"""With more columns than this the numbers are smaller, and in a narrow figure without their ends."""
+BORDER: dict[str, Any] = {"color": "0.15", "linewidth": 1.6, "solid_capstyle": "projecting"}
 LEAST_REACH = 0.05
 """A factor's colours reach at least so far to both sides of 1."""
 
@@ -59,7 +61,7 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
             column, row = squares[drawn.x, drawn.y]
             grey = plane.factor and drawn in plane.places and _holds_one(drawn)
             below = NOTHING_SHOWN if grey else mesh.cmap(mesh.norm(drawn.value))
-            text = _text(drawn, usual, spread=not crowded or size.width >= PAGE.width)
+            text = _text(drawn, usual, ends=not crowded or size.width >= PAGE.width)
             look: dict[str, Any] = {
                 "ha": "center",
                 "va": "center",
@@ -73,6 +75,7 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
                 _hatch(axes, column, row)
             elif place not in planned:
                 axes.text(column + 0.5, row + 0.5, plane.empty, ha="center", va="center", fontsize=small, color="0.35")
+        _borders(axes, plane.places, squares)
         name_axes(axes, plane.x.label, plane.y.label, size)
         axes.set_xticklabels([f"{x:g}" for x in xs])
         axes.set_yticklabels([f"{y:g}" for y in ys[::-1]], rotation=0)
@@ -104,14 +107,27 @@ def _holds_one(place: Place) -> bool:
     return place.low is None or place.high is None or place.low <= 1 <= place.high
 
 
+def _borders(axes: Axes, places: Sequence[Place], squares: Mapping[tuple[float, float], tuple[int, int]]) -> None:
+    """A line between neighbours that measured different files, where any two places measured the same."""
+    files = {squares[place.x, place.y]: place.file for place in places if place.file}
+    if len(set(files.values())) == len(files):
+        return
+    for (column, row), name in files.items():
+        if files.get((column + 1, row), name) != name:
+            axes.plot([column + 1] * 2, [row, row + 1], **BORDER)
+        if files.get((column, row + 1), name) != name:
+            axes.plot([column, column + 1], [row + 1] * 2, **BORDER)
+
+
 def _hatch(axes: Axes, column: int, row: int) -> None:
     axes.add_patch(Rectangle((column, row), 1, 1, facecolor="white", edgecolor="0.55", hatch="////", linewidth=0))
 
 
-def _text(place: Place, usual: int, *, spread: bool) -> str:
+def _text(place: Place, usual: int, *, ends: bool) -> str:
     if place.text:
         return place.text
     words = [f"{place.value:.3f}" if place.value < 10 else f"{place.value:.0f}"]
-    words.append("" if place.spread is None or not spread else f"CoV {place.spread * 100:.1f}%")
+    if ends and place.least is not None and place.most is not None:
+        words.append(f"{place.least:.0f}-{place.most:.0f}")
     how = [] if place.n == usual else [f"n={place.n}"] if place.n else ["predicted"]
-    return "\n".join([*filter(None, words), *how])
+    return "\n".join([*words, *how])

@@ -125,9 +125,10 @@ class Bars(_Figure):
 
 @dataclass(frozen=True)
 class Place:
-    """A value on a plane; `spread` is its coefficient of variation, a fraction; `says`: what it is, in words.
+    """A value on a plane, between the `least` and the `most` of its units; `says`: what it is, in words.
 
-    `text`: what stands there, a line for each; '': the value.
+    `text`: what stands there, a line for each; '': the value. `file`: which file was measured there, so that a border
+    parts those that differ; '': not known.
     """
 
     x: float
@@ -136,9 +137,11 @@ class Place:
     n: int
     low: float | None = None
     high: float | None = None
-    spread: float | None = None
+    least: float | None = None
+    most: float | None = None
     says: str = ""
     text: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,12 +164,12 @@ class Plane(_Figure):
 
     def table(self) -> Table:
         """A row a place; n is 0 where it is predicted."""
-        heads: list[Cell] = [self.x.label, self.y.label, self.title, "low", "high", "n", "coefficient of variation"]
-        places = (*self.places, *self.predicted)
-        return [
-            heads,
-            *([place.x, place.y, place.value, place.low, place.high, place.n, place.spread] for place in places),
+        heads: list[Cell] = [self.x.label, self.y.label, self.title, "low", "high", "n", "least", "most"]
+        rows = [
+            [place.x, place.y, place.value, place.low, place.high, place.n, place.least, place.most]
+            for place in (*self.places, *self.predicted)
         ]
+        return [heads, *rows]
 
 
 @dataclass(frozen=True)

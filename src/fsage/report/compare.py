@@ -6,6 +6,7 @@ the two sets is listed. Nothing is pooled.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,17 @@ import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.conditions import SETTING
-from fsage.analysis.groups import measure_label, of_ratio, params_labels, samples, summarise
+from fsage.analysis.groups import measure_label, of_ratio, params_labels, plural, samples, summarise
 from fsage.analysis.headline import stamp
+from fsage.analysis.paired import ALIKE, changed, pairs
+from fsage.analysis.words import joined
 from fsage.figures import Axis, Figure, Level, Place, Plane, limits, lines, placed
 from fsage.report.page import draw
 from fsage.report.render import template
 from fsage.report.section import Section
-from fsage.text.sizes import round_size
+from fsage.text.sizes import counted, round_size
 
-ALIKE = ["state", "params", "measure"]
 ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
-SIGNIFICANT = 0.05
 MOST_SAMPLES = 200
 """Of a group: the exact test takes seconds with so many, and hours with a thousand."""
 SHOWN = 10
@@ -48,13 +49,13 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
     for path, table in zip((before, after), tables, strict=True):
         if (most := int(table["n"].max() if len(table) else 0)) > MOST_SAMPLES:
             raise CompareError(f"{path} has {most:,} samples of one cell; at most {MOST_SAMPLES} are compared")
-    both = tables[0].merge(tables[1], on=ALIKE, suffixes=("_before", "_after"))
-    if both.empty:
+    common = tables[0].merge(tables[1], on=ALIKE)
+    if common.empty:
         held = [", ".join(table["state"].unique()[:SHOWN]) or "no valid sample" for table in tables]
         raise CompareError(
             f"nothing to compare: no state and cell is in both. {before} has {held[0]}; {after} has {held[1]}"
         )
-    rows = compared(both.sort_values(ORDER, kind="stable"))
+    rows, whole = compared(*frames)
     on = _stamp(frames, names)
     section = _section(rows, names)
     panels = draw(section.figures, on, to / "figures")
@@ -63,8 +64,8 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         after=names[1],
         stamp=on,
         rows=rows.astype(object).where(rows.notna(), None).to_dict("records"),
-        verdicts=verdicts(rows, names),
-        warnings=[*_alone(tables, names), *_layouts(frames)],
+        verdicts=verdicts(rows, whole, names),
+        warnings=_alone(tables, names),
         differences=differences(frames),
         sections=[section],
         panels=panels,
@@ -80,45 +81,70 @@ def main_groups(frame: pd.DataFrame) -> pd.DataFrame:
     return table[table["main"]]
 
 
-def compared(both: pd.DataFrame) -> pd.DataFrame:
-    """A row a group: the factor `median` with its interval, the adjusted p, and both medians."""
-    pairs = list(zip(both["samples_after"], both["samples_before"], strict=True))
-    ratios = [statistics.ratio(*pair) for pair in pairs]
-    tests = [statistics.compare(*pair) for pair in pairs]
-    cells = params_labels(both["params"])
+def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, float]]:
+    """A row a group of both: the factor `median` with its interval, both medians, `same` layouts or not, and p.
+
+    Beside these p by measure that the whole did not change. All p are of one family: of the groups that both measured
+    in the same blocks (`fsage.analysis.paired`). Other layouts have neither p nor verdict.
+    """
+    both = main_groups(before).merge(main_groups(after), on=ALIKE, suffixes=("_before", "_after"))
+    both = both.sort_values(ORDER, kind="stable", ignore_index=True)
+    ps, whole = changed(pairs(before, after))
+    p = pd.Series([ps.get(key) for key in both[ALIKE].itertuples(index=False, name=None)], both.index, "float64")
+    groups = zip(both["units_after"], both["units_before"], p.notna(), strict=True)
+    ratios = [statistics.factor(here, reference, same) for here, reference, same in groups]
     factors = pd.DataFrame(map(of_ratio, ratios), both.index)
-    return pd.DataFrame(
+    rows = pd.DataFrame(
         {
             **{name: both[name] for name in ALIKE},
             "capacity_percent": both["capacity_percent_after"],
             "fragmentation_percent": both["fragmentation_percent_after"],
             "transfer_size_bytes": both["transfer_size_bytes_after"],
-            "cell": both["params"].map(cells),
+            "cell": both["params"].map(params_labels(both["params"])),
             "rate": [" ".join(measure_label(name)) for name in both["measure"]],
             **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
             **{name: factors[name] for name in ("median", "low", "high", "samples")},
             "level": [ratio.interval.level if ratio.interval else None for ratio in ratios],
             "n": [min(ratio.n, ratio.n_reference) for ratio in ratios],
-            "direction": [ratio.direction for ratio in ratios],
-            "p": statistics.adjust_exploratory([test.p for test in tests]),
+            "same": p.notna(),
+            "p": p,
         }
-    ).astype(dict.fromkeys(("median", "low", "high", "level", "p"), "float64"))
+    ).astype(dict.fromkeys(("median", "low", "high", "level"), "float64"))
+    return rows, whole
 
 
-def verdicts(rows: pd.DataFrame, names: tuple[str, str]) -> list[str]:
-    """A sentence for each rate."""
-    sentences = []
-    for measure, part in rows.groupby("measure", sort=False):
-        is_sure = part["p"] < SIGNIFICANT
-        faster, slower = (int((is_sure & (part["direction"] == way)).sum()) for way in (1, -1))
-        few = int(part["p"].isna().sum())
+def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, str]) -> list[str]:
+    """A sentence for each rate, and the test of the whole."""
+    sentences = [
+        f"{measure_label(str(measure))[0].capitalize()}s with {names[1]} reach {part['median'].median():.3f}x of "
+        f"{names[0]} in the median of {counted(len(part), 'group')}, from {part['median'].min():.3f}x to "
+        f"{part['median'].max():.3f}x."
+        for measure, part in rows.groupby("measure", sort=False)
+    ]
+    same = rows[rows["same"]]
+    if len(same) < len(rows):
         sentences.append(
-            f"{measure_label(str(measure))[0].capitalize()}s with {names[1]} reach {part['median'].median():.3f}x of "
-            f"{names[0]} in the median of {len(part)} groups, from {part['median'].min():.3f}x to "
-            f"{part['median'].max():.3f}x: {faster} are faster and {slower} slower beyond chance (exploratory)"
-            + (f"; {few} have too few samples for a test." if few else ".")
+            f"{counted(len(rows) - len(same), 'group')} of {len(rows)}: other layouts. There a difference may be one "
+            "of layouts, so there is no verdict; give both runs the same seed and file system."
         )
-    return sentences
+    if same.empty:
+        return sentences
+    sure = same[same["p"] <= statistics.ALPHA].sort_values("p", kind="stable")
+    shown = ", ".join(f"{_short(row)} {row.median:.3f}x" for row in sure.head(SHOWN).itertuples())
+    more = f" and {len(sure) - SHOWN} more" if len(sure) > SHOWN else ""
+    result = f"{counted(len(sure), 'group')} changed: {shown}{more}" if len(sure) else "no group stands out"
+    moved = [plural(measure) for measure, p in whole.items() if p <= statistics.ALPHA]
+    together = f"; as a whole {joined(moved)} changed" if moved else ""
+    least = min([same["p"].min(), *whole.values()])
+    return [
+        *sentences,
+        f"In the same blocks, one test over {counted(len(same), 'group')} (p={least:.2g}): {result}{together}.",
+    ]
+
+
+def _short(row: Any) -> str:
+    """'80.50 write, 64 MiB'."""
+    return f"{row.state.split('@')[0]} {measure_label(row.measure)[0]}, {row.cell}"
 
 
 def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
@@ -131,19 +157,6 @@ def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
             groups = len(key - others)
             sentences.append(f"Only {name} has {groups} groups, in states {', '.join(states[:SHOWN])}{more}.")
     return sentences
-
-
-def _layouts(frames: list[pd.DataFrame]) -> list[str]:
-    """Whether the states that both have were laid out alike."""
-    digests = [samples(frame).groupby("state")["layout_digest"].agg(set) for frame in frames]
-    states = sorted(set(digests[0].index) & set(digests[1].index))
-    other = [state for state in states if not digests[0][state] & digests[1][state]]
-    if not other:
-        return []
-    return [
-        f"{len(other)} of {len(states)} states were laid out differently in the two: there a "
-        "difference may be one of layouts."
-    ]
 
 
 def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
+import numpy as np
 import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.groups import measure_label, samples
 from fsage.analysis.headline import at_largest_transfer, stamp
+from fsage.analysis.paired import ALIKE, changed, pairs
 from fsage.figures import Axis, limits, lines
-from fsage.report.compare import ALIKE, ORDER, CompareError, compared, differences, main_groups, verdicts
+from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import draw
 from fsage.report.render import template
 from fsage.report.section import Section
+from fsage.text.sizes import counted
 
 LEAST, MOST = 2, 100
 SHOWN = 6
@@ -44,8 +49,15 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     if common.empty:
         states = "; ".join(f"{name}: {', '.join(_states(frame))}" for name, frame in zip(names, frames, strict=True))
         raise CompareError(f"nothing to compare: no state and cell is in all results. {states}")
-    sections = [_courses(common, names), _steps(common, names), _changes(common, names), _differing(frames, names)]
-    answer = _answer(common, names)
+    steps = [pairs(*ends) for ends in pairwise(frames)]
+    sections = [
+        _courses(common, names),
+        _steps(steps, names),
+        _changes(common, steps, names),
+        _differing(frames, names),
+    ]
+    ends = compared(frames[0], frames[-1])
+    answer = verdicts(*ends, (f"the first result ({names[0]})", f"the last ({names[-1]})"))
     on = " | ".join(dict.fromkeys(stamp(frame) for frame in frames))
     panels = draw([figure for section in sections for figure in section.figures], on, to / "figures")
     title = f"{len(names)} results over time"
@@ -76,14 +88,6 @@ def _names(frames: Sequence[pd.DataFrame]) -> list[str]:
     return [f"{name} ({names[: at + 1].count(name)})" for at, name in enumerate(names)]
 
 
-def _answer(common: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """What the last result is beside the first: a sentence a rate."""
-    ends = [common[common["x"] == at].drop(columns="x") for at in (0, len(names) - 1)]
-    both = ends[0].merge(ends[1], on=ALIKE, suffixes=("_before", "_after"))
-    rows = compared(both.sort_values(ORDER, kind="stable"))
-    return verdicts(rows, (f"the first result ({names[0]})", f"the last ({names[-1]})"))
-
-
 def _states(frame: pd.DataFrame) -> list[str]:
     return list(samples(frame)["state"].unique()[:SHOWN])
 
@@ -107,46 +111,50 @@ def _courses(common: pd.DataFrame, names: Sequence[str]) -> Section:
     return Section("Over time", text, figures)
 
 
-def _steps(common: pd.DataFrame, names: Sequence[str]) -> Section:
-    """The ratios of neighbours that are beyond chance."""
-    groups = [(key, list(group.sort_values("x")["samples"])) for key, group in common.groupby(ALIKE, sort=False)]
-    sure = []
-    for at in range(1, len(names)):
-        ps = statistics.adjust_exploratory([statistics.compare(taken[at], taken[at - 1]).p for _, taken in groups])
-        for (key, taken), p in zip(groups, ps, strict=True):
-            if p is not None and p < statistics.ALPHA:
-                sure.append((key, at, statistics.ratio(taken[at], taken[at - 1]), p))
+def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
+    """The changes from one result to the next in the same blocks, beyond chance over all steps together."""
     table = [["state", "rate", "from", "to", "ratio", "p"]]
-    for (state, _, measure), at, ratio, p in sure:
-        held = f" ({ratio.interval.low:.3f} to {ratio.interval.high:.3f})" if ratio.interval else ""
-        value = "" if ratio.value is None else f"{ratio.value:.3f}x{held}"
-        table.append([state, measure_label(measure)[0], names[at - 1], names[at], value, f"{p:.2g}"])
+    groups = 0
+    for at, rows in enumerate(steps, start=1):
+        ps, _ = changed(rows)
+        groups += len(ps)
+        ratios = np.exp(rows.groupby(ALIKE)["log"].median())
+        for (state, params, measure), p in (ps * len(steps)).items():
+            if p <= statistics.ALPHA:
+                ratio = f"{ratios[state, params, measure]:.3f}x"
+                table.append([state, measure_label(measure)[0], names[at - 1], names[at], ratio, f"{p:.2g}"])
     text = (
-        f"{len(sure)} of {len(groups) * (len(names) - 1)} steps from one result to the next are beyond chance by the "
-        "exact rank-sum test, adjusted over the groups of each (exploratory). Each result is one run: a step may be of "
-        "that run alone."
+        f"{len(table) - 1} of {groups} steps in the same blocks are beyond chance: one test for each step, adjusted "
+        "over all steps. Groups in other layouts have no verdict. Each result is one run, so a step may be its own."
     )
-    return Section("Steps", text, [], table=table if sure else [])
+    return Section("Steps", text, [], table=table if len(table) > 1 else [])
 
 
-def _changes(common: pd.DataFrame, names: Sequence[str]) -> Section:
-    """Where medians move to another level and stay there."""
+def _changes(common: pd.DataFrame, steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
+    """Where the rates of all groups together move to another level and stay there."""
     if len(names) < statistics.LEAST_FOR_CHANGE:
         why = statistics.change([0.0] * len(names)).why
         return Section("Points of change", f"Not known: {why}.", [])
-    groups = [(key, group.sort_values("x")["median"].tolist()) for key, group in common.groupby(ALIKE, sort=False)]
-    tests = [statistics.change(medians) for _, medians in groups]
-    ps = statistics.adjust_exploratory([test.p for test in tests])
-    table = [["state", "rate", "last before", "first after", "ratio of medians", "p"]]
-    for ((state, _, measure), medians), test, p in zip(groups, tests, ps, strict=True):
-        if test.after is None or p is None or p >= statistics.ALPHA:
+    same = set.intersection(*(set(rows[ALIKE].itertuples(index=False, name=None)) for rows in steps))
+    alike = [key in same for key in common[ALIKE].itertuples(index=False, name=None)]
+    rows = common[pd.Series(alike, common.index, bool)]
+    if rows.empty:
+        return Section("Points of change", "No group was measured in the same blocks in all results.", [])
+    logs = rows.pivot_table(index="x", columns=ALIKE, values="median").map(np.log)
+    together = (logs - logs.mean()).T.groupby(level="measure").mean().T
+    tests = {str(measure): statistics.change(together[measure].tolist()) for measure in together}
+    ps = statistics.adjust_primary([test.p for test in tests.values()])
+    table = [["rate", "last before", "first after", "ratio", "p"]]
+    for (measure, test), p in zip(tests.items(), ps, strict=True):
+        if test.after is None or p is None or p > statistics.ALPHA:
             continue
-        before, after = pd.Series(medians[: test.after]).median(), pd.Series(medians[test.after :]).median()
+        series = together[measure].tolist()
+        moved = math.exp(median(series[test.after :]) - median(series[: test.after]))
         ends = [names[test.after - 1], names[test.after]]
-        table.append([state, measure_label(measure)[0], *ends, f"{after / before:.3f}x", f"{p:.2g}"])
+        table.append([measure_label(measure)[0], *ends, f"{moved:.3f}x", f"{p:.2g}"])
     text = (
-        f"{len(table) - 1} of {len(groups)} groups move to another level and stay there (Pettitt's test over the "
-        "results' medians, adjusted over all; exploratory)."
+        f"{len(table) - 1} of {len(tests)} rates move to another level and stay there: Pettitt's test of the mean over "
+        f"{counted(len(same), 'group')} in the same blocks, adjusted over the rates (Holm)."
     )
     return Section("Points of change", text, [], table=table if len(table) > 1 else [])
 

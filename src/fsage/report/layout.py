@@ -24,6 +24,7 @@ TOGETHER = 12
 COMPARED = 4
 """Bars and lines of more states could not be told apart."""
 NAMED = 6
+MOST_STRIPS = 2
 PERCENT = (0.0, 105.0)
 
 
@@ -48,7 +49,8 @@ def section(evidence: Evidence, planned: list[str], headline: Iterable[str], fra
             f"block to its last, dark where it is in use. Compared closely: {compared}. The layout score is the share "
             "of a file's blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole."
         )
-    return Section("The layout of the states", text, figures, warnings=warnings)
+    strips = sum(isinstance(figure, Strips) for figure in figures)
+    return Section("The layout of the states", text, figures, warnings=warnings, front=min(strips, MOST_STRIPS))
 
 
 def short(state: str) -> str:

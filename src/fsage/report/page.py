@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from fsage.analysis import targets as blocks
 from fsage.analysis.conditions import basis, conditions, reduced
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
-from fsage.figures import Figure
+from fsage.figures import Figure, Lines
 from fsage.plan.target import Target
 from fsage.report import absent, drift, evidence, latency, layout, provenance, render, signs, targets, traces
 from fsage.report import states as state_table
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 CAPTIONS = "captions.txt"
 """Beside figures for a paper: what each is called, and on what it was taken."""
+LEAST_POINTS = 3
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,12 @@ def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Itera
         signs.section(data.frame),
         absent.section(data.frame),
     ]
-    return [section for section in all_sections if section]
+    return [replace(section, figures=[*filter(_tells, section.figures)]) for section in all_sections if section]
+
+
+def _tells(figure: Figure) -> bool:
+    """Whether a figure shows more than a sentence: at least LEAST_POINTS points."""
+    return not isinstance(figure, Lines) or sum(len(line.points) for line in figure.series) >= LEAST_POINTS
 
 
 def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:

@@ -49,6 +49,7 @@ class Section:
     """A heading, what to see, the figures that show it, and sentences on what could not be shown.
 
     `table`: rows of text, the first one the headings. `wide`: whether the figures need more than a phone's width.
+    `front`: how many of the figures are seen at once; the others are folded.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Section:
     wide: bool = False
     warnings: list[str] = field(default_factory=list)
     table: list[list[str]] = field(default_factory=list)
+    front: int = 0
 
     @property
     def anchor(self) -> str:

@@ -11,6 +11,7 @@ from fsage.statistics.comparisons import (
     adjust_exploratory,
     adjust_primary,
     compare,
+    exchanged,
     reachable,
     smallest_p,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "change",
     "coefficient_of_variation",
     "compare",
+    "exchanged",
     "factor",
     "median_interval",
     "outliers",

@@ -26,10 +26,11 @@ class Units:
         return list(self.by_unit.values())
 
 
-def factor(here: Units, reference: Units) -> Ratio:
+def factor(here: Units, reference: Units, same: bool = False) -> Ratio:
     """A state over its reference, with the interval that its units allow.
 
     - Layouts of the same draws on both sides are pairs: the median of their ratios between two order statistics.
+      Places are pairs where both sides are the `same` layout, measured twice.
     - Layouts against a state of one layout: the interval of their median over the median of that state.
     - Else Hodges-Lehmann (`ratio`): two states of one layout, or layouts of other draws; of these from LEAST each on.
     """
@@ -37,7 +38,8 @@ def factor(here: Units, reference: Units) -> Ratio:
         return ratio(here.values, reference.values)
     drawn = here.kind in DRAWN, reference.kind in DRAWN
     over = min((here, reference), key=lambda side: (side.kind not in DRAWN, len(side.values)))
-    if all(drawn) and here.by_unit.keys() == reference.by_unit.keys():
+    pairs_of = all(drawn) or (same and here.kind == reference.kind == PLACE)
+    if pairs_of and here.by_unit.keys() == reference.by_unit.keys():
         pairs = [value / reference.by_unit[unit] for unit, value in here.by_unit.items()]
         result = _of_median(pairs, 1.0, len(pairs), len(pairs))
     elif drawn == (True, False):

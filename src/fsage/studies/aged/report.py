@@ -11,7 +11,8 @@ from fsage.figures import Axis, Figure, Level, ends_of, lines
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data, Section
 from fsage.report.view import View
-from fsage.statistics import MARGIN, Ratio, ratio
+from fsage.statistics import MARGIN, Ratio
+from fsage.statistics import factor as compare_units
 from fsage.studies.aged.recipe import COPIED, JOINED, ORIGINAL
 from fsage.studies.replica.report.maps import agreement, maps
 from fsage.study.study import Study
@@ -119,12 +120,12 @@ def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], Ratio]]) ->
 def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, Ratio]]:
     """(way, measure, rates at WAY.`holes` over those at WAY.`against`), of the ways that have both."""
     rows = data.table[data.table["main"]]
-    samples = {(str(row.state), str(row.measure)): row.samples for row in rows.itertuples()}
+    samples = {(str(row.state), str(row.measure)): row.units for row in rows.itertuples()}
     result = []
     for (state, measure), here in samples.items():
         way, _, own = state.partition(".")
         reference = samples.get((f"{way}.{against}", measure))
-        if own == holes and reference and (factor := ratio(here, reference)).value is not None:
+        if own == holes and reference and (factor := compare_units(here, reference)).value is not None:
             result.append((way, measure, factor))
     return result
 

@@ -13,7 +13,7 @@ from fsage.report.answer import SENTENCES, Answer, Named, by_comparisons, plain
 from fsage.report.section import Data, Section
 from fsage.report.view import View
 from fsage.studies.paf.report.amount import amount, several_amounts, told
-from fsage.studies.paf.report.curves import loss, metadata, over_capacity, over_fragmentation, variation
+from fsage.studies.paf.report.curves import loss, metadata, over_capacity, over_fragmentation
 from fsage.studies.paf.report.fragments import file_sizes, filler, largest, several_fillers, sizes_told
 from fsage.studies.paf.report.fullness import EQUAL_WITHIN_POINTS, at_equal_fullness, position
 from fsage.studies.paf.report.plane import plane
@@ -91,7 +91,7 @@ VIEW = View(
         amount,
         *map(
             _of_one_filler,
-            (over_capacity, variation, loss, plane, over_fragmentation, at_equal_fullness, file_sizes, position),
+            (plane, over_capacity, over_fragmentation, loss, at_equal_fullness, file_sizes, position),
         ),
         metadata,
     ),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import pandas as pd
 
 from fsage.analysis.groups import counts, factors, measure_label, params_labels
-from fsage.figures import Axis, Band, Level, Lines, limits, limits_with_zero, lines
+from fsage.figures import Axis, Level, Lines, limits, limits_with_zero, lines
 from fsage.report.section import Data, Section
 from fsage.studies.paf.report.fullness import EQUAL_WITHIN_POINTS, against_equally_full, factor_lines
 from fsage.studies.paf.report.rows import (
@@ -16,18 +15,15 @@ from fsage.studies.paf.report.rows import (
     FRAGMENTATION,
     by_measure,
     choose_transfers,
-    largest_transfer,
     levels_axis,
     main_rows,
     note,
     spread,
-    transfers,
 )
 from fsage.text.sizes import round_size
 
 LEAST_POINTS = 10.0
 """The loss axis spans at least this many percentage points."""
-PUBLISHED_COV_PERCENT = (0.0, 3.5)
 
 
 def over_capacity(data: Data) -> Section | None:
@@ -77,10 +73,10 @@ def bandwidth(rows: pd.DataFrame, part: pd.DataFrame, title: str, x: str, x_labe
     return over(title, part, x, x_label, y)
 
 
-def over(title: str, part: pd.DataFrame, x: str, x_label: str, y: Axis, levels: Iterable[Level] = ()) -> Lines:
+def over(title: str, part: pd.DataFrame, x: str, x_label: str, y: Axis) -> Lines:
     """The rows over the levels of the column `x`, a line a set of parameters."""
     labels = params_labels(part["params"])
-    return lines(title, part, "params", levels_axis(part, x, x_label), y, at=x, labels=labels, levels=levels)
+    return lines(title, part, "params", levels_axis(part, x, x_label), y, at=x, labels=labels)
 
 
 def metadata(data: Data) -> Section | None:
@@ -114,18 +110,13 @@ def metadata(data: Data) -> Section | None:
 
 
 def loss(data: Data) -> Section | None:
-    """Loss in percent with its interval: as the file system fills, and at a few states over the transfer size."""
+    """Loss in percent with its interval, at a few states over the transfer size."""
     rows = _losses(main_rows(data))
     if rows.empty:
         return None
-    whole = choose_transfers(rows[rows["fragmentation_percent"] == 0], (8, 64))
     aged = _aged(rows)
     figures = []
     for name, _, part in by_measure(rows):
-        of_whole = whole[whole["measure"].isin(part["measure"])]
-        if len(of_whole):
-            y, zero = _loss_axis(whole), [Level(0.0)]
-            figures.append(over(f"Loss of {name}s over capacity", of_whole, "capacity_percent", CAPACITY, y, zero))
         of_aged = aged[aged["measure"].isin(part["measure"]) & aged["x"].notna()]
         if of_aged["x"].nunique() > 1:
             ticks = {math.log2(size): round_size(size) for size in sorted(of_aged["transfer_size_bytes"].unique())}
@@ -137,7 +128,7 @@ def loss(data: Data) -> Section | None:
     clean = ", ".join(sorted(rows["clean"].unique()))
     text = (
         f"Against the clean state ({clean}: unfragmented, the lowest capacity) with the same parameters: the median "
-        "of all pairwise ratios, with the interval that inverts the exact rank-sum test. Above zero is a loss; "
+        "of all pairwise ratios, with its interval. Above zero is a loss; "
         "the PaF slides show 2-35%, growing with the transfer size."
     )
     return Section("What is lost against a clean file system", text, figures)
@@ -162,25 +153,3 @@ def _aged(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _loss_axis(shared: pd.DataFrame) -> Axis:
     return Axis("loss against clean, %", limits_with_zero(shared, LEAST_POINTS))
-
-
-def variation(data: Data) -> Section | None:
-    """Coefficient of variation at the largest transfer against capacity, unfragmented states."""
-    rows = largest_transfer(main_rows(data))
-    rows = rows[(rows["fragmentation_percent"] == 0) & rows["cov"].notna()]
-    if rows.empty:
-        return None
-    percent = rows[["measure", "state", "capacity_percent", "n"]].assign(median=rows["cov"] * 100)
-    highest = max(1.1 * percent["median"].max(), 1.2 * PUBLISHED_COV_PERCENT[1])
-    figure = lines(
-        "Coefficient of variation over capacity",
-        percent,
-        "measure",
-        levels_axis(percent, "capacity_percent", CAPACITY),
-        Axis("coefficient of variation, %", (0, highest)),
-        at="capacity_percent",
-        labels={measure: f"{measure_label(measure)[0]}s" for measure in percent["measure"].unique()},
-        band=Band(*PUBLISHED_COV_PERCENT, "PaF slides: 0-3.5%, writes"),
-    )
-    text = f"Sample standard deviation over mean, {transfers(rows)} transfers, {counts(rows)} samples a point."
-    return Section("How much iterations scatter", text, [figure])

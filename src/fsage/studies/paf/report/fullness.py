@@ -5,16 +5,17 @@ Fragmented states stand beside unfragmented ones that are equally full. A disk i
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pandas as pd
 
 from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import of_ratio, params_labels, samples
+from fsage.analysis.headline import stamp
+from fsage.analysis.truth import planted
 from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, lines
 from fsage.report.section import Data, Section
-from fsage.statistics import ratio
+from fsage.statistics import factor
 from fsage.studies.paf.report.plane import places
 from fsage.studies.paf.report.rows import (
     CAPACITY,
@@ -70,7 +71,7 @@ def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFr
         if distance.empty or distance.min() >= EQUAL_WITHIN_POINTS:
             continue
         peer = peers.loc[distance.idxmin()]
-        result = ratio(row["samples"], peer["samples"])
+        result = factor(row["units"], peer["units"])
         n = min(result.n, result.n_reference)
         rows.append({**row, **of_ratio(result), "n": n, "against": peer["state"]})
     return pd.DataFrame(rows, columns=[*broken.columns, "against"])
@@ -112,17 +113,16 @@ def _says(row: Any) -> str:
 
 
 def position(data: Data) -> Section | None:
-    """The mean position over real fullness, and bandwidth over that position, at the largest transfer."""
+    """Bandwidth over the mean position, at the largest transfer, where the device has positions.
+
+    None on a modelled device, unless it has tracks.
+    """
+    if "modelled" in stamp(data.frame) and planted(data.frame) is None:
+        return None
     rows = _with_position(largest_transfer(main_rows(data)), data.frame)
     if rows["position"].nunique() < 2:
         return None
-    of_measure = rows[rows["measure"] == rows["measure"].iloc[0]]
-    where = of_measure.assign(
-        median=of_measure["position"], low=math.nan, high=math.nan, samples=of_measure["positions"]
-    )
-    y = Axis("mean position on the device (0 to 1)", (0, min(1.02, 1.2 * where["median"].max())))
-    title = "Position of the measured files over real fullness"
-    figures = [_by_kind(title, where, Axis(FULLNESS), y, "real_fullness_percent")]
+    figures = []
     for name, unit, part in by_measure(rows):
         title = f"{name.capitalize()} bandwidth over the physical position"
         y = Axis(f"{name} bandwidth, {unit}", limits(rows))
@@ -130,17 +130,16 @@ def position(data: Data) -> Section | None:
     text = (
         f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
         "system moves on to the inner ones. States of one fullness show what the position costs. States at one "
-        "position show what fullness costs, and those with holes below show what holes cost. A modelled device "
-        "without zones has no tracks: differences there have another cause. "
+        "position show what fullness costs, and those with holes below show what holes cost. "
     )
     return Section("The physical position", text + note(rows), figures)
 
 
 def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows whose measured files have a known place, with `position` (median) and `positions` (all samples)."""
+    """Rows whose measured files have a known place, with `position` (median)."""
     valid_rows = labelled(samples(frame))
     located = valid_rows[valid_rows["main"]].dropna(subset="measured_mean_position")
-    positions = located.groupby(["state", "params"])["measured_mean_position"].agg(position="median", positions=list)
+    positions = located.groupby(["state", "params"])["measured_mean_position"].agg(position="median")
     return rows.merge(positions, left_on=["state", "params"], right_index=True)
 
 

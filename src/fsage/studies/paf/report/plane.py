@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from fsage.analysis.groups import counts
+from fsage.analysis.headline import at_largest_transfer
+from fsage.analysis.words import OVER
 from fsage.figures import Axis, Figure, Place, Plane
 from fsage.report.section import Data, Section
 from fsage.studies.paf.report.rows import (
@@ -27,6 +30,7 @@ def plane(data: Data) -> Section | None:
         return None
     planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(data, name))], columns=["x", "y"])
     figures: list[Figure] = []
+    files = measured_files(data.frame)
     for name, unit, part in by_measure(rows):
         drawn = set(zip(part["x"], part["y"], strict=True))
         guessed = predicted(data.frame, part["measure"].iloc[0], unit, drawn)
@@ -35,7 +39,7 @@ def plane(data: Data) -> Section | None:
         figures.append(
             Plane(
                 f"{name.capitalize()} bandwidth in {unit}, {transfers(rows)} transfers",
-                tuple(place(row, unit) for row in part.to_dict("records")),
+                tuple(place(row, unit, files) for row in part.to_dict("records")),
                 Axis(CAPACITY),
                 Axis(FRAGMENTATION),
                 tuple((x, y) for x, y in gaps),
@@ -43,11 +47,30 @@ def plane(data: Data) -> Section | None:
             )
         )
     text = (
-        f"Median and, below it, the coefficient of variation; n = {counts(rows)}. Dark is slow; hatched: planned, "
-        "and has no valid sample; a hatched number was not measured: the others predict it. Within a column, more "
-        "deleted files mean less used space. Hover for the interval, real fullness and loss against the clean state."
+        f"Median and, below it, the smallest and the largest; n = {counts(rows)}. {_same_files(rows, files)}Dark is "
+        "slow; hatched: planned, and has no valid sample; a hatched number was not measured: the others predict it. "
+        "Within a column, more deleted files mean less used space. Hover for the interval, real fullness and loss "
+        "against the clean state."
     )
-    return Section("The whole plane", text, figures, wide=True)
+    return Section("The whole plane", text, figures, wide=True, front=1)
+
+
+def measured_files(frame: pd.DataFrame) -> dict[str, str]:
+    """State -> the places of the files that were measured in it, as a key; the same key is the same file."""
+    rows = at_largest_transfer(frame)
+    where = ["measured_extents", "measured_mean_position", "measured_position_sd"]
+    known = rows.dropna(subset=where[:2])
+    texts = known[where[0]].astype("str").str.cat([known[name].astype("str") for name in where[1:]], sep=" ", na_rep="")
+    return {str(state): "; ".join(sorted(set(part))) for state, part in texts.groupby(known["state"])}
+
+
+def _same_files(rows: pd.DataFrame, files: Mapping[str, str]) -> str:
+    """How many different files the cells measured, where some are alike."""
+    states = [state for state in rows["state"].unique() if state in files]
+    different = len({files[state] for state in states})
+    if different == len(states):
+        return ""
+    return f"Cells within one border measured the same file: {different} different files in {len(states)} cells. "
 
 
 def predicted(frame: pd.DataFrame, measure: str, unit: str, drawn: set[tuple[float, float]]) -> tuple[Place, ...]:
@@ -74,11 +97,12 @@ def places(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates(["x", "y", "measure"]).sort_index()
 
 
-def place(row: dict[str, Any], unit: str) -> Place:
+def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> Place:
     """A row as it stands on the plane."""
     held = {} if pd.isna(row["low"]) else {"low": row["low"], "high": row["high"]}
-    spread = None if pd.isna(row["cov"]) else row["cov"]
-    return Place(row["x"], row["y"], row["median"], row["n"], **held, spread=spread, says=says(row, unit))
+    ends = {"least": min(row["samples"]), "most": max(row["samples"])} if row["n"] > 1 else {}
+    file = files.get(row["state"], "")
+    return Place(row["x"], row["y"], row["median"], row["n"], **held, **ends, says=says(row, unit), file=file)
 
 
 def says(row: dict[str, Any], unit: str) -> str:
@@ -86,7 +110,10 @@ def says(row: dict[str, Any], unit: str) -> str:
     words = [f"{row['state']}: {row['median']:.4g} {unit}"]
     if pd.notna(row["low"]):
         words.append(f"{row['low']:.4g} to {row['high']:.4g} at {row['level']:.2%}")
-    words += [f"n = {row['n']}", f"real fullness {row['real_fullness_percent']:.1f}%"]
+    words += [
+        f"{OVER.get(row['units'].kind, '').format(n=row['n']).strip()}",
+        f"real fullness {row['real_fullness_percent']:.1f}%",
+    ]
     ratio = row["to_clean"]
     if ratio is not None and ratio.loss_percent is not None:
         words.append(f"loss against {row['clean']} {ratio.loss_percent:.1f}%")
