@@ -18,6 +18,8 @@ from fsage.recipes import expand
 
 MIB = 1 << 20
 CONFIG = Path(__file__).parents[1] / "config"
+PLAIN = Path(__file__).parent / "data/plain"
+"""Quickstart and Series 1 with one layout a state, and all iterations at one place."""
 TARGET = load_target(CONFIG.parent / "inventories" / "local")
 MODEL = {"label": "modelled device (IOCost, 362 MiB/s, 20000 sequential and 100 random I/Os a second)"}
 CLAIM = {"amount_mib": 384, "amount_source": "calibrated", "calibration": {"write_mib_s": 361.5}}

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 from fsage import recipes
+from fsage.study.study import means
 
 CONFIG = Path(__file__).parents[1] / "config"
+PLAIN = Path(__file__).parent / "data/plain"
+"""Quickstart and Series 1 with one layout a state, and all iterations at one place."""
 MIB = 1 << 20
 
 
@@ -26,6 +29,5 @@ def names(study):
 
 
 def state_named(study, text):
-    """The one state that 'AA.BB' or a whole name means."""
-    [found] = [state for state in recipes.expand(study) if text in (state.name, state.name.partition("@")[0])]
-    return found
+    """The state that 'AA.BB' or a whole name means; of several layouts the first."""
+    return next(state for state in recipes.expand(study) if means(text, state.name))

@@ -7,14 +7,14 @@ import re
 
 import pandas as pd
 import pytest
-from records import CONFIG, make_records, store, words
+from records import PLAIN, make_records, store, words
 
 from fsage import dataset
 from fsage.report.compare import CompareError, compare, main_groups
 from fsage.report.history import _courses, _names, history
 from fsage.study.files import load_study
 
-STUDY = load_study(CONFIG / "series1.yaml")
+STUDY = load_study(PLAIN / "series1.yaml")
 STATES = [f"{capacity}.{fragmentation:02d}@264M" for capacity in (10, 80) for fragmentation in (0, 50)]
 
 
@@ -76,7 +76,7 @@ def test_a_table_without_samples_is_refused(tmp_path):
 
 def quick(folder, number, change=lambda record: None):
     """The table of quickstart as taken on a day of November."""
-    study = load_study(CONFIG / "quickstart.yaml")
+    study = load_study(PLAIN / "quickstart.yaml")
     records = make_records(study, seed=number)
     for record in records:
         record["began"] = record["began"].replace("11-21", f"11-{number:02d}")

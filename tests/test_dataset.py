@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from records import CONFIG, make_records, store
+from records import PLAIN, make_records, store
 
 from fsage import dataset
 from fsage.dataset import columns
@@ -16,7 +16,7 @@ from fsage.study.files import load_study
 
 @pytest.fixture(scope="module")
 def frame(tmp_path_factory):
-    study = load_study(CONFIG / "quickstart.yaml")
+    study = load_study(PLAIN / "quickstart.yaml")
     return dataset.load(store(make_records(study), tmp_path_factory.mktemp("records")))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from browser import PROGRAM, Browser, Seen, axe_core
 from recorded import STUDIES, taken, taken_states
-from records import CONFIG, TARGET, contents, make_evidence, make_records, make_store, store, traced
+from records import CONFIG, PLAIN, TARGET, contents, make_evidence, make_records, make_store, store, traced
 from tiers import first_of
 
 from fsage import dataset
@@ -62,7 +62,7 @@ def a_site() -> Site:
 def pages(request, tmp_path_factory) -> list[Path]:
     """All kinds, each with as much on it as there can be; of some or all measured studies."""
     root = tmp_path_factory.mktemp("pages")
-    quickstart = load_study(CONFIG / "quickstart.yaml")
+    quickstart = load_study(PLAIN / "quickstart.yaml")
     records = make_records(quickstart)
     requests = store([traced(dict(records[-1]))], root / "traces")
     for record in records[3:5]:

@@ -15,6 +15,7 @@ from records import (
     CONFIG,
     MIB,
     MODEL,
+    PLAIN,
     TARGET,
     Page,
     build,
@@ -39,7 +40,7 @@ from fsage.study.files import load_study
 def quickstart(tmp_path_factory):
     """Quickstart with requests traced in two states."""
     file = tmp_path_factory.mktemp("traced") / "quickstart.yaml"
-    file.write_text((CONFIG / "quickstart.yaml").read_text() + 'traces: {states: ["80.00", "80.50"]}\n')
+    file.write_text((PLAIN / "quickstart.yaml").read_text() + 'traces: {states: ["80.00", "80.50"]}\n')
     return load_study(file)
 
 
@@ -49,7 +50,7 @@ PLANE = "Write bandwidth in MiB/s, 64 MiB transfers"
 @pytest.fixture(scope="module", params=["plane", pytest.param("all", marks=pytest.mark.long)])
 def series1(request, tmp_path_factory):
     """The whole of Series 1 with three failed cells and one state missing, and its page; a plane or all are drawn."""
-    study, root = load_study(CONFIG / "series1.yaml"), tmp_path_factory.mktemp("series1")
+    study, root = load_study(PLAIN / "series1.yaml"), tmp_path_factory.mktemp("series1")
     records = make_records(study)
     for record in [record for record in records if record["kind"] == "planned"][40:43]:
         record.update(status="failed", why="write: exit code 1", metrics={})

@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 import pytest
-from records import CONFIG, MODEL, build, contents, make_records, planned, store, words
+from records import MODEL, PLAIN, build, contents, make_records, planned, store, words
 
 from fsage import dataset, report
 from fsage.analysis.words import Finding
@@ -15,7 +15,7 @@ from fsage.study.files import load_study
 
 @pytest.fixture(scope="module")
 def quickstart():
-    return load_study(CONFIG / "quickstart.yaml")
+    return load_study(PLAIN / "quickstart.yaml")
 
 
 def answered(study, records, tmp_path):

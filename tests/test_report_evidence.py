@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from records import CONFIG, MODEL, Page, build, contents, make_evidence, make_records, store, traced, undrawn, words
+from records import MODEL, PLAIN, Page, build, contents, make_evidence, make_records, store, traced, undrawn, words
 
 from fsage.study.files import load_study
 
@@ -25,7 +25,7 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def quickstart():
-    return load_study(CONFIG / "quickstart.yaml")
+    return load_study(PLAIN / "quickstart.yaml")
 
 
 def first_of_state(records, state):
@@ -42,7 +42,7 @@ def test_layouts_and_traces_are_figures(quickstart, tmp_path):
     inputs = {
         "evidence": make_evidence(quickstart, tmp_path / "states"),
         "traced": store(several, tmp_path / "traced"),
-        "config": CONFIG / "quickstart.yaml",
+        "config": PLAIN / "quickstart.yaml",
     }
     found = contents(quickstart, records, tmp_path / "a", **inputs)
     of_title = {figure.title: figure for figure in found.figures}

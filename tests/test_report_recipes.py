@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from recorded import STUDIES, taken, taken_states
-from records import CONFIG, build, contents, make_records, store, undrawn
+from records import CONFIG, PLAIN, build, contents, make_records, store, undrawn
 
 from fsage import dataset
 from fsage.analysis.groups import summarise
@@ -135,13 +135,13 @@ def test_a_target_that_has_none_of_the_layouts_is_told_so(tmp_path):
 
 def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
     blocks = {"workload": "metadata", "files_per_task": 500, "iterations": 5}
-    text = (CONFIG / "quickstart.yaml").read_text() + "\nadditional_cells:\n  - " + json.dumps(blocks) + "\n"
+    text = (PLAIN / "quickstart.yaml").read_text() + "\nadditional_cells:\n  - " + json.dumps(blocks) + "\n"
     (tmp_path / "quickstart.yaml").write_text(text)
     study = load_study(tmp_path / "quickstart.yaml")
     page = build(study, make_records(study), tmp_path)
     for operation in ("Create", "Stat", "Remove"):
         assert f"{operation} rate over capacity" in page
-    plain = load_study(CONFIG / "quickstart.yaml")
+    plain = load_study(PLAIN / "quickstart.yaml")
     without = build(plain, make_records(plain), tmp_path / "without")
     titles = [re.findall(r'role="img" aria-label="(.*?)"', one) for one in (page, without)]
     assert [name for name in titles[0] if " rate over " not in name] == titles[1]

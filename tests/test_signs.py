@@ -169,7 +169,7 @@ def test_what_lustre_and_nfs_print_is_read() -> None:
 
 
 def test_a_sample_with_a_sign_of_trouble_is_told_of_on_top_and_in_a_table(tmp_path: Path) -> None:
-    study = load_study(Path(__file__).parents[1] / "config/quickstart.yaml")
+    study = load_study(Path(__file__).parent / "data/plain/quickstart.yaml")
     records = make_records(study)
     records[0]["warnings"] = ["read: n2: the connection to lustre-OST0002 was lost"]
     wait = {"seconds": 60.0, "why": "stop_if: others suffer", "during": "emptying", "began": "2026-11-25"}
@@ -184,7 +184,7 @@ def test_a_sample_with_a_sign_of_trouble_is_told_of_on_top_and_in_a_table(tmp_pa
 
 
 def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp_path: Path) -> None:
-    study = load_study(Path(__file__).parents[1] / "config/quickstart.yaml")
+    study = load_study(Path(__file__).parent / "data/plain/quickstart.yaml")
     records = make_records(study)
     assert "absent" not in [section.anchor for section in contents(study, records, tmp_path).sections]
     why = "no server is named"

@@ -79,10 +79,10 @@ def test_a_file_where_a_folder_is_expected_is_refused(fsage, tmp_path) -> None:
 
 
 def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tmp_path) -> None:
-    refused(fsage("--target", "local", "visit", "quickstart", "nostate"), "has no state 'nostate'; it has 10.00@264M")
+    refused(fsage("--target", "local", "visit", "quickstart", "nostate"), "has no state 'nostate'; it has ")
     refused(
         fsage("--target", "local", "remeasure", "quickstart", "--state", "99.99"),
-        "has no state '99.99'; it has 10.00@264M",
+        "has no state '99.99'; it has ",
     )
     refused(fsage("--target", "local", "request", "quickstart", "10.01@264M"), "10.00@264M")
     refused(fsage("--target", "local", "remeasure", "quickstart"), "--failed")
@@ -114,7 +114,7 @@ def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsag
     refused(fsage(*plan, "8h", "--precision", "0%"), "precision: '0%' is not between")
     refused(fsage("plan", "iocontrol", "--budget", "8h"), "a budget needs states that differ in capacity")
     cli.app([*plan, "8h"], standalone_mode=False)
-    assert re.search(r"^budget quickstart: about \d+ cells in \d+ of 4 states, ", capfd.readouterr().out, re.MULTILINE)
+    assert re.search(r"^budget quickstart: about \d+ cells in \d+ of 8 states, ", capfd.readouterr().out, re.MULTILINE)
 
 
 def test_an_inventory_that_is_a_list_is_refused(fsage, tmp_path) -> None:

@@ -22,7 +22,7 @@ STUDIES = ("quickstart", "series1", "series2")
     [
         ("series1", 64, 8, {"planned": 2240, "sentinel": 128, "reference": 128, "traced": 2}),
         ("series2", 7, 1, {"planned": 70, "sentinel": 14, "reference": 14, "traced": 2}),
-        ("quickstart", 4, 3, {"planned": 20}),
+        ("quickstart", 8, 8, {"planned": 25}),
     ],
 )
 def test_counts(name, states, populates, kinds):
@@ -66,10 +66,11 @@ def test_series2_only_writes():
     assert {tuple(cell.params["phases"]) for cell in cells} == {("write",)}
 
 
-def test_quickstart_measures_four_states_and_its_headline_is_among_them():
+def test_quickstart_measures_four_states_in_a_drawn_order_and_its_headline_is_among_them():
     study = load_study(CONFIG / "quickstart.yaml")
     found = [state.name.partition("@")[0] for state in recipes.expand(study)]
-    assert found == ["10.00", "40.00", "80.00", "80.50"]
+    assert sorted(found) == ["10.00", "40.00", "80.00", *(f"80.50+{67005 + layout}" for layout in range(5))]
+    assert found != sorted(found)
     lines = {line.label: (state_named(study, line.state), state_named(study, line.against)) for line in study.headline}
     fragmented, even = lines["fragmentation"]
     assert fragmented.nominal["fullness_percent"] == even.nominal["fullness_percent"] == 40

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def study() -> Study:
-    return load_study(ROOT / "config/quickstart.yaml")
+    return load_study(ROOT / "tests/data/plain/quickstart.yaml")
 
 
 def taken(

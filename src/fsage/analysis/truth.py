@@ -66,7 +66,9 @@ def planted(frame: pd.DataFrame) -> Mapping[str, float] | None:
 
 def reads(frame: pd.DataFrame) -> Reads:
     """The valid reads of a study: planned cells, sentinels, and those past the file system."""
-    valid = frame[(frame["status"] == "valid") & frame["read_bytes"].notna() & frame["kind"].ne("traced")]
+    valid = frame[
+        (frame["status"] == "valid") & frame["read_bytes"].notna() & ~frame["kind"].isin(["traced", "warm_up"])
+    ]
     past = valid["workload"] == "device_range"
     valid = valid[past | (valid["measured_mean_position"].notna() & valid["measured_position_sd"].notna())]
     past = valid["workload"] == "device_range"

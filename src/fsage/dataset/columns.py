@@ -54,7 +54,7 @@ COLUMNS = {
     "state": Column("str", "name of the state, e.g. 70.30@264M"),
     "cell": Column("str", "name of the cell, unique within its state"),
     "kind": Column(
-        "str", "planned; or sentinel, reference, traced: counted apart, never pooled; unknown: not readable"
+        "str", "planned; or sentinel, reference, traced, warm_up: counted apart, never pooled; unknown: not readable"
     ),
     "order_in_state": Column("Int64", "place among the cells of its state, from 1"),
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
@@ -291,7 +291,7 @@ class Record(_Part):
     target: Name
     state: Name
     cell: Name
-    kind: Literal["planned", "sentinel", "reference", "traced"]
+    kind: Literal["planned", "sentinel", "reference", "traced", "warm_up"]
     order: Count
     attempt: Count
     status: Literal["valid", "failed", "unsupported", "skipped", "stopped"]

@@ -82,7 +82,8 @@ class Plan:
     @cached_property
     def cells(self) -> dict[str, tuple[Cell, ...]]:
         """State -> its cells in the order of measuring, diagnostic cells among them."""
-        return {name: tuple(self.study.cells_of(state)) for name, state in self.states.items()}
+        first = next(iter(self.states), None)
+        return {name: tuple(self.study.cells_of(state, name == first)) for name, state in self.states.items()}
 
     @cached_property
     def missing(self) -> dict[str, tuple[Cell, ...]]:

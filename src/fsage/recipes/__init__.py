@@ -10,6 +10,7 @@ It offers
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence, Sized
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
@@ -88,6 +89,14 @@ class Study(Protocol):
     states: Any
 
     @property
+    def order_seed(self) -> int:
+        """What a random order is drawn with."""
+
+    @property
+    def state_order(self) -> str:
+        """As planned, or drawn."""
+
+    @property
     def turns(self) -> bool:
         """Whether states are visited in turns."""
 
@@ -98,7 +107,16 @@ class Study(Protocol):
 def expand(study: Study) -> list[State]:
     """Return the states of a study in planned order, without those that its filters leave no cell."""
     states = load(study.states.recipe).expand(study.states)
-    return [state for state in (_in_turns(states) if study.turns else states) if study.combinations(state)]
+    if study.turns:
+        states = _in_turns(states)
+    elif study.state_order == "drawn":
+        states = sorted(states, key=lambda state: _drawn(study.order_seed, state.population))
+    return [state for state in states if study.combinations(state)]
+
+
+def _drawn(seed: int, population: str) -> bytes:
+    """The place of a population in a random order; populations that are added leave the others in theirs."""
+    return hashlib.sha256(f"{seed}/{population}".encode()).digest()
 
 
 def _in_turns(states: list[State]) -> list[State]:

@@ -55,7 +55,7 @@ def facts(
             "order",
             [
                 ("states in turns, every second time in the reverse order (ABBA)" if study.turns else "state by state")
-                + " as planned; within a state in random order (column `order_in_state`), "
+                + f" as {study.state_order}; within a state in random order (column `order_in_state`), "
                 f"drawn with the seed {study.order_seed}"
             ],
         ),

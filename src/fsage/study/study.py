@@ -109,7 +109,12 @@ class Study(Strict):
     tuning: Annotated[dict[str, object], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
         {}, description="client tunables of the block queue or of Lustre, by name"
     )
-    order_seed: int = Field(1, description="seed of the order of cells within a state")
+    order_seed: int = Field(1, description="seed of the order of cells within a state, and of states")
+    state_order: Literal["planned", "drawn"] = Field(
+        "planned",
+        description="drawn: in a random order, but states of which one is reached from another stay together",
+    )
+    warm_up: bool = Field(False, description="measure one cell of the first state once more before all, uncounted")
     headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field(
         [], description="what the report says first"
     )
@@ -262,13 +267,17 @@ class Study(Strict):
             raise StudyError(f"study {self.name}: only: {entry} leaves no cell to measure")
         return study
 
-    def cells_of(self, state: State) -> list[Cell]:
-        """Return the cells of a state in the order of measuring, diagnostic cells among them."""
+    def cells_of(self, state: State, first: bool = False) -> list[Cell]:
+        """Return the cells of a state in the order of measuring, diagnostic cells among them; `first` of all states."""
         diagnostic_cells = DiagnosticCells(self.sentinels, self.reference_reads, self.traces)
         # One structure of a state shows where its requests go.
-        first = state.nominal.get("structure", 1) == 1
-        traced = first and bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
-        return diagnostic_cells.among(self.combinations(state), self.order_seed, state.name, traced)
+        one = state.nominal.get("structure", 1) == 1
+        traced = one and bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
+        cells = diagnostic_cells.among(self.combinations(state), self.order_seed, state.name, traced)
+        if not self.warm_up or not first:
+            return cells
+        warm_up = Cell("warm_up", "warm_up", self.combinations(state)[0].params, 1)
+        return [warm_up, *(cell._replace(order=cell.order + 1) for cell in cells)]
 
 
 def _typed(value: object) -> object:
