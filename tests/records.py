@@ -35,7 +35,7 @@ def bandwidth(capacity, fragmentation, transfer, phase):
 def make_record(study, state, cell, draw, number):
     """One record of a planned cell, as the agent and record.py leave it; numbers from `draw`."""
     capacity, fragmentation = state.axes["capacity"], state.axes["fragmentation"]
-    file_bytes = state.axes["file_size"] // 8
+    file_bytes, structure = state.axes["file_size"] // 8, state.nominal.get("structure", 0)
     amount, capacity_bytes = 384 * MIB, 16 << 30
     metrics = {}
     for phase in cell.params.get("phases", ["read"]):
@@ -75,7 +75,7 @@ def make_record(study, state, cell, draw, number):
         "why": None,
         "check": {"state": "x", "epoch": 7, "agreed": True, "rebuilt": False, "seconds": 0.004},
         "layout": {
-            "digest": f"{capacity:02d}{fragmentation:02d}{file_bytes % 9973:04d}" * 4,
+            "digest": f"{capacity:02d}{fragmentation:02d}{structure:02d}{file_bytes % 97:02d}" * 4,
             "filler_files": files - deleted,
             "filler_bytes": (files - deleted) * file_bytes,
             "filler_extents": files - deleted + 3,

@@ -71,6 +71,9 @@ def test_quickstart_measures_four_states_in_a_drawn_order_and_its_headline_is_am
     found = [state.name.partition("@")[0] for state in recipes.expand(study)]
     assert sorted(found) == ["10.00", "40.00", "80.00", *(f"80.50+{67005 + layout}" for layout in range(5))]
     assert found != sorted(found)
+    warm_up, *cells = study.cells_of(recipes.expand(study)[0], first=True)
+    assert warm_up.kind == "warm_up" and all(cell.kind == "planned" for cell in cells)
+    assert [cell.order for cell in (warm_up, *cells)] == list(range(1, len(cells) + 2))
     lines = {line.label: (state_named(study, line.state), state_named(study, line.against)) for line in study.headline}
     fragmented, even = lines["fragmentation"]
     assert fragmented.nominal["fullness_percent"] == even.nominal["fullness_percent"] == 40

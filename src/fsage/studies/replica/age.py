@@ -34,7 +34,6 @@ from fsage.text.strict import show
 SHIPPED = "replica"
 MOST_LAYOUTS = 100
 MOST_ITERATIONS = 20
-PLACES_A_SAMPLE = 2
 SEED = 67005
 
 
@@ -266,18 +265,13 @@ def _study_of(shipped: object, study: str, names: Sequence[str], samples: int, d
         "name": study,
         "title": f"The age of {', '.join(names[:5])}{others}",
         "states": {**shipped["states"], "layouts": [f"{name}.gz" for name in names], "structures": samples},
-        "cells": _enough(shipped["cells"], tests, samples),
+        "cells": _enough(shipped["cells"], tests),
         "headline": lines,
     }
 
 
-def _enough(cells: Json, pairs: int, samples: int) -> dict[str, object]:
-    """Cells with so many iterations that a difference can be told from chance among as many pairs of states.
-
-    Of several samples each is one value, of two places.
-    """
-    if samples > 1:
-        return {**cells, "places": PLACES_A_SAMPLE}
+def _enough(cells: Json, pairs: int) -> dict[str, object]:
+    """Cells with so many iterations that a difference can be told from chance among as many pairs of states."""
     family = pairs * len(cells["phases"])
-    enough = (number for number in range(cells["places"], MOST_ITERATIONS) if reachable(number, number, family))
+    enough = (number for number in range(cells["iterations"], MOST_ITERATIONS) if reachable(number, number, family))
     return {**cells, "iterations": next(enough, MOST_ITERATIONS)}

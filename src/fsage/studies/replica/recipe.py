@@ -58,16 +58,16 @@ def name_of(layout: str) -> str:
 
 def expand(states: States) -> list[State]:
     """Return the states: empty, then of each layout and sample the free space in one run, and the replica."""
-    made = [_empty(states.structures)] if states.empty else []
+    made = [_empty()] if states.empty else []
     for layout in states.layouts:
         for draw in range(1, states.structures + 1):
             made += [_state(states, layout, draw, joined) for joined in (True, False)]
     return made
 
 
-def _empty(layouts: int) -> State:
+def _empty() -> State:
     nominal = {"recipe": "replica", "fullness_percent": 0, "axes": {"layout": EMPTY, "holes": EMPTY}}
-    return State(EMPTY, EMPTY, {"layout": EMPTY, "holes": EMPTY}, nominal, (), layouts)
+    return State(EMPTY, EMPTY, {"layout": EMPTY, "holes": EMPTY}, nominal, ())
 
 
 def _state(states: States, layout: str, draw: int, joined: bool) -> State:
