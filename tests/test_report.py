@@ -248,7 +248,7 @@ def test_page_flags_short_samples_mixed_layouts_and_rebuilt_states(quickstart, t
     text = words(build(quickstart, records, tmp_path))
     assert "1 sample took less than a second" in text and "read 0.400" in text
     assert "10.00@264M (layout anothe)" in text and "rebuilt" in text
-    assert "10.00@264M (100066: 4 samples, anothe: 1 sample)" in text
+    assert "10.00@264M (100000: 4 samples, anothe: 1 sample)" in text
 
 
 def test_page_of_a_plain_directory_says_that_nothing_is_known(quickstart, tmp_path):
