@@ -153,7 +153,8 @@ def test_every_kind_of_page_on_a_light_desktop_and_a_dark_phone(pages, tmp_path)
         with browser.page(next(page for page in pages if page.stem == "quickstart")) as session:
             browser.send("Emulation.setEmulatedMedia", session, media="print")
             printed = browser.evaluate(session, 'document.querySelector("figcaption").innerText')
-    assert printed == "Beside this page: figures/the-states-that-are-compared.svg, .pdf and .csv", "nothing is left of the buttons, which only a screen has"
+    caption = "Beside this page: figures/the-states-that-are-compared.svg, .pdf and .csv"
+    assert printed == caption, "nothing is left of the buttons, which only a screen has"
     assert bad.requests == ["http://127.0.0.1:9/x.png"] and bad.errors and len(bad.too_wide) == 2
     assert {one.split()[0] for one in bad.violations} >= {"html-has-lang", "image-alt", "landmark-one-main"}
     assert {"quickstart", "failed", "evidence", "site", "index", "history", "defrag"} <= seen.keys()
