@@ -125,7 +125,7 @@ class Place:
         (self.point / "target/measured").mkdir(parents=True)
         self.stripe_count = stripe_count
         store = {"mount": str(self.point / "target"), "filesystem": None}
-        lustre = {"fsname": "small", "stripe_count": stripe_count, "stripe_size_mib": 1, "first_ost": -1}
+        lustre = {"fsname": "small", "stripe_count": stripe_count, "stripe_size_mib": 1, "first_ost": -1, "osts": None}
         free = os.statvfs(self.point)
         claim = {
             "stores": [store],

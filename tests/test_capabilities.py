@@ -90,7 +90,7 @@ def test_the_doctor_names_what_runs_here_and_why_the_rest_does_not():
     done = subprocess.run([fsage, "doctor", "--json"], capture_output=True, text=True, check=True, cwd=ROOT)
     diagnosis = json.loads(done.stdout)
     rights = {check["name"]: check for check in diagnosis["capabilities"]}
-    assert list(rights) == list(capabilities.CAPABILITIES)
+    assert list(rights)[: len(capabilities.CAPABILITIES)] == list(capabilities.CAPABILITIES)
     loops = all(rights[name]["runs"] for name in capabilities.LOOP_TARGET)
     targets = {check["name"]: check for check in diagnosis["targets"]}
     if not loops:
@@ -98,7 +98,8 @@ def test_the_doctor_names_what_runs_here_and_why_the_rest_does_not():
     studies = {check["name"]: check for check in diagnosis["studies"]}
     assert studies["quickstart"]["detail"] == ("local" if loops else "directory")
     assert studies["striping"]["runs"] <= loops
-    assert all(check["runs"] == (not check["obstacles"]) for checks in diagnosis.values() for check in checks)
+    looked_at = diagnosis["capabilities"] + diagnosis["targets"] + diagnosis["studies"]
+    assert all(check["runs"] == (not check["obstacles"]) for check in looked_at)
 
 
 def test_a_limit_of_file_size_is_named_with_its_own_remedy():

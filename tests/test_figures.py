@@ -52,7 +52,7 @@ FIGURES = [
     Bars("Shares", ("1", "2-4"), {"10.00": (80.0, 20.0), "80.50": (5.0, 95.0)}, Axis("extents"), Axis("files, %")),
     Plane(
         "Factors",
-        (Place(10, 0, 1.01, 5, 0.99, 1.02, says="nothing"), Place(80, 50, 0.79, 5, 0.77, 0.83, 0.013, "a loss")),
+        (Place(10, 0, 1.01, 5, 0.99, 1.02, says="nothing"), Place(80, 50, 0.79, 5, 0.77, 0.83, says="a loss")),
         Axis("AA"),
         Axis("BB"),
         ((10, 50),),

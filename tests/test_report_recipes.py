@@ -49,8 +49,10 @@ def test_a_larger_preallocation_keeps_more_of_the_clean_rate(prealloc):
 
 def test_page_of_a_preallocation_study_has_its_figures(prealloc):
     for size in ("1 MiB", "2 MiB", "4 MiB", "8 MiB"):
-        assert f"Rates over fullness, preallocation of {size}" in prealloc.page
-        assert f"Extents of the measured files, preallocation of {size}" in prealloc.page
+        drawn = [
+            figure for figure in prealloc.figures if figure.title == f"Rates over fullness, preallocation of {size}"
+        ]
+        assert all(sum(len(line.points) for line in figure.series) >= 3 for figure in drawn)
     assert "Writes, share of the clean rate" in prealloc.page and "Reads, share of the clean rate" in prealloc.page
     assert "writes ≥ 89% and reads ≥ 82% of a clean file system" in prealloc.page
     assert "Mean extent of the measured files" in prealloc.page
@@ -80,7 +82,7 @@ def test_page_of_a_defragmentation_study_has_its_table_and_figure(tmp_path):
     before, after = cells[:2]
     assert before[:3] == ["1233.before", "1,233", "0.9992"] and after[:4] == ["1233.file", "1", "0.0000", "321 MiB"]
     assert re.match(r"\d\.\d s \(xfs_fsr\)", after[4]) and re.match(r"[67]\.\d+x \(", after[7])
-    assert "Reading the file cold" in page and "Reading the file warm" in page
+    assert "Reading the file cold" not in page, "a sentence says what two points would"
     assert "1233.file against" in page
 
 
@@ -116,7 +118,8 @@ def test_page_of_a_search_has_its_volumes_and_says_that_all_found_the_same(tmp_p
     assert cells[1].startswith("1 \u00d7 1 MiB: 26; 1 \u00d7 2 MiB: 26; 1 \u00d7 4 MiB: 27 volumes")
     assert cells[2:5] == ["222 MiB", "3 of 16", "79"] and cells[-1] == "5 of 5 cells"
     assert re.match(r"2\.\d+x \(", cells[6])
-    assert "Search speed-up over blast.1" in page and "blastn searches a database" in page
+    assert "Search speed-up over blast.1" not in page, "a sentence says what two points would"
+    assert "blastn searches a database" in page
     assert re.search(r"Fastest here, searches: .*blast\.10 \(dynamic, 2\.", page)
     assert "The same in every layout and every cell: search." in page and "One shared file" not in page
 
