@@ -23,6 +23,7 @@ from fsage.report.section import Section
 from fsage.text.sizes import counted
 
 LEAST, MOST = 2, 100
+WHOLE = "all groups"
 SHOWN = 6
 MOST_TICKS = 5
 """So many dates fit under an axis."""
@@ -116,16 +117,21 @@ def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
     table = [["state", "rate", "from", "to", "ratio", "p"]]
     groups = 0
     for at, rows in enumerate(steps, start=1):
-        ps, _ = changed(rows)
+        ps, whole = changed(rows)
         groups += len(ps)
-        ratios = np.exp(rows.groupby(ALIKE)["log"].median())
-        for (state, params, measure), p in (ps * len(steps)).items():
-            if p <= statistics.ALPHA:
-                ratio = f"{ratios[state, params, measure]:.3f}x"
-                table.append([state, measure_label(measure)[0], names[at - 1], names[at], ratio, f"{p:.2g}"])
+        found = [(key, p) for key, p in ps.items()] + [((WHOLE, None, measure), p) for measure, p in whole.items()]
+        for (state, params, measure), p in found:
+            if p * len(steps) <= statistics.ALPHA:
+                of_rate = rows[rows["measure"] == measure]
+                logs = of_rate if state == WHOLE else of_rate[(of_rate[ALIKE[:2]] == [state, params]).all(axis=1)]
+                ratio = f"{math.exp(logs['log'].median()):.3f}x"
+                name = measure_label(measure)[0]
+                table.append([state, name, names[at - 1], names[at], ratio, f"{p * len(steps):.2g}"])
+    singled = sum(row[0] != WHOLE for row in table[1:])
     text = (
-        f"{len(table) - 1} of {groups} steps in the same blocks are beyond chance: one test for each step, adjusted "
-        "over all steps. Groups in other layouts have no verdict. Each result is one run, so a step may be its own."
+        f"{singled} of {groups} steps in the same blocks are beyond chance by themselves, and "
+        f"{len(table) - 1 - singled} of a rate as a whole: one test for each step, adjusted over all steps. Groups in "
+        "other layouts have no verdict. Each result is one run, so a step may be its own."
     )
     return Section("Steps", text, [], table=table if len(table) > 1 else [])
 
