@@ -119,14 +119,15 @@ def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
     for at, rows in enumerate(steps, start=1):
         ps, whole = changed(rows)
         groups += len(ps)
-        found = [(key, p) for key, p in ps.items()] + [((WHOLE, None, measure), p) for measure, p in whole.items()]
-        for (state, params, measure), p in found:
-            if p * len(steps) <= statistics.ALPHA:
-                of_rate = rows[rows["measure"] == measure]
-                logs = of_rate if state == WHOLE else of_rate[(of_rate[ALIKE[:2]] == [state, params]).all(axis=1)]
-                ratio = f"{math.exp(logs['log'].median()):.3f}x"
-                name = measure_label(measure)[0]
-                table.append([state, name, names[at - 1], names[at], ratio, f"{p * len(steps):.2g}"])
+        of_measure = rows.groupby("measure")["log"].median()
+        of_group = rows.groupby(ALIKE)["log"].median()
+        found = [(WHOLE, measure, of_measure[measure], p) for measure, p in whole.items()]
+        found += [(key[0], key[2], of_group[key], p) for key, p in ps.items()]
+        for state, measure, log, p in found:
+            adjusted = p * len(steps)
+            if adjusted <= statistics.ALPHA:
+                ends = names[at - 1], names[at]
+                table.append([state, measure_label(measure)[0], *ends, f"{math.exp(log):.3f}x", f"{adjusted:.2g}"])
     singled = sum(row[0] != WHOLE for row in table[1:])
     text = (
         f"{singled} of {groups} steps in the same blocks are beyond chance by themselves, and "
