@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fsage.model.errors import Refusal
-from fsage.studies.kernels import boot, programs, tables
+from fsage.studies.kernels import boot, images, programs, tables
 from fsage.studies.kernels.boot import Kernel
 
 KERNELS = programs.here()
@@ -191,3 +191,9 @@ def test_the_first_sentence_names_the_largest_contrast() -> None:
     assert "Counted again, 1 of 1 cells had another layout." in text
     assert "| ext4 | 80.50 | 7.2 | 41, 42 | 41.5 |" in text
     assert "Not counted: ext4 80.50 on 5.10, mb_optimize_scan=0 (unsupported): Invalid argument." in text
+
+
+def test_a_state_that_is_none_is_refused_in_the_notations_own_words() -> None:
+    with pytest.raises(ValueError, match="5 may mean 05 or 50") as refused:
+        images.recipe("80.5", 1, "ext4", 1 << 30, "33M")
+    assert "input_value" not in str(refused.value)

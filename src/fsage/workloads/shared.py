@@ -16,6 +16,7 @@ from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.typed import JsonView
 from fsage.parse import VERSION, BadOutput, fio, printed_version
+from fsage.text.strict import problems_of
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
@@ -329,7 +330,7 @@ def judge(
     except BadOutput as error:
         return Outcome("failed", str(error))
     except ValidationError as error:
-        return Outcome("failed", f"these are no parameters of the workload: {error}")
+        return Outcome("failed", f"these are no parameters of the workload: {'; '.join(map(str, problems_of(error)))}")
     except KeyError as error:
         return Outcome("failed", f"the observation is not whole: it lacks {error}")
     if status != "done":

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from fsage.model import filesystems
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Step
@@ -26,6 +28,7 @@ from fsage.recipes import State
 from fsage.studies.kernels.boot import Kernel, boot
 from fsage.studies.paf.recipe import States, expand
 from fsage.text.sizes import format_size
+from fsage.text.strict import problems_of
 
 GIB = 1 << 30
 GUEST = Path(__file__).parent / "host/guest.py"
@@ -60,7 +63,11 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
     if size_bytes < LEAST_BYTES:
         raise ValueError(f"size {format_size(size_bytes)}: at least {format_size(LEAST_BYTES)} is wanted")
     notation = state if state.upper().startswith("PAF:") else f"PAF:{state}@{file_size}"
-    [expanded] = expand(States.model_validate({"recipe": "paf", "notation": [notation]}))
+    try:
+        states = States.model_validate({"recipe": "paf", "notation": [notation]})
+    except ValidationError as error:
+        raise ValueError("\n".join(problem.text for problem in problems_of(error, States))) from None
+    [expanded] = expand(states)
     return Recipe(filesystem, size_bytes, _name(expanded, state), tuple(expanded.steps(1, seed)), file_extents)
 
 
