@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from recorded import STUDIES, taken, taken_states
+from recorded import taken, taken_states
 from records import CONFIG, PLAIN, build, contents, make_records, store, undrawn
 
 from fsage import dataset
@@ -20,20 +23,24 @@ from fsage.studies.iocontrol.report.rows import AFTER, BEFORE, SQLITE, WEIGHTS, 
 from fsage.studies.prealloc.report import aged, rows_of
 from fsage.study.files import load_study
 
-
-@pytest.fixture(scope="module")
-def prealloc(tmp_path_factory):
-    place = tmp_path_factory.mktemp("prealloc")
-    study = load_study(CONFIG / "prealloc_quick.yaml")
-    records = taken("prealloc_quick")
-    page = contents(study, records, place)
-    assert page.stamp.startswith("modelled device (a disk that charges for seeks")
-    frame = dataset.load(store(records, place / "again"))
-    return SimpleNamespace(page=undrawn(page), figures=page.figures, frame=frame)
+A_STUDY_A_RECIPE = ("allocator", "defrag", "iocontrol", "prealloc_quick", "replica", "striping", "truth")
 
 
-def test_a_larger_preallocation_keeps_more_of_the_clean_rate(prealloc):
-    table = summarise(prealloc.frame)
+@cache
+def page_of(name):
+    """The page of a study as it was measured, made once for all tests."""
+    with TemporaryDirectory() as folder:
+        states = taken_states(name, Path(folder, "states"))
+        return contents(load_study(CONFIG / f"{name}.yaml"), taken(name), Path(folder), states)
+
+
+def text_of(name):
+    """Its text without drawings."""
+    return undrawn(page_of(name))
+
+
+def test_a_larger_preallocation_keeps_more_of_the_clean_rate(tmp_path):
+    table = summarise(dataset.load(store(taken("prealloc_quick"), tmp_path)))
     rows = aged(rows_of(SimpleNamespace(table=table)))
     full = rows[rows["deleted"] == 1]
     for measure, part in full.groupby("measure"):
@@ -47,24 +54,24 @@ def test_a_larger_preallocation_keeps_more_of_the_clean_rate(prealloc):
         ]
 
 
-def test_page_of_a_preallocation_study_has_its_figures(prealloc):
+def test_page_of_a_preallocation_study_has_its_figures():
+    found = page_of("prealloc_quick")
+    page = undrawn(found)
+    assert found.stamp.startswith("modelled device (a disk that charges for seeks")
     for size in ("1 MiB", "2 MiB", "4 MiB", "8 MiB"):
-        drawn = [
-            figure for figure in prealloc.figures if figure.title == f"Rates over fullness, preallocation of {size}"
-        ]
+        drawn = [figure for figure in found.figures if figure.title == f"Rates over fullness, preallocation of {size}"]
         assert all(sum(len(line.points) for line in figure.series) >= 3 for figure in drawn)
-    assert "Writes, share of the clean rate" in prealloc.page and "Reads, share of the clean rate" in prealloc.page
-    assert "writes ≥ 89% and reads ≥ 82% of a clean file system" in prealloc.page
-    assert "Mean extent of the measured files" in prealloc.page
-    rates = next(one for one in prealloc.figures if one.title == "Rates over fullness, preallocation of 1 MiB")
+    assert "Writes, share of the clean rate" in page and "Reads, share of the clean rate" in page
+    assert "writes ≥ 89% and reads ≥ 82% of a clean file system" in page
+    assert "Mean extent of the measured files" in page
+    rates = next(one for one in found.figures if one.title == "Rates over fullness, preallocation of 1 MiB")
     assert {level.of for level in rates.levels} == {one.label for one in rates.series} == {"writes", "reads"}
     full = {one.label: one.points[-1].y for one in rates.series}
     assert all(full[level.of] < level.value for level in rates.levels), "slower than clean"
 
 
-def test_page_of_a_preallocation_study_shows_where_each_state_is_free(tmp_path):
-    study, records = load_study(CONFIG / "prealloc_quick.yaml"), taken("prealloc_quick")
-    page = contents(study, records, tmp_path, taken_states("prealloc_quick", tmp_path / "states"))
+def test_page_of_a_preallocation_study_shows_where_each_state_is_free():
+    study, page = load_study(CONFIG / "prealloc_quick.yaml"), page_of("prealloc_quick")
     drawn = {name: shares for one in page.figures if isinstance(one, Strips) for name, shares in one.strips.items()}
     assert list(drawn) == [state.name for state in expand(study)]
     for state in expand(study):
@@ -76,8 +83,8 @@ def test_page_of_a_preallocation_study_shows_where_each_state_is_free(tmp_path):
     assert "Free space by size of its extents" in [one.title for one in page.figures]
 
 
-def test_page_of_a_defragmentation_study_has_its_table_and_figure(tmp_path):
-    page = build(load_study(CONFIG / "defrag.yaml"), taken("defrag"), tmp_path)
+def test_page_of_a_defragmentation_study_has_its_table_and_figure():
+    page = text_of("defrag")
     cells = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(<th>1233.*?)</tr>", page)]
     before, after = cells[:2]
     assert before[:3] == ["1233.before", "1,233", "0.9992"] and after[:4] == ["1233.file", "1", "0.0000", "321 MiB"]
@@ -110,9 +117,8 @@ def test_page_of_a_striping_study_has_every_layout_with_its_speed_up(tmp_path):
     assert "Fastest here, writes: IOR.3 (static, 3.99x), IOR.4 (dynamic, 2.66x)" in page
 
 
-def test_page_of_a_search_has_its_volumes_and_says_that_all_found_the_same(tmp_path):
-    records = taken("striping_blast")
-    page = build(load_study(CONFIG / "striping_blast.yaml"), records, tmp_path)
+def test_page_of_a_search_has_its_volumes_and_says_that_all_found_the_same():
+    page = text_of("striping_blast")
     (row,) = (found for found in re.findall(r"<tr>(<t[hd]>blast\.10<.*?)</tr>", page) if "; " in found)
     cells = re.findall(r"<t[hd]>(.*?)</t[hd]>", row)
     assert cells[1].startswith("1 \u00d7 1 MiB: 26; 1 \u00d7 2 MiB: 26; 1 \u00d7 4 MiB: 27 volumes")
@@ -192,8 +198,8 @@ def cells_of(page: str, first: str, width: int) -> list[list[str]]:
     return [row for row in found if len(row) == width]
 
 
-def test_page_of_an_io_control_study_names_the_victim_beside_the_published_one(tmp_path):
-    page = build(load_study(CONFIG / "iocontrol.yaml"), taken("iocontrol"), tmp_path)
+def test_page_of_an_io_control_study_names_the_victim_beside_the_published_one():
+    page = text_of("iocontrol")
     for name in ("BFQ", "IOCost", "no scheduler"):
         assert f"Bandwidth of both groups, {name}" in page
         before, after = cells_of(page, name, 6)
@@ -211,8 +217,8 @@ def test_page_of_an_io_control_study_names_the_victim_beside_the_published_one(t
     assert [row[2] for row in cells_of(page, "IOCost", 5)] == ["P4 / P2", "P5 / P3"] * 2
 
 
-def test_page_of_an_io_control_study_with_sqlite_has_the_times_of_queries(tmp_path):
-    page = build(load_study(CONFIG / "iocontrol_sqlite.yaml"), taken("iocontrol_sqlite"), tmp_path)
+def test_page_of_an_io_control_study_with_sqlite_has_the_times_of_queries():
+    page = text_of("iocontrol_sqlite")
     assert "Time of a query" in page and "Bandwidth of SQLite and fio, IOCost" in page
     assert cells_of(page, "IOCost", 6)[0][-1] == "group 2 (SQLite); differs", "the published victim"
     times = {(row[1], row[2]): float(row[3].split()[0]) for row in cells_of(page, "IOCost", 7)}
@@ -227,7 +233,7 @@ def test_page_of_an_io_control_study_with_sqlite_has_the_times_of_queries(tmp_pa
 def test_page_of_a_study_of_what_is_hot_has_what_was_moved_and_gained(tmp_path):
     records = taken("iocontrol_hot")
     study = load_study(CONFIG / "iocontrol_hot.yaml")
-    page = build(study, records, tmp_path)
+    page = text_of("iocontrol_hot")
     hot, whole = cells_of(page, "IOCost", 9)
     assert hot[2] == "what is hot" and hot[5].endswith("(EXT4_IOC_MOVE_EXT)") and whole[5].endswith("(e4defrag)")
     assert re.search(r"5\d(\.\d+)? MiB were moved for what is hot, 237 MiB for the whole file: 2\d%", page)
@@ -308,9 +314,8 @@ def test_beside_sqlite_a_whole_file_is_fair_to_fio_alone_on_it_not_to_a_query():
     assert [round(each.value, 2) for each in found] == [1.25, 1.0]
 
 
-def test_page_of_a_netflow_study_has_both_phases_and_both_distributions(tmp_path):
-    records = taken("striping_netflow")
-    found = contents(load_study(CONFIG / "striping_netflow.yaml"), records, tmp_path)
+def test_page_of_a_netflow_study_has_both_phases_and_both_distributions():
+    found = page_of("striping_netflow")
     page = undrawn(found)
     table = next(rows for rows in re.findall(r"<table.*?</table>", page, re.S) if "OSTs in use" in rows)
     heads, *rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
@@ -325,10 +330,10 @@ def test_page_of_a_netflow_study_has_both_phases_and_both_distributions(tmp_path
     kinds = {f"{kind}, distribution {how}" for kind in ("static", "dynamic") for how in ("synchronous", "asynchronous")}
     assert {one.label for one in throughput.series} == kinds, "what all have is in no legend"
     assert "netflow.4 against netflow.1: " in page
-    assert len({record["metrics"]["models_checksum"] for record in records}) == 1
+    assert len({record["metrics"]["models_checksum"] for record in taken("striping_netflow")}) == 1
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", A_STUDY_A_RECIPE)
 def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
     records = taken(name)
     for record in records:
@@ -375,22 +380,21 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
         ),
     ],
 )
-def test_each_kind_of_study_begins_with_its_answer(tmp_path, name, said):
-    answer = contents(load_study(CONFIG / f"{name}.yaml"), taken(name), tmp_path).answer
+def test_each_kind_of_study_begins_with_its_answer(name, said):
+    answer = page_of(name).answer
     assert any(re.match(said, one) or re.search(f"[:;] {said}", one) for one in answer.sentences), answer.sentences
     assert len(answer.sentences) <= 2 and 0 < len(answer.cards) <= 4 and answer.codes
     assert answer.figure is not None and sum(len(one.points) for one in answer.figure.series) >= 1
 
 
-def allocator_page(name, folder):
+def allocator_page(name):
     """The page of an allocator study, and the rows of its tables by their first cells."""
-    page = build(load_study(CONFIG / f"{name}.yaml"), taken(name), folder, taken_states(name, folder / "states"))
-    rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)]
-    return page, rows
+    page = text_of(name)
+    return page, [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)]
 
 
-def test_page_of_planted_groups_has_the_computed_count_beside_the_counted_one(tmp_path):
-    page, rows = allocator_page("allocator_groups", tmp_path)
+def test_page_of_planted_groups_has_the_computed_count_beside_the_counted_one():
+    page, rows = allocator_page("allocator_groups")
     planted = [row[2:6] for row in rows if len(row) == 7 and row[5].endswith("exactly")]
     computed = [("18,514", "18,515"), ("92,569", "92,570"), ("166,622", "166,623")]
     assert planted == [
@@ -405,8 +409,8 @@ def test_page_of_planted_groups_has_the_computed_count_beside_the_counted_one(tm
     assert 'aria-label="Time over groups considered"' in page
 
 
-def test_page_of_a_call_that_does_not_end_says_so_first(tmp_path):
-    page, rows = allocator_page("allocator_last", tmp_path)
+def test_page_of_a_call_that_does_not_end_says_so_first():
+    page, rows = allocator_page("allocator_last")
     assert (
         "At 99.9% full in 5,891 free extents, one fallocate of 16 GiB takes more than 61 s (26% of a processor) cold; "
         "cold, 6,187 of 185,136 groups were loaded in 5,987 reads."
@@ -415,8 +419,8 @@ def test_page_of_a_call_that_does_not_end_says_so_first(tmp_path):
     assert ["mount, ms", "mount, of it CPU, ms", "umount, ms", "umount, of it CPU, ms"] in rows
 
 
-def test_page_of_unlinking_has_what_it_takes_until_the_blocks_are_free(tmp_path):
-    page, rows = allocator_page("allocator", tmp_path)
+def test_page_of_unlinking_has_what_it_takes_until_the_blocks_are_free():
+    page, rows = allocator_page("allocator")
     unlinked = {tuple(row[:2]): row[2:4] for row in rows if len(row) == 5 and row[0].endswith(".64K")}
     assert unlinked["50.64K", "100,000"] == ["0.065", "7,932"], "three samples have no interval"
     assert unlinked["50.64K", "1,000"] == ["0.0719 (0.0482 to 0.119)", "28.8 (22.2 to 55.5)"]
