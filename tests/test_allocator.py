@@ -21,7 +21,8 @@ from fsage.host.states.inspection import remove_measured
 from fsage.host.targets.opening import open_target
 from fsage.model import filesystems, signs
 from fsage.model.structure import ALONE
-from fsage.studies.allocator.host import bounded, plant_free_space
+from fsage.studies.allocator import host
+from fsage.studies.allocator.host import bounded
 from fsage.studies.allocator.model import PlantFreeSpace, considered
 from fsage.studies.allocator.workloads import allocator
 
@@ -135,7 +136,7 @@ def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target
     target = claimed(local_target)
     remove_measured(target)
     step = PlantFreeSpace(1, 50, 256 << 10, 64 * MIB, 60)
-    notes = plant_free_space.work(step, target, [], ALONE, lambda: None).notes
+    notes = host.plant_free_space(step, target, [], ALONE, lambda: None).notes
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         for optimized in (0, 1):
             here = phases_of(target, hosts)
@@ -188,7 +189,7 @@ def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target:
     """Free space is half a million holes of a block: one call for most of it takes seconds, and no signal."""
     target = claimed({**new_target, "size_gib": 4, "sparse": True, "amount_mib": 64, "filesystem": filesystem})
     remove_measured(target)
-    plant_free_space.work(PlantFreeSpace(1, 50, BLOCK, 0, 0), target, [], ALONE, lambda: None)
+    host.plant_free_space(PlantFreeSpace(1, 50, BLOCK, 0, 0), target, [], ALONE, lambda: None)
     before = target.free(target.mounts[0])
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         phases = phases_of(target, hosts)

@@ -35,9 +35,9 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
 from fsage.studies.aged.model import churn as uses
+from fsage.studies.blast import host as database
 from fsage.studies.blast import model
-from fsage.studies.blast.host import database
-from fsage.studies.iocontrol.host import contended_files
+from fsage.studies.iocontrol import host as contended_files
 from fsage.studies.replica.host import free_space_layout, punched, whole_extents
 from fsage.studies.replica.model import Replica
 

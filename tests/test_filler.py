@@ -11,7 +11,7 @@ from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.model import filesystems as known
-from fsage.studies.paf.host import populate
+from fsage.studies.paf import host
 
 pytestmark = pytest.mark.root
 COUNT, SIZE = 4, 16 * MIB
@@ -59,7 +59,7 @@ def test_batches_take_every_file_of_a_shard_once_and_so_many_of_a_store():
     for count, shards, stores, at_once in [(37, 1, 1, 16), (37, 3, 2, 4), (5, 2, 4, 16), (0, 1, 2, 4), (16, 4, 4, 1)]:
         seen: list[int] = []
         for shard in range(shards):
-            for batch in populate.batches(range(shard, count, shards), stores, at_once):
+            for batch in host.batches(range(shard, count, shards), stores, at_once):
                 assert all(sum(index % stores == store for index in batch) <= at_once for store in range(stores))
                 seen += batch
         assert sorted(seen) == list(range(count))

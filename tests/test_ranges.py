@@ -18,7 +18,7 @@ from fsage.host.evidence import fiemap
 from fsage.host.system import mounting
 from fsage.model.errors import Refusal
 from fsage.model.evidence import fragmentation
-from fsage.studies.defrag.host.defragment import checksum
+from fsage.studies.defrag.host import checksum
 
 pytestmark = pytest.mark.root
 PIECE = 1 << 12

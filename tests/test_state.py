@@ -223,7 +223,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
             token.changed(mount, token.read(mount), step=fragment(1))
         return path_of(mounts, generation, index)
 
-    monkeypatch.setattr(f"fsage.studies.paf.host.{kind}.path_of", third_is_late)
+    monkeypatch.setattr("fsage.studies.paf.host.path_of", third_is_late)
     with pytest.raises(Failure, match=f"{kind} stopped: another run took target .* while it was at work"):
         state.work(spec, request, structure.read(begun["step"]))
     assert len(touched) == 3

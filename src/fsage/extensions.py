@@ -19,7 +19,7 @@ from fsage import seam
 from fsage.model import plugins
 from fsage.model.errors import Refusal
 
-MODULES = ("__init__", "model", "recipe", "report", "advice", "inputs", "command", "doctor")
+MODULES = ("__init__", "model", "host", "recipe", "report", "advice", "inputs", "command", "doctor")
 FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")
 
 

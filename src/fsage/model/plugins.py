@@ -75,7 +75,9 @@ def module(core: str, part: str, name: str) -> ModuleType:
 
 
 def _names(package: str) -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+    """Names of its modules; none where it is a module itself."""
+    folders = getattr(importlib.import_module(package), "__path__", [])
+    return [module.name for module in pkgutil.iter_modules(folders)]
 
 
 def beside(step: object, part: str) -> ModuleType:

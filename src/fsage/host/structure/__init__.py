@@ -1,8 +1,8 @@
 """Doing the steps of a state (fsage.model.structure) on a target, and verifying that all its files are there.
 
-The module of a step's kind has its name, and lies in its study's folder `host`. Its function `work` does one shard of a
-step, after the steps `done`. It calls `check_lease` before each file; what that raises ends the step. A function
-`verify` may check what names and sizes do not show. Both raise Failure.
+Its study's module `host` has a function for each kind of step, named after it. It does one shard of a step, after the
+steps `done`. It calls `check_lease` before each file; what that raises ends the step. A function `verify_<kind>` may
+check what names and sizes do not show. Both raise Failure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
 from fsage.host.targets.target import Target
 from fsage.model import plugins
@@ -32,19 +31,16 @@ class Work:
 
 def work(step: Step, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Do one shard of a step. Raises Failure."""
-    done_now: Work = _module(step).work(step, target, done, shard, check_lease)
-    return done_now
-
-
-def _module(step: Step) -> ModuleType:
-    return plugins.beside(step, f"host.{step.kind}")
+    does: Callable[[Step, Target, list[Step], Shard, Callable[[], None]], Work]
+    does = getattr(plugins.beside(step, "host"), step.kind)
+    return does(step, target, done, shard, check_lease)
 
 
 def verify_made(step: Step, target: Target) -> None:
     """Verify what a step made, where its kind has a function for that. Raises Failure."""
-    module = _module(step)
-    if hasattr(module, "verify"):
-        module.verify(step, target)
+    verifies = getattr(plugins.beside(step, "host"), f"verify_{step.kind}", None)
+    if verifies:
+        verifies(step, target)
 
 
 def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes: Mapping[str, Notes]) -> None:

@@ -86,8 +86,10 @@ def _files() -> dict[str, Path]:
         files |= {f"fsage/{path.relative_to(PACKAGE)}": path for path in (PACKAGE / part).rglob("*.py")}
     for study in plugins.studies():
         folder = plugins.folder(study)
-        parts = [folder / "__init__.py", *folder.glob("model.py")]  # a package is found in a zip by its __init__ alone
-        for package in (folder / part for part in plugins.OF_HOSTS):
+        parts = [folder / "__init__.py"]  # a package is found in a zip by its __init__ alone
+        for part in plugins.OF_HOSTS:
+            package = folder / part
+            parts += folder.glob(f"{part}.py")
             if sources := list(package.rglob("*.py")):  # a folder of another version, left without any, is none
                 parts += [package / "__init__.py", *sources]
         files |= {f"fsage/studies/{study}/{path.relative_to(folder)}": path for path in parts}

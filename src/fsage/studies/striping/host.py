@@ -1,8 +1,8 @@
-"""Step `stripe`: a layout for the striped file that is measured. It does not make it: each cell makes its own.
+"""The step `stripe`: a layout for the striped file that is measured. It does not make it: each cell makes its own.
 
 On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub (`pfl`), or a
-directory for each segment, which each cell makes anew (`segments`); on a target with stores the file is its objects, by
-the map of fsage.model.striping.
+directory for each segment, which each cell makes anew (`segments`); on a target with stores the file is its objects,
+by the map of fsage.model.striping.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fsage.model.structure import Notes, Shard, Step
 from fsage.studies.striping.model import Stripe
 
 
-def work(step: Stripe, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+def stripe(step: Stripe, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Note the layout as this target has it, or why it has none: its cells are then unsupported."""
     noted: Notes = {"osts": striping.osts_of(target.claim), "realisation": step.realisation}
     made = 0

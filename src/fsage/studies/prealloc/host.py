@@ -1,9 +1,9 @@
-"""Step `interleave`: files that were written at the same time fill the target, their pieces in turns.
+"""The steps of states of preallocation: files that were written at the same time fill the target, and some are deleted.
 
 With `fallocate` one process gives the files their pieces in turns, like a server with a preallocation of that size.
 With `together` all files are written at once, and the server lays them out (tune_prealloc.yml tunes it before). One
-more file gets what is left over, because slack would hide the cost of the pieces. Only SLACK_BYTES (fsage.model.filler)
-stay free, for the target's own token.
+more file gets what is left over, because slack would hide the cost of the pieces. Only SLACK_BYTES
+(fsage.model.filler) stay free, for the target's own token.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
-from fsage.studies.prealloc.model import TOGETHER, Interleave
+from fsage.studies.prealloc.model import TOGETHER, DeleteFiles, Interleave, sizes_of
 
 
-def work(step: Interleave, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+def interleave(
+    step: Interleave, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
+) -> Work:
     """Make the files, and one more of what is left."""
     mounts = target.mounts
     if len(mounts) > 1:
@@ -44,3 +46,16 @@ def work(step: Interleave, target: Target, done: list[Step], shard: Shard, check
         ) from error
     quota.rest(path_of(mounts, step.generation, len(sizes)))
     return Work(len(sizes) + 1)
+
+
+def delete_files(
+    step: DeleteFiles, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
+) -> Work:
+    """Delete the files that go."""
+    gone = 0
+    for index in step.going(len(sizes_of(done, step.generation, target.capacity_bytes))):
+        check_lease()
+        path = path_of(target.mounts, step.generation, index)
+        gone += path.exists()
+        path.unlink(missing_ok=True)
+    return Work(gone)

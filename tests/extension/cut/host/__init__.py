@@ -13,12 +13,12 @@ from fsage.studies.cut.model import Cut
 from fsage.studies.paf.model import sizes_of
 
 
-def work(step: Cut, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+def cut(step: Cut, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Cut this shard's files."""
-    cut = 0
+    count = 0
     for index, size in enumerate(sizes_of(done, step.generation, target.capacity_bytes)):
         if index % shard.count == shard.index:
             check_lease()
             os.truncate(path_of(target.mounts, step.generation, index), step.kept_bytes(size))
-            cut += 1
-    return Work(cut)
+            count += 1
+    return Work(count)

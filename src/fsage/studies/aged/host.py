@@ -1,7 +1,10 @@
-"""Step `age`: files come and go as users make and delete them, by writes through the cache, until so much was written.
+"""The steps of states that are original: aged by use, or restored from an image of a file system's metadata.
 
-Nothing is laid by hand: which blocks a file gets, and which are left free, is what the file system itself makes of it.
-So a state that was reached so is an original, beside which a replica can be measured (step keep_free_space).
+`age`: files come and go as users make and delete them, by writes through the cache. Which blocks a file gets is what
+the file system itself makes of it, so such a state is an original, beside which a replica can be measured.
+
+`restore`: directories, files and free space lie as in production elsewhere; what files hold does not come along.
+Whoever made the image decides what the kernel reads, so a study has to say that it is trusted.
 """
 
 from __future__ import annotations
@@ -19,14 +22,14 @@ from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
-from fsage.studies.aged.model import Age, churn
+from fsage.studies.aged.model import Age, Restore, churn
 
 CHECK_EVERY = 64
 FLUSHES = 256
 """So often what was written is flushed while as much as the capacity is: else what is deleted never got its blocks."""
 
 
-def work(step: Age, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+def age(step: Age, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Write and delete files as the step's way of use says, until so many bytes were written. Raises Failure."""
     if len(target.mounts) > 1:
         raise Failure(f"target {target.name} has {len(target.mounts)} stores: one is aged; declare stores: 1")
@@ -72,3 +75,13 @@ def _do(change: churn.Change, path: Path, content: memoryview) -> None:
         path.unlink()
     else:
         files.append(path, content[: change.size], change.flush)
+
+
+def restore(step: Restore, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Replace the target's file system by that of the image. Raises Failure."""
+    if not step.input or step.input not in target.inputs:
+        raise Failure(f"the request lacks the image {step.image}; `fsage request STUDY STATE` makes a complete request")
+    if done:
+        raise Failure(f"{step.describe()}: it replaces the whole file system, so it must be the first step")
+    notes = target.restore(Path(target.inputs[step.input]), step.input, check_lease)
+    return Work(1, notes)

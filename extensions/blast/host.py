@@ -29,11 +29,11 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard, Step
 from fsage.model.target import Striping
 
-from .. import model
-from ..model import Database, base_of, queries_at
+from . import model
+from .model import Database, base_of, queries_at
 
 
-def work(step: Database, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+def database(step: Database, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Make the volumes if they are not there from before, copy each to its place, and note where that is."""
     try:
         volumes = step.lying(target.claim)

@@ -1,7 +1,7 @@
-"""Step `populate`: files worth a share of the capacity are added.
+"""The steps of states of age in percent: files are added, and a share of them is deleted.
 
 How the files get their blocks decides where holes are left: on each store `files_at_once` of them grow at once, in
-turns, a request each.
+turns, a request each. What a smaller share deletes is among what a larger one deletes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.filler import SHARD, path_of
 from fsage.model.structure import Shard, Step
-from fsage.studies.paf.model import Populate
+from fsage.studies.paf.model import Fragment, Populate, sizes_of
 
 
-def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+def populate(step: Populate, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Make this shard's files."""
     mounts, sizes = target.mounts, step.sizes(target.capacity_bytes)
     quota = Quota(target, making=[step.generation])
@@ -59,7 +59,7 @@ def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_l
     return Work(len(indices))
 
 
-def verify(step: Populate, target: Target) -> None:
+def verify_populate(step: Populate, target: Target) -> None:
     """On Lustre a sample of its files must lie on the OSTs that were declared."""
     target.osts.verify_fillers()
 
@@ -76,3 +76,19 @@ def _there(mounts: list[Path], generation: int, count: int) -> dict[Path, int]:
     first = [first + store for first in range(0, max(1, count), SHARD) for store in range(len(mounts))]
     folders = {path_of(mounts, generation, index).parent for index in first}
     return {Path(entry.path): entry.stat().st_size for folder in folders for entry in os.scandir(folder)}
+
+
+def fragment(step: Fragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Delete those of this shard's files that the step deletes."""
+    count = len(sizes_of(done, step.generation, target.capacity_bytes))
+    gone = 0
+    for index in sorted(step.to_delete(count)):
+        if index % shard.count != shard.index:
+            continue
+        check_lease()
+        try:
+            path_of(target.mounts, step.generation, index).unlink()
+            gone += 1
+        except FileNotFoundError:
+            pass  # a smaller BB of the same generation took it before
+    return Work(gone)

@@ -1,0 +1,122 @@
+"""The steps of states of defragmentation: a file in extents, a run of free blocks, and the tool that joins them.
+
+File 0 is the one that is measured: it is written, for a read of blocks that were never written reads nothing. File 1
+has its pieces between those of file 0. File 2 reserves a run of blocks, which is set free when all else is there.
+What a file holds is the same before and after it is defragmented, or the step fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from fsage.host.defragmentation import ranges
+from fsage.host.defragmentation.defragment import defragment as by_tool
+from fsage.host.evidence import fiemap
+from fsage.host.stores import filesystems
+from fsage.host.structure import Work, files
+from fsage.host.structure.quota import Quota
+from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence import fragmentation
+from fsage.model.filler import BLOCK_BYTES, path_of
+from fsage.model.structure import Shard, Step
+from fsage.model.typed import Json
+from fsage.studies.defrag.model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
+
+MORE_PERCENT = 5
+"""An allocator may cut a piece, such as at the end of a block group: so many percent more extents are allowed."""
+
+
+def fragmented_file(
+    step: FragmentedFile, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
+) -> Work:
+    """Give the two files their blocks in turns, then write the first."""
+    if len(target.mounts) > 1:
+        raise Failure(f"target {target.name} has {len(target.mounts)} stores: a fragmented file needs one; see stores")
+    size, generation = step.file_bytes(target.capacity_bytes), step.generation
+    piece = size // step.extents // BLOCK_BYTES * BLOCK_BYTES
+    if not piece:
+        raise Failure(f"{step.extents} extents of a file of {size} bytes would be less than a block each")
+    quota = Quota(target)
+    quota.must_hold(FILES * size, step.describe())
+    files.make_room(target.mounts, generation)
+    paths = [path_of(target.mounts, generation, index) for index in (0, 1)]
+    cuts = [number * piece for number in range(step.extents)] + [size]
+    with filesystems.one_cpu():
+        descriptors = [
+            os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_NOFOLLOW, 0o600) for path in paths
+        ]
+        try:
+            for begin, end in zip(cuts, cuts[1:]):
+                check_lease()
+                for descriptor, path in zip(descriptors, paths):
+                    quota.extend(descriptor, path, begin, end - begin)
+            quota.fallocate(path_of(target.mounts, generation, RESERVED), size)
+            files.fill(descriptors[0], size)
+            os.fsync(descriptors[0])
+        except OSError as error:
+            raise Failure(f"making {paths[0]} of {size} bytes in extents of {piece}: {error.strerror}") from error
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+    extents = fragmentation.of_file(fiemap.extents(paths[0])).extents
+    if not step.extents <= extents <= step.extents * (100 + MORE_PERCENT) // 100:
+        raise Failure(f"{paths[0]} has {extents} extents, requested were {step.extents} of {piece} bytes")
+    return Work(FILES, {"extents": extents, "piece_bytes": piece})
+
+
+def free_reserved_run(
+    step: FreeReservedRun, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
+) -> Work:
+    """Delete the file that reserved it."""
+    path = path_of(target.mounts, step.generation, RESERVED)
+    gone = path.exists()
+    path.unlink(missing_ok=True)
+    return Work(int(gone))
+
+
+SHOWN = 5
+
+
+def defragment(
+    step: Defragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
+) -> Work:
+    """Defragment; notes: tool, extents, moved bytes, what is still fragmented, and a checksum of the file."""
+    if not target.filesystem:
+        raise Failure(f"target {target.name} is a directory: its file system is not known, so nothing defragments it")
+    path = path_of(target.mounts, step.generation, 0)
+    before = checksum(path)
+    try:
+        moved = _by_scope(step, target, path, target.filesystem)
+    except Refusal as why:
+        if step.scope != HOT:
+            raise
+        return Work(0, {"unsupported": str(why)})
+    target.remount()  # what is compared comes from the device
+    if checksum(path) != before:
+        raise Failure(f"{path} has another content after {moved['tool']} than before: sha256 was {before}")
+    changed = len(moved.pop("files", [path]))
+    return Work(changed, {**moved, "left": moved["left"][:SHOWN], "sha256": before})
+
+
+def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> Json:
+    """Defragment what the step names. Raises Refusal, Failure."""
+    if step.scope == HOT:
+        if not step.hot_bytes or not step.every_bytes:
+            raise Failure("scope hot needs hot_bytes and every_bytes")
+        hot = ranges.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
+        return ranges.defragment(path, filesystem, hot, step.time_limit_s)
+    where = [path] if step.scope == "file" else target.mounts[0] / "filler"
+    return by_tool(where, filesystem, step.time_limit_s)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of what a file holds, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,194 @@
+"""The steps of states of I/O control: what those read who share a device.
+
+`contended_files`: file 0 lies in pieces, files 2 and 3 are contiguous. Every other piece of file 1 is a hole, where
+file 0 got its blocks while nothing else was free. So it is in pieces whatever an allocator prefers.
+
+`sqlite`: a contiguous file that is a database of one table, filled from a seed: a number and a filling a row, four
+rows a page. Whoever sums up the numbers reads each page, and the sum follows from the seed alone.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypedDict
+
+from fsage.host.evidence import fiemap
+from fsage.host.instruments import query
+from fsage.host.stores import filesystems
+from fsage.host.structure import Work, files
+from fsage.host.structure.quota import Quota
+from fsage.host.system import caches
+from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
+from fsage.model.evidence import fragmentation
+from fsage.model.filler import path_of
+from fsage.model.structure import Shard, Step
+from fsage.studies.defrag.host import MORE_PERCENT
+from fsage.studies.iocontrol.model import (
+    BETWEEN,
+    FILES,
+    IN_PIECES,
+    INNER,
+    OTHER_WHOLE,
+    PAGE_BYTES,
+    WHOLE,
+    ContendedFiles,
+    Sqlite,
+)
+
+LEAST_PERCENT = 80
+"""Of the requested extents. A file system reserves space for its accounting (ext4: 16 MiB), where the file begins."""
+MOST_EXTENTS = 64
+"""Of a whole file: an allocator that goes round metadata leaves a few, which is far from pieces of 64 KiB."""
+
+
+def contended_files(
+    step: ContendedFiles, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
+) -> Work:
+    """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
+    if len(target.mounts) > 1:
+        raise Failure(f"target {target.name} has {len(target.mounts)} stores: contended files need one; see stores")
+    size, generation = step.file_bytes(target.capacity_bytes), step.generation
+    if size <= step.piece_bytes:
+        raise Failure(f"a file of {step.percent}% has {size} bytes, not more than a piece of {step.piece_bytes}")
+    quota = Quota(target)
+    quota.must_hold(2 * size + step.between_bytes(size), step.describe())
+    files.make_room(target.mounts, generation)
+    paths = [path_of(target.mounts, generation, index) for index in range(FILES)]
+    filler = path_of(target.mounts, generation, FILES)
+    try:
+        with filesystems.one_cpu():
+            for path in paths[WHOLE:]:
+                quota.fallocate(path, size)
+            quota.fallocate(paths[BETWEEN], step.between_bytes(size))
+            quota.rest(filler)
+            _punch(paths[BETWEEN], step.between_bytes(size), step.piece_bytes, check_lease)
+            caches.flush(target.mounts[0])  # what was freed is free only then
+            quota.inspect()
+            quota.fallocate(paths[IN_PIECES], size)
+            filler.unlink()
+            for path in (paths[IN_PIECES], *paths[WHOLE:]):
+                _write_over(path, size)
+    except OSError as error:
+        raise Failure(f"making the contended files of {size} bytes in {paths[0].parent}: {error.strerror}") from error
+    extents = [fragmentation.of_file(fiemap.extents(paths[index])).extents for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
+    wanted = size // step.piece_bytes
+    least, most = wanted * LEAST_PERCENT // 100, wanted * (100 + MORE_PERCENT) // 100
+    if not least <= extents[0] <= most or max(extents[1:]) > MOST_EXTENTS:
+        raise Failure(
+            f"{paths[0]} has {extents[0]} extents, requested were {wanted} of {step.piece_bytes} bytes; the "
+            f"contiguous files have {extents[1]} and {extents[2]}"
+        )
+    return Work(FILES, {"extents": extents[0], "whole_extents": extents[1:], "piece_bytes": step.piece_bytes})
+
+
+def _punch(path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:
+    """Make every other piece of a file a hole."""
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        for offset in range(0, size, 2 * piece_bytes):
+            check_lease()
+            files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, piece_bytes)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_over(path: Path, size: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
+    try:
+        files.fill(descriptor, size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+FILLING_BYTES = 960
+CHECK_EVERY = 4096  # rows
+
+
+def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Give the file its blocks at once, and have SQLite fill them; rows, sum and extents are noted."""
+    if why := query.unavailable_because():
+        raise Failure(f"no database can be made: {why}")
+    import sqlite3  # a Python may be built without
+
+    size, count = step.file_bytes(target.capacity_bytes), step.rows(target.capacity_bytes)
+    if not count:
+        raise Failure(f"a database of {step.percent}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
+    quota = Quota(target)
+    files.make_room(target.mounts, step.generation)
+    path = path_of(target.mounts, step.generation, 0)
+    filling = random.Random(step.seed).randbytes(FILLING_BYTES)
+
+    def made() -> Iterator[tuple[int, bytes]]:
+        for index, number in enumerate(step.numbers(count)):
+            if index % CHECK_EVERY == 0:
+                check_lease()
+            yield number, filling
+
+    try:
+        with filesystems.one_cpu():
+            _keep(quota, path, size)
+            connection = sqlite3.connect(path, isolation_level=None)
+            try:
+                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+                connection.execute("PRAGMA journal_mode = OFF")
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute("CREATE TABLE measured (number INTEGER, filling BLOB)")
+                connection.execute("BEGIN")
+                connection.executemany("INSERT INTO measured VALUES (?, ?)", made())
+                connection.execute("COMMIT")
+            finally:
+                connection.close()
+            end = _end(path)
+    except (OSError, sqlite3.Error) as error:
+        raise Failure(f"making the database {path} of {size} bytes: {error}") from error
+    extents = fragmentation.of_file(fiemap.extents(path)).extents
+    if end > size or extents > MOST_EXTENTS:
+        raise Failure(f"{path} has {end} bytes in {extents} extents; {size} contiguous bytes were reserved for it")
+    noted: Made = {
+        "bytes": end,
+        "extents": extents,
+        "rows": count,
+        "sum": sum(step.numbers(count)),
+        "length": count * FILLING_BYTES,
+        "sqlite": sqlite3.sqlite_version,
+    }
+    return Work(1, {**noted})
+
+
+class Made(TypedDict):
+    """What is noted of the database: its size, how it lies, and what a query must answer."""
+
+    bytes: int
+    extents: int
+    rows: int
+    sum: int
+    length: int
+    sqlite: str
+
+
+def _keep(quota: Quota, path: Path, size: int) -> None:
+    """An empty file for which so many bytes are kept, in one piece if there is one."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        quota.keep(descriptor, path, size)
+    finally:
+        os.close(descriptor)
+
+
+def _end(path: Path) -> int:
+    """Give up what the file does not fill, and write it out; its size."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        size = os.fstat(descriptor).st_size
+        os.fsync(descriptor)
+        os.ftruncate(descriptor, size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return size

@@ -1,1 +1,0 @@
-"""What hosts do for it: a module for each kind of step, named after it."""
