@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from fsage.model.errors import Refusal
-from fsage.studies.kernels import boot, images, programs, tables
-from fsage.studies.kernels.boot import Kernel
+from fsage.studies.kernels import images, tables
+from fsage.studies.kernels.model import boot, programs
+from fsage.studies.kernels.model.boot import Kernel
 
 KERNELS = programs.here()
 needs_kernel = pytest.mark.skipif(
@@ -78,7 +79,7 @@ def test_a_panic_and_a_hang_are_answers() -> None:
 def test_a_kill_leaves_no_guest(tmp_path: Path) -> None:
     """Of fsage, by SIGKILL: the guest's processes go, and the next guest removes the folder."""
     code = (
-        "from fsage.studies.kernels import boot, programs\n"
+        "from fsage.studies.kernels.model import boot, programs\n"
         "boot.boot(programs.here()[-1], [{'do': 'try', 'disk': 0, 'filesystem': 'ext4'}], [])\n"
     )
     mine = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -89,7 +90,7 @@ def test_a_kill_leaves_no_guest(tmp_path: Path) -> None:
     assert eventually(lambda: not guests(tmp_path))
     [left] = tmp_path.glob(f"{boot.PREFIX}*")
     os.utime(left, (0, 0))
-    again = "from fsage.studies.kernels import boot\nwith boot.folder(): pass"
+    again = "from fsage.studies.kernels.model import boot\nwith boot.folder(): pass"
     subprocess.run([sys.executable, "-c", again], env=mine, check=True)
     assert not list(tmp_path.glob(f"{boot.PREFIX}*"))
 

@@ -23,6 +23,7 @@ from fsage.host.preallocation import tune as preallocation
 from fsage.host.states import state
 from fsage.host.system import interruption, libc, namespace, space
 from fsage.host.system.shell import find_administrators
+from fsage.host.targets import kinds as targets
 from fsage.host.targets import lease
 from fsage.host.targets.opening import claim_of, refuse_other_claim
 from fsage.host.verbs import claim, create, recover, request_check, site_check, tune
@@ -156,6 +157,13 @@ def end_unread() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def perform(verb: str, given: Json, request: Request, check: bool) -> Json:
+    """The answer to a verb, by this process. Raises Refusal, Failure, OSError."""
+    if verb in ON_STEPS:
+        return of_step(verb, given, request, check)
+    return VERBS[verb](given["target"], request, check)
+
+
 def main(arguments: list[str]) -> int:
     """Run one verb."""
     find_administrators()
@@ -173,10 +181,8 @@ def main(arguments: list[str]) -> int:
             request_check.needed(verb, request)
             if not check and verb != "probe":
                 tune.settle(request)
-            if verb in ON_STEPS:
-                answer = of_step(verb, given, request, check)
-            else:
-                answer = VERBS[verb](given["target"], request, check)
+            of_kind = targets.named(complete(spec)["kind"]).answered(verb, given, request, check)
+            answer = perform(verb, given, request, check) if of_kind is None else of_kind
     except lease.Held as held:
         answer, code = {"failed": True, "changed": False, "msg": str(held), "held_by": held.holder}, 1
     except Refusal as refusal:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from fsage import workloads
 from fsage.model import plugins, structure, typed
@@ -24,6 +24,8 @@ from fsage.study.cells import Cell
 from fsage.study.study import StudyError
 
 SCHEMA: Literal[1] = 1
+DEFAULTS = "defaults"
+"""The mount option that changes nothing (mount(8))."""
 
 
 def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
@@ -110,7 +112,7 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
     unsupported, makes_bytes, writes_bytes, workload = None, 0, 0, workloads.load(cell.params["workload"])
     params = workloads.params_of(cell.params)
     try:
-        phases = workload.commands(params, claim, steps)
+        phases = mounted(workload.commands(params, claim, steps), params)
         writes_bytes, makes_bytes = workloads.bytes_of(params, claim)
     except workloads.Unsupported as why:
         unsupported = str(why)
@@ -129,6 +131,17 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
         "unsupported": unsupported,
         "trace": cell.kind == "traced",
     }
+
+
+def mounted(phases: list[Phase], params: Any) -> list[Phase]:
+    """The phases with the mount options that the cell names."""
+    if params.mount in (None, DEFAULTS):
+        return phases
+    return [{**phase, "mount_options": _joined(phase.get("mount_options"), params.mount)} for phase in phases]
+
+
+def _joined(*options: str | None) -> str:
+    return ",".join(filter(None, options))
 
 
 PLACE = "layouts"

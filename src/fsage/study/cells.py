@@ -33,7 +33,7 @@ from fsage.text.strict import (
     unknown_key,
 )
 
-_IN_A_NAME = re.compile(r"[A-Za-z0-9.+-]+")
+_IN_A_NAME = re.compile(r"[\w.,+=-]+", re.ASCII)
 COUNT = {"type": "integer", "minimum": 1, "maximum": 10_000}  # in JSON schemas, as CLOSED
 CLOSED = {"type": "object", "additionalProperties": False}
 MOST_PLACES = 99
@@ -325,7 +325,7 @@ def _is_size(key: str) -> bool:
 def _name(key: str, level: object) -> str:
     text = level_text(key, level)
     if not _IN_A_NAME.fullmatch(text):
-        refuse([Problem((key,), f"{show(level)} cannot be in a file's name: use letters, digits, '.', '+', '-'")])
+        refuse([Problem((key,), f"{show(level)} cannot be in a file's name: use letters, digits and . , + = _ -")])
     return text
 
 

@@ -8,7 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from fsage.model import limits, tools
 from fsage.model.claim import Claim
@@ -26,6 +34,22 @@ class Params(BaseModel):
     """Parameters of one cell: each is named and of its type, and none changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    kernel: str | None = Field(
+        default=None,
+        pattern=r"^\d[\w.+-]*$",
+        description="release of Linux, or its beginning (6.12), that runs as a program; null: the target's own",
+    )
+    mount: str | None = Field(
+        default=None,
+        pattern=r"^[a-z][\w=.,-]*$",
+        description="mount options beside the usual ones, e.g. mb_optimize_scan=0; defaults: none; null: none",
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_named(self, written: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Where neither is named, nothing is said of them."""
+        said = written(self)
+        return {key: value for key, value in said.items() if value is not None or key not in ("kernel", "mount")}
 
 
 def _in_order(phases: tuple[str, ...]) -> tuple[str, ...]:

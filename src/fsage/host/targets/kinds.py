@@ -14,6 +14,7 @@ from fsage.model import kinds as model
 from fsage.model import plugins
 from fsage.model.claim import Claim
 from fsage.model.hosts import Asker
+from fsage.model.request import Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
@@ -93,6 +94,14 @@ class Kind(model.Kind):
     def begun(cls, spec: Spec) -> bool:
         """Whether `take_back` has something to do although there is no claim."""
         return False
+
+    @classmethod
+    def answered(cls, verb: str, given: Json, request: Request, check: bool) -> Result | None:
+        """The answer to a verb, of a kind whose targets are not opened on this host; None: this process itself does it.
+
+        `given`: what came, of which `request` is the checked request. Raises Refusal, Failure.
+        """
+        return None
 
     @classmethod
     @abstractmethod

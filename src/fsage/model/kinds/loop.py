@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from fsage.model import GIB
 from fsage.model.claim import Claim
 from fsage.model.kinds import Kind
@@ -14,7 +16,7 @@ class Loop(Kind):
 
     kind = "loop"
     own_stores = of_one_host = takes_layouts = True
-    meaningless = ("directory",)  # where it is not declared it is another for each user
+    meaningless: ClassVar[tuple[str, ...]] = ("directory",)  # where it is not declared it is another for each user
 
     @classmethod
     def laid_bytes(cls, claim: Claim) -> int | None:

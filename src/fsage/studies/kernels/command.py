@@ -26,8 +26,8 @@ def kernels(
     A kernel is tried by what it is for: it boots, makes and mounts each file system, and reads back what it wrote.
     Exit code 1: one does not work, or there is none.
     """
-    from fsage.studies.kernels import programs
     from fsage.studies.kernels.doctor import checks
+    from fsage.studies.kernels.model import programs
 
     for release in fetch or ():
         say(f"unpacking the kernel of {release}")
@@ -57,7 +57,8 @@ def image(
 
     The same state, seed, mkfs and kernel give the same layout, whose digest is printed.
     """
-    from fsage.studies.kernels import images, programs
+    from fsage.studies.kernels import images
+    from fsage.studies.kernels.model import programs
     from fsage.text.sizes import parse_size
 
     if to.exists():
@@ -93,7 +94,8 @@ def extents(
     The report is results/kernels/report.md; counts are beside it, and the same command counts what is missing.
     """
     from fsage.model import filesystems as known
-    from fsage.studies.kernels import counting, images, programs, tables
+    from fsage.studies.kernels import counting, images, tables
+    from fsage.studies.kernels.model import programs
     from fsage.text.sizes import parse_size
 
     chosen = [programs.named(name) for name in kernels.split(",") if name] or programs.here() or [programs.some(None)]

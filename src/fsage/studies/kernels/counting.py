@@ -19,8 +19,8 @@ from fsage.model.device import REQUEST_BYTES
 from fsage.model.message import say
 from fsage.model.typed import Json
 from fsage.studies.kernels import images
-from fsage.studies.kernels.boot import Kernel, boot, folder, roomy
 from fsage.studies.kernels.images import Recipe
+from fsage.studies.kernels.model.boot import Kernel, boot, folder, roomy
 
 GUESTS, CELLS = 2, 8
 """Guests at a time, and cells of one: each has a disk of its own there."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fsage.model.errors import Failure, Refusal
 from fsage.site.doctor import Check
-from fsage.studies.kernels import programs
-from fsage.studies.kernels.boot import Kernel
+from fsage.studies.kernels.model import programs
+from fsage.studies.kernels.model.boot import Kernel
 
 
 def checks(more: Sequence[Kernel] = ()) -> list[Check]:

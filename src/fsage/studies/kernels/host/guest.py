@@ -11,17 +11,21 @@ import errno
 import hashlib
 import json
 import os
+import socket
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
+from fsage.host.__main__ import perform
 from fsage.host.evidence import fiemap
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, verify, work
-from fsage.host.system import libc, mounting
+from fsage.host.system import libc, mounting, places
+from fsage.host.system.files import read_json, write_json
+from fsage.host.verbs import request_check
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
@@ -147,7 +151,39 @@ def counted(job: Json, device: str, point: Path) -> Json:
     return {"extents": extents, "file_bytes": path.stat().st_size, "free_bytes": _free(point), "errno": error}
 
 
-WORK: dict[str, Callable[[Json, str, Path], Json]] = {"try": tried, "build": built, "count": counted}
+def answered(job: Json, device: str, point: Path) -> Json:
+    """What the host side answers to verbs here, in order, and what it has observed."""
+    socket.sethostname(job["host"])  # a claim counts on its own host alone
+    given = job["given"]
+    spec = declaration.complete(given["target"])
+    home = declaration.home_of(spec)
+    places.make(home)
+    if job["claim"]:
+        write_json(home / "claim.json", job["claim"])
+    answers = []
+    for verb in job["verbs"]:
+        answers.append(_built(given) if verb == "build" else _perform(verb, given))
+    mounting.unmount(Path(spec["mount_dir"]) / spec["name"] / "0")
+    kept = sorted((home / "outbox").rglob("*.json"))
+    return {"answers": [{**answers[-1], "observations": [read_json(path) for path in kept]}]}
+
+
+def _perform(verb: str, given: Json) -> Json:
+    return perform(verb, given, request_check.checked(given["request"], given.get("hosts")), False)
+
+
+def _built(given: Json) -> Json:
+    """Do every step that is due; the last answer."""
+    begun = _perform("begin_step", given)
+    while begun["due"]:
+        ours = {**given, "step": begun["step"]}
+        _perform("work_on_step", ours)
+        _perform("end_step", ours)
+        begun = _perform("begin_step", given)
+    return begun
+
+
+WORK: dict[str, Callable[[Json, str, Path], Json]] = {"try": tried, "build": built, "count": counted, "verbs": answered}
 
 
 def main(folder: Path) -> None:

@@ -30,6 +30,7 @@ MIB = 1 << 20
 PREFIX = "fsage-guest-"
 ABANDONED_S = 60.0  # a folder that nobody holds, and that is not just being made
 START_S, JOB_S = 180.0, 60.0  # a guest has so long, on a machine that does much else
+LONGEST_S = 3600.0  # for a state
 CONSOLE_BYTES = 1 << 18
 TAIL = 6  # lines of the console that a message has
 EM_X86_64 = {"x86_64": 62, "i686": 3, "aarch64": 183}
@@ -51,6 +52,8 @@ guest.wait()
 sys.exit(status if status >= 0 else 128 - status)
 """
 HUNG = 124
+KEEPERS = set[subprocess.Popen[bytes]]()
+"""Of the guests that this process has at the moment."""
 
 
 class Kernel(NamedTuple):
@@ -96,17 +99,29 @@ def boot(
             process = subprocess.Popen(
                 keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
             )
+            KEEPERS.add(process)
             try:
                 status = process.wait()
             finally:
-                assert process.stdin
-                process.stdin.close()  # the keeper ends the guest
-                process.wait()
+                KEEPERS.discard(process)
+                _end(process)
             console.seek(max(0, console.seek(0, os.SEEK_END) - CONSOLE_BYTES))
             text = console.read().decode("utf-8", "replace")
         answers = list(_answers(own / "answers.jsonl"))
     why = None if len(answers) == len(work) else _why(kernel, status, text, limit_s)
     return Ended(answers, why, text)
+
+
+def end_all() -> None:
+    """End all guests of this process; whoever waits for them goes on."""
+    for keeper in list(KEEPERS):
+        _end(keeper)
+
+
+def _end(keeper: subprocess.Popen[bytes]) -> None:
+    assert keeper.stdin
+    keeper.stdin.close()  # then the keeper ends the guest
+    keeper.wait()
 
 
 def _answers(path: Path) -> Iterator[Json]:

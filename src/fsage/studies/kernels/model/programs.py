@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fsage.model import filesystems
 from fsage.model.errors import Failure, Refusal
-from fsage.studies.kernels.boot import Kernel, boot, folder
+from fsage.studies.kernels.model.boot import Kernel, boot, folder
 
 PACKAGES = ("user-mode-linux", "libc6")
 PROGRAM = "linux.uml"

@@ -1,0 +1,268 @@
+"""Verbs that guests answer: a state is an image, made in one guest, and each cell has a copy and a guest of its own.
+
+What a guest does is the host side's own work, by the same verbs, on its own disk and with a home of its own. Nothing of
+it is written on this machine before it has ended: an observation is kept here then, and a guest that panics, hangs or
+is killed is a failed cell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from functools import cache, partial
+from pathlib import Path
+from typing import cast
+
+import fsage
+from fsage.host.cells import outbox
+from fsage.host.cells.measure import undone
+from fsage.host.system import files
+from fsage.host.targets import claims, doing, opening
+from fsage.host.targets.lease import Watch, held, refuse_if_held
+from fsage.host.targets.target import Target
+from fsage.model import GIB, declaration, frozen, typed
+from fsage.model.claim import Claim
+from fsage.model.errors import Failure, Refusal
+from fsage.model.observation import Observation
+from fsage.model.request import Cell, Request
+from fsage.model.target import Spec
+from fsage.model.typed import Json
+from fsage.studies.kernels.kinds.kernel import HOME
+from fsage.studies.kernels.model import boot, images, programs
+from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy
+from fsage.studies.kernels.model.images import Image
+
+GUESTS = 2
+"""At a time."""
+ROOM_BYTES = 256 << 20
+"""What a guest may write beside the files of its cell."""
+
+
+class Asked:
+    """A question to a target of this kind, and the target itself, which is not open here."""
+
+    def __init__(self, kind: type[Target], given: Json, request: Request) -> None:
+        self.kind, self.given, self.request = kind, given, request
+        self.spec: Spec = declaration.complete(given["target"])
+        self.home = declaration.home_of(self.spec)
+
+    @property
+    def claim(self) -> Claim:
+        """The claim. Raises Refusal where there is none, or another one."""
+        refuse_if_held(self.home, self.request)
+        claim = opening.claim_of(self.spec)
+        frozen.refuse(claim, self.spec)
+        opening.refuse_other_claim(self.request, claim)
+        return claim
+
+    @property
+    def target(self) -> Target:
+        """The target as its claim has it."""
+        return self.kind(self.spec, self.claim)
+
+    def job(self, verbs: Sequence[str], claim: Claim | None, **request: object) -> Json:
+        """What a guest is to do: verbs to its own target. It knows nothing of runs and leases."""
+        own = {key: value for key, value in self.given.get("request", {}).items() if key not in ("holder", "gone")}
+        target = {**self.given["target"], "home": HOME}
+        given = {**self.given, "target": target, "request": {**own, **request}}
+        host = os.uname().nodename
+        return {"do": "verbs", "disk": 0, "verbs": list(verbs), "given": given, "claim": claim, "host": host}
+
+
+def answer(kind: type[Target], verb: str, given: Json, request: Request, check: bool) -> Json | None:
+    """The answer to a verb that guests answer; None: this machine itself does, and opens no target for it."""
+    if verb not in VERBS:
+        return None
+    return VERBS[verb](Asked(kind, given, request), check)
+
+
+def claim(asked: Asked, check: bool) -> Json:
+    """Have a guest make the empty file system and calibrate; the kernel that does so makes all images."""
+    name = asked.spec["name"]
+    if noted := claims.read(asked.home):
+        frozen.refuse(noted, asked.spec)
+        return {"changed": False, "msg": f"target {name} is claimed", "claim": noted}
+    builder = programs.some(None)
+    if check:
+        return {"changed": True, "msg": f"would claim {name}, whose images kernel {builder.name} makes"}
+    with folder(roomy(2 * GIB)) as place, held(asked.home, asked.request):
+        (place / "empty").touch()
+        os.truncate(place / "empty", int(asked.spec["size_gib"] * GIB))
+        ended = boot.boot(builder, [asked.job(["claim"], None)], [str(place / "empty")])
+        claimed = _answers(ended)[0]
+        files.write_json(asked.home / "claim.json", claimed["claim"])
+    return claimed
+
+
+def tune(asked: Asked, check: bool) -> Json:
+    """Nothing can be tuned: a guest ends with its cell."""
+    if wanted := asked.request.get("tuning", {}):
+        raise Refusal(f"target {asked.spec['name']} is of kind kernel, which has no queue to tune: {', '.join(wanted)}")
+    return {"changed": False, "msg": "0 tunables", "proof": [], "tunables": {}, "device_model": None}
+
+
+def scrub(asked: Asked, check: bool) -> Json:
+    """Have the image of the state: it is made, where it is not kept."""
+    with held(asked.home, asked.request):
+        name, before = asked.spec["name"], {path.name for path in images.place().glob("*.img")}
+        if check:
+            return {"changed": False, "msg": f"would have the image of state {asked.request['state']} of {name}"}
+        doing.say(asked.home, f"making the image of {asked.request['state']}")
+        image = state(asked)
+        made = image.path.name not in before
+        return {"changed": made, "msg": f"{image.path.name} is {'made' if made else 'kept'}, for target {name}"}
+
+
+def begin(asked: Asked, check: bool) -> Json:
+    """No step is due: all are done with the image."""
+    return {"changed": False, "due": False, "msg": f"nothing to do: a state of {asked.spec['name']} is an image"}
+
+
+def diagnose(asked: Asked, check: bool) -> Json:
+    """The image that the state has."""
+    image = state(asked)
+    token = image.facts["evidence"]["token"]
+    return {"changed": False, "msg": image.path.name, "todo": [], "why": None, "token": token}
+
+
+def evidence(asked: Asked, check: bool) -> Json:
+    """The evidence that the guest took when it had made the image."""
+    with held(asked.home, asked.request):
+        study, name = asked.request["study"], asked.request["state"]
+        seen = {**state(asked).facts["evidence"], "study": study, "state": name}
+        return {"changed": False, "msg": f"target {asked.spec['name']} has an image of {name!r}", "evidence": seen}
+
+
+def state(asked: Asked) -> Image:
+    """The image of the request's state. Raises Refusal, Failure."""
+    claim = asked.claim
+    builder = programs.named(claim["kernel"])
+    steps = typed.to_json(asked.request["steps"])
+    mkfs = images.mkfs(asked.spec["filesystem"])
+    how = {"steps": steps, "claim": claim["id"], "kernel": builder.name, "mkfs": mkfs, "code": _code()}
+
+    def make(part: Path) -> Json:
+        ended = boot.boot(
+            builder, [asked.job(["scrub", "build", "evidence"], claim, cells=[])], [str(part)], limit_s=boot.LONGEST_S
+        )
+        return {"evidence": _answers(ended)[-1]["evidence"]}
+
+    name = f"{asked.spec['filesystem']}-{asked.request['state'].partition('@')[0]}"
+    size_bytes = claim["stores"][0]["image_id"]["bytes"]
+    return images.made(name, how, size_bytes, make)
+
+
+@cache
+def _code() -> str:
+    """A digest of all that runs in guests: images of another version are others."""
+    whole = hashlib.sha256()
+    package = Path(fsage.__file__).parent
+    for part in ("host/**/*.py", "model/**/*.py", "studies/*/host/*.py", "studies/*/model/*.py"):
+        for path in sorted(package.glob(part)):
+            whole.update(path.read_bytes())
+    return whole.hexdigest()[:12]
+
+
+def _answers(ended: Ended) -> list[Json]:
+    """What verbs answered in a guest with one job. Raises Refusal, Failure."""
+    if ended.why:
+        raise Failure(ended.why)
+    [told] = ended.answers
+    if "error" in told:
+        raise Failure(told["error"])
+    answers: list[Json] = told["answers"]
+    return answers
+
+
+def measure(asked: Asked, check: bool) -> Json:
+    """Measure the request's cells, each in a guest of its own, two at a time."""
+    target = asked.target
+    cells = [cell for cell in asked.request["cells"] if not outbox.place(target, asked.request, cell).exists()]
+    if check or not cells:
+        return {**_measured(asked, target, 0, len(cells)), "changed": bool(cells), "undone": None}
+    with held(asked.home, asked.request) as lease:
+        image, watch, measured = state(asked), Watch(asked.home, asked.request, lease), 0
+        with ThreadPoolExecutor(GUESTS) as pool:
+            try:
+                for done in as_completed(_begun(pool, partial(_in_guest, asked, target.claim, image), cells)):
+                    cell, observation = done.result()
+                    outbox.keep(outbox.place(target, asked.request, cell), observation)
+                    measured += 1
+                    doing.say(asked.home, "measuring", measured)
+                    if watch.orphaned():
+                        raise Failure(f"the run that requested {cell['name']} has ended; what was measured is kept")
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                boot.end_all()
+                raise
+        return _measured(asked, target, measured, len(cells))
+
+
+Seen = tuple[Cell, Observation]
+
+
+def _begun(pool: ThreadPoolExecutor, work: Callable[[Cell], Seen], cells: Sequence[Cell]) -> Iterator[Future[Seen]]:
+    return iter([pool.submit(work, cell) for cell in cells])
+
+
+def _measured(asked: Asked, target: Target, measured: int, wanted: int) -> Json:
+    return {
+        "changed": measured > 0,
+        "msg": f"measured {measured} of {wanted} cells",
+        "undone": undone(target, asked.request, None, None),
+        "measured": measured,
+        "remaining": wanted - measured,
+        "lost": None,
+        "stopped": None,
+        "kinds": [],
+    }
+
+
+def _in_guest(asked: Asked, claim: Claim, image: Image, cell: Cell) -> Seen:
+    """Measure a cell in a guest of its kernel; where that gives no observation, the builder's guest notes why."""
+    builder = programs.named(claim["kernel"])
+    kernel, found = builder, cell.get("unsupported")
+    try:
+        kernel = programs.some(cell["params"].get("kernel") or claim["kernel"])
+    except Refusal as why:
+        found = found or str(why)
+    if not found:
+        observation, why_none = _observed(asked, claim, image, cell, kernel)
+        if observation:
+            return cell, observation
+        cell = cast(Cell, {**cell, "failed": why_none})
+    noted, why_none = _observed(asked, claim, image, cast(Cell, {**cell, "unsupported": found}), builder)
+    if noted is None:
+        raise Failure(f"cell {cell['name']}: {why_none}")
+    return cell, noted
+
+
+def _observed(asked: Asked, claim: Claim, image: Image, cell: Cell, kernel: Kernel) -> tuple[Observation | None, str]:
+    """What a guest saw of a cell, or None and why."""
+    room = roomy(ROOM_BYTES + 2 * cell.get("writes_bytes", 0))
+    with folder(room) as place:
+        job = asked.job(["measure"], claim, cells=[cell])
+        ended = boot.boot(kernel, [job], [f"{place}/copy,{image.path}"], limit_s=_limit_s(cell))
+    try:
+        [done] = _answers(ended)
+    except Failure as why:
+        return None, str(why)
+    return (done["observations"][0], "") if done.get("observations") else (None, done["msg"])
+
+
+def _limit_s(cell: Cell) -> float:
+    return boot.START_S + boot.JOB_S + 10 * cell.get("estimate_s", 0.0)
+
+
+VERBS: dict[str, Callable[[Asked, bool], Json]] = {
+    "claim": claim,
+    "tune": tune,
+    "restore_tunables": tune,
+    "scrub": scrub,
+    "begin_step": begin,
+    "diagnose": diagnose,
+    "evidence": evidence,
+    "measure": measure,
+}

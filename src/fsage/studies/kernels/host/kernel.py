@@ -1,0 +1,126 @@
+"""Kind `kernel`: what a guest does with its one disk, and which verbs the host has guests answer (asked.py)."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from fsage.host.claiming import claim as claiming
+from fsage.host.device import models
+from fsage.host.kinds.loop import HASH_SEED, Loop
+from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import Range
+from fsage.host.system import mounting
+from fsage.host.targets.kinds import Lacking, Result
+from fsage.model import GIB
+from fsage.model.claim import Claim, ClaimedStore
+from fsage.model.errors import Refusal
+from fsage.model.hosts import Asker
+from fsage.model.request import Request
+from fsage.model.target import Spec
+from fsage.model.typed import Json
+from fsage.studies.kernels.host import asked
+from fsage.studies.kernels.kinds import kernel as facts
+from fsage.studies.kernels.model import images, programs
+
+DEVICE = "/dev/ubda"
+UUID = "f5a6e000-0000-4000-8000-000000000044"
+"""Of every file system: Orlov's places for directories depend on it."""
+
+
+class Kernel(Loop, facts.Kernel):
+    """In a guest its file system is on the guest's one disk. On the host there are only images."""
+
+    @classmethod
+    def lacking(cls, spec: Spec) -> Lacking:
+        missing = []
+        try:
+            programs.some(None)
+            images.mkfs(spec["filesystem"])
+        except Refusal as why:
+            missing.append(str(why))
+        return Lacking(missing, {})
+
+    @classmethod
+    def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
+        if missing := cls.lacking(spec).missing:
+            raise Refusal("; ".join(missing))
+        return {"changed": False, "msg": f"target {spec['name']} needs nothing: its images are made when they are used"}
+
+    @classmethod
+    def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
+        return released
+
+    @classmethod
+    def begun(cls, spec: Spec) -> bool:
+        return False
+
+    @classmethod
+    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
+        return [f"images stay in {images.place()}, a cache of {images.limit_gib():g} GiB"]
+
+    @classmethod
+    def answered(cls, verb: str, given: Json, request: Request, check: bool) -> Result | None:
+        return asked.answer(cls, verb, given, request, check)
+
+    # From here on: in a guest.
+
+    @classmethod
+    def claim_new(cls, spec: Spec, request: Asker, check: bool) -> Result:
+        store: ClaimedStore = {
+            "image": DEVICE,
+            "image_id": {"dev": 0, "ino": 0, "bytes": int(spec["size_gib"] * GIB)},
+            "uuids": [UUID],
+            "filesystem": spec["filesystem"],
+            "hash_seed": HASH_SEED,
+            "mount": str(Path(spec["mount_dir"]) / spec["name"] / "0"),
+        }
+        target = cls(spec, claiming.new(spec, request, [store]))
+        target.claim["id"] = _id(spec)
+        target.claim["uid"] = target.uid
+        target.claim["device_model"] = models.none("a guest's seconds are not a disk's: its costs are computed")
+        target.save()
+        target.open()
+        [empty] = claiming.measure_empty(target)
+        target.claim["capacity_bytes"] = empty.f_bfree * empty.f_frsize
+        claiming.calibrated(target, request, claiming.no_backing(), claiming.UNKNOWN_MIB_S)
+        return {"changed": True, "msg": f"claimed {spec['name']}: {claiming.words(target)}", "claim": target.claim}
+
+    def open(self) -> None:
+        self.attach()
+        if mounting.uuid_on(DEVICE) is None:
+            self.make(mount=False)
+        self.mount()
+
+    def attach(self) -> None:
+        self.devices = [DEVICE]
+
+    def format(self) -> None:
+        """Make the file system anew, with the same UUID."""
+        mounting.unmount(self.mounts[0])
+        self.make()
+
+    def make(self, mount: bool = True) -> None:
+        filesystems.make(self.spec["filesystem"], DEVICE, UUID, HASH_SEED, sparse=True, geometry=self.spec["geometry"])
+        if mount:
+            self.mount()
+
+    def room_below(self) -> int | None:
+        return None
+
+    def taken_below(self) -> int:
+        return 0
+
+    def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
+        return
+
+
+def _id(spec: Spec) -> str:
+    """The same for each claim of the same target: its images go on being its own."""
+    same = f"{spec['name']} {spec['filesystem']} {spec['size_gib']} {spec['geometry']} {os.uname().release}"
+    return str(uuid.uuid5(uuid.UUID(UUID), same))
+
+
+TARGET = Kernel

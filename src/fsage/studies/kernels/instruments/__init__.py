@@ -1,0 +1,1 @@
+"""What a cell says of the kernel and the mount under which it is measured."""

@@ -1,0 +1,59 @@
+"""The kernel and the mount options that a cell names: whether they are here, and what the cell leaves free."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from fsage.host.instruments.instrument import Instrument
+from fsage.model.errors import Failure
+from fsage.model.request import Cell, Phase
+from fsage.model.typed import Json
+
+DEFAULTS = "defaults"
+"""The option that changes nothing (mount(8)); the kernel does not know it."""
+
+
+class Surroundings(Instrument):
+    """On record: the free bytes after a phase, of a file system of the target's own."""
+
+    name = "left"
+
+    def unsupported(self, cell: Cell) -> str | None:
+        if "failed" in cell:  # its guest ended, and this one only notes it
+            return None
+        return self._other_kernel(cell["params"].get("kernel")) or self._not_mounted(cell["params"].get("mount"))
+
+    def refused(self, cell: Cell) -> str | None:
+        why: str | None = cell.get("failed")  # type: ignore[assignment] # no key of a request
+        return why
+
+    @contextlib.contextmanager
+    def around_phase(self, phase: Phase, cell: Cell) -> Iterator[Json]:
+        seen: Json = {}
+        yield seen
+        if self.target.own_stores:
+            for mount in self.target.mounts:
+                os.sync()
+                seen["left_bytes"] = seen.get("left_bytes", 0) + self.target.free(mount).bytes
+
+    def _other_kernel(self, name: str | None) -> str | None:
+        release = os.uname().release
+        if name is None or f"{release}.".startswith(f"{name}.") or f"{release}-".startswith(f"{name}-"):
+            return None
+        return f"kernel {name} is not the one of target {self.target.name}, which is {release}"
+
+    def _not_mounted(self, options: str | None) -> str | None:
+        """Why the kernel does not mount the target with these options; tried."""
+        if options is None or options == DEFAULTS:
+            return None
+        if not self.target.own_stores:
+            return f"target {self.target.name} is not mounted by fsage, so it has no mount option {options}"
+        try:
+            self.target.remount(options)
+        except Failure as why:
+            return f"Linux {os.uname().release} does not mount {self.target.filesystem} with {options}: {why}"
+        finally:
+            self.target.remount()
+        return None

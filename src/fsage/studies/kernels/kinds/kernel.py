@@ -1,0 +1,30 @@
+"""Kind `kernel`: file systems that a kernel mounts which runs as a program; no right of an administrator is needed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fsage.model.kinds.loop import Loop
+from fsage.model.target import Spec
+
+MOUNTS, HOME = "/dev/state", "/dev/fsage"
+"""In a guest's own /dev: all else that it sees belongs to whoever runs fsage."""
+
+
+class Kernel(Loop):
+    """Its one file system is an image: made once for each state, never changed, and copied for each cell."""
+
+    kind = "kernel"
+    meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")
+
+    @classmethod
+    def complete(cls, spec: dict[str, object]) -> None:
+        super().complete(spec)
+        spec["stores"], spec["sparse"], spec["mount_dir"] = 1, True, MOUNTS
+
+    @classmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        return "nothing: each state is an image of its own in ~/.cache/fsage/images, and no file of others is touched"
+
+
+KIND = Kernel

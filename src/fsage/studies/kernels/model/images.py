@@ -1,0 +1,99 @@
+"""Images of file systems, each made once and never changed, and kept in a cache.
+
+An image is named by what made it. The cache keeps to a limit, FSAGE_IMAGES_GIB: the images that were not used for
+longest go first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fsage.model import GIB
+from fsage.model.errors import Refusal
+from fsage.model.typed import Json
+
+USUAL_GIB = "8"
+ABANDONED_S = 3600.0
+"""An image that was begun so long ago is of a command that was killed."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image, and what is known of it: all that made it, and what the guest that made it says."""
+
+    path: Path
+    facts: Json
+
+
+def place() -> Path:
+    """Where images are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fsage/images"
+
+
+def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) -> Image:
+    """The image that `how` leads to, made by `make` in an empty file unless it is kept. Raises what `make` does."""
+    digest = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:12]
+    path = place() / f"{name}-{digest}.img"
+    noted = path.with_suffix(".json")
+    if path.exists() and noted.exists():
+        os.utime(noted)  # it was used just now
+        return Image(path, json.loads(noted.read_text(encoding="utf-8")))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{uuid.uuid4().hex[:8]}.part")
+    try:
+        with open(part, "xb") as file:
+            file.truncate(size_bytes)
+        facts = {**how, **make(part)}
+        part.chmod(0o444)
+        noted.write_text(json.dumps(facts), encoding="utf-8")
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+    _keep_to_limit(path)
+    return Image(path, facts)
+
+
+@cache
+def mkfs(filesystem: str) -> str:
+    """What mkfs says of its version. Raises Refusal."""
+    command = f"mkfs.{filesystem}"
+    try:
+        done = subprocess.run([command, "-V"], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise Refusal(f"{command} is not here: it makes the image") from error
+    return (done.stdout + done.stderr).partition("\n")[0].strip()
+
+
+def limit_gib() -> float:
+    """What the cache may hold."""
+    return float(os.environ.get("FSAGE_IMAGES_GIB", USUAL_GIB))
+
+
+def _keep_to_limit(newest: Path) -> None:
+    """Remove the images that were not used for longest, until the others are within the limit; leftovers too."""
+    for left in place().glob("*.part"):
+        if time.time() - _time(left) > ABANDONED_S:
+            left.unlink(missing_ok=True)
+    taken = 0.0
+    used = {path: path.with_suffix(".json") for path in place().glob("*.img")}
+    for path, noted in sorted(used.items(), key=lambda pair: -_time(pair[1])):
+        taken += path.stat().st_blocks * 512
+        if taken > limit_gib() * GIB and path != newest:
+            path.unlink(missing_ok=True)
+            noted.unlink(missing_ok=True)
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,178 @@
+"""The report of studies over kernels: what a new file gets in the same free space, by kernel, mount options and cache."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
+
+import pandas as pd
+
+from fsage.report.answer import Answer
+from fsage.report.section import Data, Section
+from fsage.report.view import View
+from fsage.study.study import Study
+from fsage.text.sizes import format_size
+
+COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
+"""What must be the same where a cell is measured again on the same image."""
+DEFAULTS = "defaults"
+
+
+class Way(NamedTuple):
+    """A kernel with its mount options, and what its allocator had in memory."""
+
+    kernel: str
+    mount: str
+    cache: str
+
+    def __str__(self) -> str:
+        mount = "" if self.mount == DEFAULTS else self.mount
+        just = "just mounted" if self.cache == "cold" else ""
+        return ", ".join(filter(None, [self.kernel, mount, just]))
+
+
+class Place(NamedTuple):
+    """Where ways are compared: a file system, and a state without its seed."""
+
+    filesystem: str
+    state: str
+
+    def __str__(self) -> str:
+        return f"{self.filesystem} {self.state}"
+
+
+Counts = dict[int, int]
+"""Extents by layout."""
+
+
+def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """The planned cells of workload new_file, with their way and place as columns."""
+    rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "new_file")]
+    params = [json.loads(text) for text in rows["params"]]
+    ways = [Way(of.get("kernel", "its own"), of.get("mount", DEFAULTS), of["cache"]) for of in params]
+    files = [of["file_size"] for of in params]
+    places = [Place(row.filesystem, _unseeded(row.state)) for row in rows.itertuples()]
+    layout = rows["structure"].fillna(1).astype(int)
+    return rows.assign(way=ways, place_of=places, layout=layout, file_bytes=files)
+
+
+def _unseeded(state: str) -> str:
+    return state.partition("@")[0].partition("+")[0]
+
+
+def _valid(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[(rows["status"] == "valid") & rows["measured_extents"].notna()]
+
+
+def _by_place(rows: pd.DataFrame) -> dict[Place, dict[Way, Counts]]:
+    """Extents of each layout's first cell."""
+    found = defaultdict[Place, dict[Way, Counts]](dict)
+    for row in _valid(rows).sort_values("iteration").itertuples():
+        found[row.place_of].setdefault(row.way, {}).setdefault(row.layout, int(row.measured_extents))
+    return found
+
+
+def _are_alike(ways: dict[Way, Counts]) -> bool:
+    """Whether every layout has one number of extents, whatever the way."""
+    layouts = {layout for counts in ways.values() for layout in counts}
+    return all(len({counts[layout] for counts in ways.values() if layout in counts}) == 1 for layout in layouts)
+
+
+def _ratio(ways: dict[Way, Counts]) -> float:
+    """The largest median of extents over the smallest."""
+    medians = [median(counts.values()) for counts in ways.values()]
+    return max(medians) / max(1, min(medians))
+
+
+def answer(data: Data, study: Study) -> Answer | None:
+    """Where kernels and options differ most, what they give; and where they are alike."""
+    rows = rows_of(data.frame)
+    places = _by_place(rows)
+    if not places:
+        return None
+    others = sorted((place for place, ways in places.items() if not _are_alike(ways)), key=lambda p: -_ratio(places[p]))
+    size = format_size(int(rows["file_bytes"].iloc[0]))
+    sentences = [
+        f"In the same free space, {place}, a new file of {size} gets {_said(places[place])}." for place in others[:1]
+    ]
+    if alike := [str(place) for place in places if place not in others]:
+        sentences.append(f"Kernels and options give as many extents, layout by layout, on {', '.join(alike)}.")
+    return Answer([*sentences, _again(rows)])
+
+
+def _said(ways: dict[Way, Counts]) -> str:
+    """'1 extent with 5.10; 25 to 48 with 6.1 and 6.12', the fewest first."""
+    of_range = defaultdict[str, list[str]](list)
+    for way, counts in sorted(ways.items(), key=lambda pair: median(pair[1].values())):
+        of_range[_range(counts)].append(str(way))
+    parts = [f"{extents} with {_list(some)}" for extents, some in of_range.items()]
+    return "; ".join(parts)
+
+
+def _range(counts: Counts) -> str:
+    low, high = min(counts.values()), max(counts.values())
+    if low == high:
+        return f"{low} extent{'' if low == 1 else 's'}"
+    return f"{low} to {high} extents"
+
+
+def _list(words: Sequence[str]) -> str:
+    *most, last = words
+    return f"{' / '.join(most)} and {last}" if most else last
+
+
+def _again(rows: pd.DataFrame) -> str:
+    """Of the cells that were measured again on the same image: how many differed in any count."""
+    seen = defaultdict[tuple[object, ...], list[tuple[object, ...]]](list)
+    for row in _valid(rows).to_dict("records"):
+        seen[row["place_of"], row["way"], row["layout"]].append(tuple(row.get(name) for name in COUNTS))
+    again = [(counts, counts[0]) for counts in seen.values() if len(counts) > 1]
+    pairs = sum(len(counts) - 1 for counts, _ in again)
+    differ = sum(other != first for counts, first in again for other in counts[1:])
+    if not pairs:
+        return "No cell was measured twice, so nothing is said of chance."
+    return f"Measured again on the same image, {differ} of {pairs} cells differ in a count."
+
+
+def table(data: Data) -> Section | None:
+    """Each place and way: extents by layout, requests, and the computed cost."""
+    rows = rows_of(data.frame)
+    places = _by_place(rows)
+    if not places:
+        return None
+    heads = ["file system, state", "kernel, mount options", "extents by layout", "median", "requests", "MiB/s, computed"]
+    lines = [heads, *_lines(rows, places)]
+    text = (
+        "Each cell mounts a copy of the state's image on one kernel and writes one file. Nothing is timed: the rate is "
+        "computed from the counted extents, jumps and requests for the declared device. 'Just mounted': no bitmap was "
+        "read before (ext4)."
+    )
+    return Section("What a new file gets", text, [], table=lines)
+
+
+def _lines(rows: pd.DataFrame, places: dict[Place, dict[Way, Counts]]) -> Iterator[list[str]]:
+    valid = _valid(rows)
+    for place in sorted(places):
+        for way, counts in sorted(places[place].items()):
+            cells = valid[(valid["place_of"] == place) & (valid["way"] == way)]
+            extents = [counts[layout] for layout in sorted(counts)]
+            requests = f"{cells['requests'].median():g}"
+            rate = f"{cells['computed_write_bw_mib_s'].median():.0f}"
+            yield [str(place), str(way), ", ".join(map(str, extents)), f"{median(extents):g}", requests, rate]
+
+
+def not_counted(data: Data) -> Section | None:
+    """Which kernels do not know an option, and what failed, with the reason of each."""
+    rows = rows_of(data.frame)
+    others = rows[~rows["status"].isin(["valid"])]
+    if others.empty:
+        return None
+    said = {(str(row.way), row.status, str(row.why)) for row in others.itertuples()}
+    lines = [["kernel, mount options", "status", "why"], *map(list, sorted(said))]
+    return Section("What was not counted", "Each reason once.", [], table=lines)
+
+
+VIEW = View((table, not_counted), reference="the same free space on another kernel", answer=answer)

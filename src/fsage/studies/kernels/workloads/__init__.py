@@ -1,0 +1,1 @@
+"""What is counted on each kernel."""

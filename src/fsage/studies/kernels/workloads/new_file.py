@@ -1,0 +1,94 @@
+"""One new file, counted: where its bytes come to lie, and what a declared device would take for them. Nothing is timed.
+
+It is written as a cell of workload sequential is. Its rates are computed from the counted extents, jumps and requests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from fsage.model import device
+from fsage.model.claim import Claim
+from fsage.model.declaration import device_model
+from fsage.model.device import REQUEST_BYTES, Moved
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.structure import Step
+from fsage.model.typed import Json, JsonView
+from fsage.parse import MIB, BadOutput
+from fsage.workloads import Outcome, shared
+
+DEVICE = "device.json"
+"""The declared device, on record with the phase."""
+CELL_S = 5.0
+
+
+class Params(shared.Params):
+    """Parameters of one cell."""
+
+    workload: Literal["new_file"] = "new_file"
+    file_size: int = Field(gt=0, description="bytes of the new file")
+    transfer_size: int = Field(gt=0, description="bytes of one write")
+    direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
+    cache: Literal["warm", "cold"] = Field(
+        default="warm", description="warm: the allocator has every bitmap in memory (ext4); cold: just mounted"
+    )
+    iteration: int = Field(ge=1)
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """The one phase. Raises ValueError."""
+    if params.file_size % params.transfer_size:
+        raise ValueError(f"transfer_size {params.transfer_size} does not divide file_size {params.file_size}")
+    declared = claim["declared"].get("device_model") or device_model({})
+    options = [f"--size={params.file_size}", f"--bs={params.transfer_size}", f"--direct={int(params.direct)}"]
+    more = [] if params.direct else ["--end_fsync=1"]
+    phase = shared.fio_phase(claim, "write", "--rw=write", *options, "--ioengine=psync", "--fallocate=none", *more)
+    files = {DEVICE: json.dumps(declared, sort_keys=True)}
+    return [{**phase, "reads": False, "allocator": params.cache, "files": files}]
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """Bytes that one cell writes."""
+    return params.file_size * shared.tasks(claim)
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Estimate of what one cell takes."""
+    calibration = claim["calibration"]
+    return CELL_S + calibration["cell_overhead_s"] + params.file_size / MIB / calibration["write_mib_s"]
+
+
+def rates(params: Params) -> list[str]:
+    """The computed bandwidth."""
+    return ["computed_write_bw_mib_s"]
+
+
+def read(observation: JsonView) -> Outcome:
+    """What was counted, and the cost that is computed from it; or why not."""
+    return shared.judge(observation, Params, lambda params: ["write"], _judge)
+
+
+def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+    if phase["rc"]:
+        raise BadOutput(phase["stderr"].strip().rpartition("\n")[2] or f"it ended with code {phase['rc']}")
+    lies = phase.get("extents")
+    if not lies or not lies["files"]:
+        raise BadOutput("the file system does not say where the file lies (FIEMAP)")
+    requests = lies["bytes"] // min(params.transfer_size, REQUEST_BYTES) + lies["extents"] - lies["files"]
+    moved = Moved(lies["bytes"], requests, lies["jumps"], lies.get("mean_position") or 0.0)
+    model: Json = json.loads(phase["files"][DEVICE])
+    charged_s = device.KINDS[model["kind"]].charges_s(model, moved)
+    if charged_s is None:
+        raise BadOutput("a device with noise or drift has no one cost: declare it without")
+    left: Json = phase.get("left", {})  # type: ignore[assignment] # of the instrument of this name
+    return {
+        "computed_write_bw_mib_s": lies["bytes"] / MIB / charged_s,
+        "computed_write_seconds": charged_s,
+        "requests": requests,
+        **{key: value for key, value in left.items() if isinstance(value, int)},
+    }
