@@ -259,7 +259,8 @@ def _allowed(shape: dict[str, Any]) -> str:
     default = shape.get("default")
     if shape.get("type") in ("integer", "number"):
         low, high = shape.get("minimum", 0), shape.get("maximum", 2**63)
-        return "0.25" if high == 1 else str(min(max(low, (default or 50) * 2), high))
+        [usual] = default if isinstance(default, list) and len(default) == 1 else [default]
+        return "0.25" if high == 1 else str(min(max(low, (usual or 50) * 2), high))
     if "[KMGT" in shape.get("pattern", ""):
         size = format_size(default * 2) if isinstance(default, int) else "64K"
         return size if size[-1].isalpha() else f'"{size}"'

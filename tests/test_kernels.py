@@ -1,18 +1,27 @@
 """Kernels that run as programs: what is refused; what a panic, a hang and a kill leave; what one that works does."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
+from fsage.host.verbs import request_check
+from fsage.model import MIB
 from fsage.model.errors import Refusal
-from fsage.studies.kernels import images, tables
-from fsage.studies.kernels.model import boot, programs
+from fsage.report.section import Data
+from fsage.studies.kernels import images, report
+from fsage.studies.kernels.host import kernel
+from fsage.studies.kernels.model import TASK, boot, programs
 from fsage.studies.kernels.model.boot import Kernel
+from fsage.studies.paf.model import Fragment, Populate
 
 KERNELS = programs.here()
 needs_kernel = pytest.mark.skipif(
@@ -117,10 +126,72 @@ def eventually(true: object) -> bool:
     return False
 
 
+def ask(target: dict[str, object], verb: str, **request: object) -> dict[str, Any]:
+    """What guests answer to a verb on a target of kind `kernel`."""
+    given = {"target": target, "request": request, "hosts": None}
+    answer = kernel.Kernel.answered(verb, given, request_check.checked(request, None), False)
+    assert answer is not None
+    return answer
+
+
+def new_file(name: str, release: str, **params: object) -> dict[str, object]:
+    """A cell that writes a file of 64 MiB on a kernel, as a request has it."""
+    task = {"bytes": 64 * MIB, "request_bytes": 4 * MIB, "direct": True, "device": {"kind": "iocost"}}
+    phase = {"name": "write", "argv": ["new_file"], "reads": False, "allocator": "warm"}
+    phase["files"] = {TASK: json.dumps(task)}
+    params = {"kernel": release, **params}
+    return {"name": name, "kind": "planned", "attempt": 1, "order": 1, "params": params, "phases": [phase]}
+
+
+@needs_kernel
+def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same cell twice has the same layout. A kernel that ends, or is not here, is the result of its cell."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("FSAGE_VENV", str(tmp_path))
+    place = programs.unpacked()
+    (place / "1.0").mkdir(parents=True)
+    shutil.copy(Path("/bin/true").resolve(), place / "1.0/linux")
+    (place / newest().name).symlink_to(newest().program.parent)
+    spec = {"name": "images", "kind": "kernel", "size_gib": 1, "amount_mib": 64, "home": str(tmp_path / "home")}
+    claimed = ask(spec, "claim")["claim"]
+    assert claimed["kernel"].startswith(newest().name) and claimed["capacity_bytes"] > 900 * MIB
+    assert not ask(spec, "claim")["changed"]
+
+    steps = [Populate(1, 60, (4 * MIB,), 1, "fallocate", MIB, 4), Fragment(1, 50, 1)]
+    cells = [
+        new_file("a", newest().name),
+        new_file("b", newest().name),
+        new_file("ends", "1.0"),
+        new_file("none", "8.1"),
+    ]
+    cells.append(new_file("option", newest().name, mount="nonsense=1"))
+    about = {"study": "s", "state": "60.50", "steps": [step.to_json() for step in steps], "claim": claimed["id"]}
+    assert ask(spec, "scrub", **about)["changed"] and not ask(spec, "scrub", **about)["changed"]
+    assert not ask(spec, "begin_step", **about)["due"]
+    assert ask(spec, "evidence", **about)["evidence"]["filler_files"] > 50
+    [image] = (tmp_path / "cache/fsage/images").glob("*.img")
+    before = image.read_bytes()
+    answer = ask(spec, "measure", **about, cells=cells)
+    assert (answer["measured"], answer["undone"]) == (5, None)
+    assert image.read_bytes() == before, "each cell had a copy"
+    assert ask(spec, "measure", **about, cells=cells)["measured"] == 0
+    seen = {
+        path.name.split(".")[0]: json.loads(path.read_text()) for path in tmp_path.glob("home/images/outbox/**/*.json")
+    }
+    lies = [seen[name]["phases"][0]["extents"] for name in ("a", "b")]
+    assert lies[0] == lies[1] and lies[0]["bytes"] == 64 * MIB
+    assert seen["a"]["phases"][0]["left"] == seen["b"]["phases"][0]["left"]
+    assert seen["ends"]["status"] == "failed" and "kernel 1.0 ended without an answer" in seen["ends"]["why"]
+    assert seen["none"]["status"] == "unsupported" and "kernel '8.1': there is" in seen["none"]["why"]
+    assert seen["option"]["status"] == "unsupported" and "nonsense=1: mounting" in seen["option"]["why"]
+
+
 @pytest.mark.long
 @needs_kernel
-def test_an_image_is_the_same_each_time_and_its_cells_are_counted_once(tmp_path: Path) -> None:
-    """`image` makes it, fsck finds it clean, and `extents` counts on a copy: the image is as it was."""
+def test_an_image_is_the_same_each_time(tmp_path: Path) -> None:
+    """`image` makes it, and fsck finds it clean."""
     mine = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     words = [
         "image",
@@ -144,18 +215,6 @@ def test_an_image_is_the_same_each_time_and_its_cells_are_counted_once(tmp_path:
     pieces = subprocess.run(["debugfs", "-R", "ex /pieces", words[3]], capture_output=True, text=True, check=True)
     assert pieces.stdout.count("Uninit") == 7
 
-    count = ["extents", "80.50", "--kernels", newest().name, "--filesystems", "ext4", "--mount", "nonsense=1"]
-    count += ["--size", "512M", "--file-size", "4M", "--file", "64M", "--layouts", "1", "--repeats", "2", "--warm"]
-    count = ["--results", str(tmp_path / "results"), *count]
-    report = fsage(count, mine)
-    assert "Counted again, 0 of 1 cells had another layout." in report
-    assert "(unsupported): it is not mounted with noinit_itable,nonsense=1 (Invalid argument)." in report
-    images = {path: path.read_bytes() for path in (tmp_path / "cache/fsage/images").glob("*.img")}
-    lines = tmp_path / "results/kernels/cells.jsonl"
-    lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:-1]) + '{"cut off')
-    assert fsage(count, mine) == report
-    assert {path: path.read_bytes() for path in images} == images
-
 
 def fsage(words: list[str], environment: dict[str, str], code: int = 0) -> str:
     """What a command prints, or says where it fails."""
@@ -164,34 +223,38 @@ def fsage(words: list[str], environment: dict[str, str], code: int = 0) -> str:
     return done.stderr if code else done.stdout
 
 
-def test_the_first_sentence_names_the_largest_contrast() -> None:
-    def row(system: str, kernel: str, seed: int, extents: int, mount: str = "", **more: object) -> dict[str, object]:
-        cell = {"filesystem": system, "state": "80.50", "kernel": kernel, "mount": mount, "warm": False, "seed": seed}
-        size = {"file_bytes": 384 << 20, "request_bytes": 16 << 20, "repeat": 1, "built_by": "6.12"}
-        return {**cell, **size, "status": "valid", "extents": extents, "layout": [[0, seed, extents]], **more}
+def cell(release: str, layout: int, extents: int, mount: str = "defaults", **more: object) -> dict[str, object]:
+    """A row of the table of records, of a cell that was counted."""
+    params = {"workload": "new_file", "kernel": release, "mount": mount, "cache": "warm", "file_size": 384 << 20}
+    row = {"kind": "planned", "workload": "new_file", "state": "80.50+1@264M", "filesystem": "ext4", "status": "valid"}
+    counts = {"measured_extents": extents, "measured_jumps": extents - 1, "requests": 384 + extents, "left_bytes": 7}
+    more = {"measured_mean_position": 0.5, "computed_write_bw_mib_s": 300.0, "why": None, "iteration": 1, **more}
+    return {**row, **counts, "structure": layout, "params": json.dumps(params), **more}
 
+
+def shown(rows: list[dict[str, object]]) -> Data:
+    frame = pd.DataFrame(rows)
+    return Data(frame.iloc[:0], [], frame.iloc[:0], [], frame)
+
+
+def test_the_first_sentence_says_what_each_kernel_gives() -> None:
     rows = [
-        *(row("xfs", kernel, seed, 30 + seed) for kernel in ("5.10", "7.2") for seed in (1, 2)),
-        *(row("btrfs", kernel, seed, 2 if kernel == "5.10" else 1) for kernel in ("5.10", "7.2") for seed in (1, 2)),
-        *(row("ext4", "7.2", seed, 1, "mb_optimize_scan=0") for seed in (1, 2)),
-        *(
-            row("ext4", kernel, seed, 1 if kernel == "5.10" else 40 + seed)
-            for kernel in ("5.10", "7.2")
-            for seed in (1, 2)
-        ),
-        {**row("ext4", "5.10", 1, 0, "mb_optimize_scan=0"), "status": "unsupported", "why": "Invalid argument"},
+        cell(kernel, layout, extents + layout) for kernel, extents in (("5.10", 0), ("7.2", 40)) for layout in (1, 2)
     ]
-    rows.append({**row("ext4", "7.2", 1, 41), "repeat": 2, "layout": [[0, 9, 41]]})
-    text = tables.page(rows)
-    assert text.split("\n\n")[1].splitlines() == [
-        "In the same free space a new file of 384M gets on ext4 80.50 these extents: 1 with 7.2, mb_optimize_scan=0 "
-        "and 5.10, 41 to 42 with 7.2.",
-        "It gets on btrfs 80.50 these extents: 1 with 7.2, 2 with 5.10.",
-        "Alike on all, layout by layout: xfs 80.50.",
+    rows += [cell("7.2", layout, layout, "mb_optimize_scan=0") for layout in (1, 2)]
+    rows += [cell(kernel, 1, 30, filesystem="xfs") for kernel in ("5.10", "7.2")]
+    refused = cell("5.10", 1, 0, "mb_optimize_scan=0", status="unsupported", why="Invalid argument")
+    said = report.answer(shown([*rows, refused, cell("7.2", 1, 42, iteration=2)]), None)  # type: ignore[arg-type]
+    assert said and said.sentences == [
+        "In the same free space, ext4 80.50, a new file of 384M gets 1 to 2 extents with 5.10 and 7.2, "
+        "mb_optimize_scan=0; 41 to 42 extents with 7.2.",
+        "Kernels and options give as many extents, layout by layout, on xfs 80.50.",
+        "Measured again on the same image, 1 of 1 cells differ in a count.",
     ]
-    assert "Counted again, 1 of 1 cells had another layout." in text
-    assert "| ext4 | 80.50 | 7.2 | 41, 42 | 41.5 |" in text
-    assert "Not counted: ext4 80.50 on 5.10, mb_optimize_scan=0 (unsupported): Invalid argument." in text
+    others = report.not_counted(shown([*rows, refused]))
+    assert others and others.table[1:] == [["5.10, mb_optimize_scan=0", "unsupported", "Invalid argument"]]
+    [_, first, *_] = report.table(shown(rows)).table  # type: ignore[union-attr]
+    assert first == ["ext4 80.50", "5.10", "1, 2", "1.5", "385.5", "300"]
 
 
 def test_a_state_that_is_none_is_refused_in_the_notations_own_words() -> None:

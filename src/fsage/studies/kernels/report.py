@@ -1,4 +1,4 @@
-"""The report of studies over kernels: what a new file gets in the same free space, by kernel, mount options and cache."""
+"""The report of studies over kernels: what a new file gets in the same free space, by kernel and mount options."""
 
 from __future__ import annotations
 
@@ -143,7 +143,14 @@ def table(data: Data) -> Section | None:
     places = _by_place(rows)
     if not places:
         return None
-    heads = ["file system, state", "kernel, mount options", "extents by layout", "median", "requests", "MiB/s, computed"]
+    heads = [
+        "file system, state",
+        "kernel, mount options",
+        "extents by layout",
+        "median",
+        "requests",
+        "MiB/s, computed",
+    ]
     lines = [heads, *_lines(rows, places)]
     text = (
         "Each cell mounts a copy of the state's image on one kernel and writes one file. Nothing is timed: the rate is "

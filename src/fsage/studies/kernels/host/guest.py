@@ -132,25 +132,6 @@ def files_below(point: Path) -> Iterator[Path]:
         yield from (Path(folder) / name for name in names)
 
 
-def counted(job: Json, device: str, point: Path) -> Json:
-    """Where a new file's bytes come to lie on a file system that is mounted anew, or with which error it ends."""
-    name = job["filesystem"]
-    options = ",".join(filter(None, [filesystems.named(name).sparse_option, job["options"]]))
-    try:
-        filesystems.mount(name, device, point, options, warm=job["warm"])
-    except Failure as why:
-        return {"unsupported": f"it is not mounted with {options} ({str(why).rpartition(': ')[2]})"}
-    path, error = point / "new", None
-    try:
-        files.in_turns([path], [job["file_bytes"]], job["request_bytes"], "write")
-    except OSError as why:
-        if why.errno != errno.ENOSPC:  # such as EIO, where the copy found no room
-            raise
-        error = errno.errorcode[why.errno]
-    extents = [[extent.logical, extent.physical, extent.length] for extent in fiemap.extents(path)]
-    return {"extents": extents, "file_bytes": path.stat().st_size, "free_bytes": _free(point), "errno": error}
-
-
 def answered(job: Json, device: str, point: Path) -> Json:
     """What the host side answers to verbs here, in order, and what it has observed."""
     socket.sethostname(job["host"])  # a claim counts on its own host alone
@@ -183,7 +164,7 @@ def _built(given: Json) -> Json:
     return begun
 
 
-WORK: dict[str, Callable[[Json, str, Path], Json]] = {"try": tried, "build": built, "count": counted, "verbs": answered}
+WORK: dict[str, Callable[[Json, str, Path], Json]] = {"try": tried, "build": built, "verbs": answered}
 
 
 def main(folder: Path) -> None:

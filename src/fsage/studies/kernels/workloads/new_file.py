@@ -1,6 +1,6 @@
 """One new file, counted: where its bytes come to lie, and what a declared device would take for them. Nothing is timed.
 
-It is written as a cell of workload sequential is. Its rates are computed from the counted extents, jumps and requests.
+Its rate is computed from the counted extents, jumps and requests.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.model.typed import Json, JsonView
 from fsage.parse import MIB, BadOutput
+from fsage.studies.kernels.model import TASK
 from fsage.workloads import Outcome, shared
 
-DEVICE = "device.json"
-"""The declared device, on record with the phase."""
 CELL_S = 5.0
 
 
@@ -44,17 +43,19 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """The one phase. Raises ValueError."""
     if params.file_size % params.transfer_size:
         raise ValueError(f"transfer_size {params.transfer_size} does not divide file_size {params.file_size}")
-    declared = claim["declared"].get("device_model") or device_model({})
-    options = [f"--size={params.file_size}", f"--bs={params.transfer_size}", f"--direct={int(params.direct)}"]
-    more = [] if params.direct else ["--end_fsync=1"]
-    phase = shared.fio_phase(claim, "write", "--rw=write", *options, "--ioengine=psync", "--fallocate=none", *more)
-    files = {DEVICE: json.dumps(declared, sort_keys=True)}
-    return [{**phase, "reads": False, "allocator": params.cache, "files": files}]
+    task: Json = {
+        "bytes": params.file_size,
+        "request_bytes": params.transfer_size,
+        "direct": params.direct,
+        "device": claim["declared"].get("device_model") or device_model({}),
+    }
+    files = {TASK: json.dumps(task, sort_keys=True)}
+    return [{"name": "write", "argv": ["new_file"], "reads": False, "allocator": params.cache, "files": files}]
 
 
 def bytes_written(params: Params, claim: Claim) -> int:
     """Bytes that one cell writes."""
-    return params.file_size * shared.tasks(claim)
+    return params.file_size
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
@@ -74,14 +75,15 @@ def read(observation: JsonView) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    if phase["rc"]:
-        raise BadOutput(phase["stderr"].strip().rpartition("\n")[2] or f"it ended with code {phase['rc']}")
+    said: Json = json.loads(phase["stdout"] or "{}")
+    if said.get("errno") or said.get("bytes") != params.file_size:
+        raise BadOutput(f"the file ended after {said.get('bytes', 0)} bytes: {said.get('errno') or phase['stderr']}")
     lies = phase.get("extents")
     if not lies or not lies["files"]:
         raise BadOutput("the file system does not say where the file lies (FIEMAP)")
     requests = lies["bytes"] // min(params.transfer_size, REQUEST_BYTES) + lies["extents"] - lies["files"]
     moved = Moved(lies["bytes"], requests, lies["jumps"], lies.get("mean_position") or 0.0)
-    model: Json = json.loads(phase["files"][DEVICE])
+    model: Json = json.loads(phase["files"][TASK])["device"]
     charged_s = device.KINDS[model["kind"]].charges_s(model, moved)
     if charged_s is None:
         raise BadOutput("a device with noise or drift has no one cost: declare it without")
