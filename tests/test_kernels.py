@@ -18,7 +18,7 @@ from fsage.model import MIB
 from fsage.model.errors import Refusal
 from fsage.report.section import Data
 from fsage.studies.kernels import images, report
-from fsage.studies.kernels.host import kernel
+from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import TASK, boot, programs
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.paf.model import Fragment, Populate
@@ -127,9 +127,9 @@ def eventually(true: object) -> bool:
 
 
 def ask(target: dict[str, object], verb: str, **request: object) -> dict[str, Any]:
-    """What guests answer to a verb on a target of kind `kernel`."""
+    """What guests answer to a verb on a target of kind `uml`."""
     given = {"target": target, "request": request, "hosts": None}
-    answer = kernel.Kernel.answered(verb, given, request_check.checked(request, None), False)
+    answer = uml.Uml.answered(verb, given, request_check.checked(request, None), False)
     assert answer is not None
     return answer
 
@@ -154,7 +154,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     (place / "1.0").mkdir(parents=True)
     shutil.copy(Path("/bin/true").resolve(), place / "1.0/linux")
     (place / newest().name).symlink_to(newest().program.parent)
-    spec = {"name": "images", "kind": "kernel", "size_gib": 1, "amount_mib": 64, "home": str(tmp_path / "home")}
+    spec = {"name": "images", "kind": "uml", "size_gib": 1, "amount_mib": 64, "home": str(tmp_path / "home")}
     claimed = ask(spec, "claim")["claim"]
     assert claimed["kernel"].startswith(newest().name) and claimed["capacity_bytes"] > 900 * MIB
     assert not ask(spec, "claim")["changed"]

@@ -44,6 +44,7 @@ def test_workloads_are_found_by_name():
         "file_read",
         "metadata",
         "netflow",
+        "new_file",
         "random_access",
         "sequential",
         "sqlite",

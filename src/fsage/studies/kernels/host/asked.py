@@ -29,7 +29,7 @@ from fsage.model.observation import Observation
 from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
-from fsage.studies.kernels.kinds.kernel import HOME
+from fsage.studies.kernels.kinds.uml import HOME
 from fsage.studies.kernels.model import boot, images, programs
 from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy
 from fsage.studies.kernels.model.images import Image
@@ -99,7 +99,7 @@ def claim(asked: Asked, check: bool) -> Json:
 def tune(asked: Asked, check: bool) -> Json:
     """Nothing can be tuned: a guest ends with its cell."""
     if wanted := asked.request.get("tuning", {}):
-        raise Refusal(f"target {asked.spec['name']} is of kind kernel, which has no queue to tune: {', '.join(wanted)}")
+        raise Refusal(f"target {asked.spec['name']} is of kind uml, which has no queue to tune: {', '.join(wanted)}")
     return {"changed": False, "msg": "0 tunables", "proof": [], "tunables": {}, "device_model": None}
 
 

@@ -149,6 +149,6 @@ def attempt(kernel: Kernel) -> tuple[str, dict[str, str | None]]:
     if ended.why:
         raise Failure(ended.why)
     reasons = {
-        name: answer.get("error", answer.get("why_not")) for name, answer in zip(names, ended.answers, strict=True)
+        name: answer.get("error", answer.get("why_not")) for name, answer in zip(names, ended.answers)
     }
     return ended.answers[0]["kernel"], reasons

@@ -47,7 +47,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         "bytes": params.file_size,
         "request_bytes": params.transfer_size,
         "direct": params.direct,
-        "device": claim["declared"].get("device_model") or device_model({}),
+        "device": claim.get("declared", {}).get("device_model") or device_model({}),
     }
     files = {TASK: json.dumps(task, sort_keys=True)}
     return [{"name": "write", "argv": ["new_file"], "reads": False, "allocator": params.cache, "files": files}]

@@ -1,4 +1,4 @@
-"""Kind `kernel`: file systems that a kernel mounts which runs as a program; no right of an administrator is needed."""
+"""Kind `uml`: file systems that a kernel mounts which runs as a program (User Mode Linux); no root is needed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MOUNTS, HOME = "/dev/state", "/dev/fsage"
 """In a guest's own /dev: all else that it sees belongs to whoever runs fsage."""
 
 
-class Kernel(Loop):
+class Uml(Loop):
     """Its one file system is an image: made once for each state, never changed, and copied for each cell."""
 
-    kind = "kernel"
+    kind = "uml"
     meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")
 
     @classmethod
@@ -27,4 +27,4 @@ class Kernel(Loop):
         return "nothing: each state is an image of its own in ~/.cache/fsage/images, and no file of others is touched"
 
 
-KIND = Kernel
+KIND = Uml

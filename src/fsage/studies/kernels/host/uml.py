@@ -1,4 +1,4 @@
-"""Kind `kernel`: what a guest does with its one disk, and which verbs the host has guests answer (asked.py)."""
+"""Kind `uml`: what a guest does with its one disk, and which verbs the host has guests answer (asked.py)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fsage.model.request import Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 from fsage.studies.kernels.host import asked
-from fsage.studies.kernels.kinds import kernel as facts
+from fsage.studies.kernels.kinds import uml as facts
 from fsage.studies.kernels.model import images, programs
 
 DEVICE = "/dev/ubda"
@@ -30,7 +30,7 @@ UUID = "f5a6e000-0000-4000-8000-000000000044"
 """Of every file system: Orlov's places for directories depend on it."""
 
 
-class Kernel(Loop, facts.Kernel):
+class Uml(Loop, facts.Uml):
     """In a guest its file system is on the guest's one disk. On the host there are only images."""
 
     @classmethod
@@ -123,4 +123,4 @@ def _id(spec: Spec) -> str:
     return str(uuid.uuid5(uuid.UUID(UUID), same))
 
 
-TARGET = Kernel
+TARGET = Uml
