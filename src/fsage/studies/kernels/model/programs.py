@@ -148,7 +148,5 @@ def attempt(kernel: Kernel) -> tuple[str, dict[str, str | None]]:
         ended = boot(kernel, work, disks)
     if ended.why:
         raise Failure(ended.why)
-    reasons = {
-        name: answer.get("error", answer.get("why_not")) for name, answer in zip(names, ended.answers)
-    }
+    reasons = {name: answer.get("error", answer.get("why_not")) for name, answer in zip(names, ended.answers)}
     return ended.answers[0]["kernel"], reasons
