@@ -77,7 +77,7 @@ def queue(target: Target) -> str:
 
 
 def in_groups(target: Target) -> list[str]:
-    found = {pid for group in groups.left_over(target.home) for pid in groups.processes(group)}
+    found = {pid for group in groups.left_over(target.home) for pid in cgroups.words(group / "cgroup.procs")}
     return sorted(found - {str(os.getpid())})  # which goes there to start another
 
 

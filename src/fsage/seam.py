@@ -180,6 +180,13 @@ def start_of(pid: int) -> int | None:
     return lease.start_of(pid)
 
 
+def ended(pid: int, start: int) -> bool:
+    """Whether the process that began then has ended."""
+    from fsage.host.targets import lease
+
+    return lease.ended(pid, start)
+
+
 def look_in() -> None:
     """Be where this machine's loop targets are mounted. Raises Refusal, Failure."""
     from fsage.host.system import namespace

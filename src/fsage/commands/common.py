@@ -131,10 +131,10 @@ class Where:
 
     def other_targets(self) -> dict[str, Target]:
         """The declarations of the other inventories, by folder; one that cannot be read is said and left out."""
-        from fsage.plan.target import load_target
+        from fsage.plan.target import inventories_in, load_target
 
-        folders = {path.parents[2] for path in self.inventory.parent.glob("*/group_vars/all/target.yml")}
-        others = {folder.name: folder for folder in sorted(folders) if folder.name != self.inventory.name}
+        beside = inventories_in(self.inventory.parent)
+        others = {folder.name: folder for folder in beside if folder.name != self.inventory.name}
         return _readable(others, load_target)
 
 

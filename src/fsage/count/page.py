@@ -241,7 +241,7 @@ def _table(states: list[OfState]) -> Section:
 
 def _allocator(states: list[OfState]) -> Section | None:
     """What the kernel's allocator counted for the files of each state."""
-    done = {of.state: pd.DataFrame([json.loads(text) for text in of.files["allocator"]]) for of in states}
+    done = {of.state: pd.DataFrame([json.loads(text) or {} for text in of.files["allocator"]]) for of in states}
     names = [name for name in OF_ALLOCATOR if any(name in counts for counts in done.values())]
     if not names:
         return None

@@ -21,6 +21,8 @@ from fsage.text.strict import nearest, show
 LOCAL, DIRECTORY = "local", "directory"
 """Inventories of the default target: with a file system of its own, and without."""
 NEEDED = ("name", "kind")
+DECLARATION = Path("group_vars/all/target.yml")
+"""Where an inventory declares its target."""
 
 
 @dataclass(frozen=True)
@@ -89,15 +91,28 @@ def target_of(studies: Iterable[Path]) -> str:
     return next(iter(named.values()), default_target())
 
 
+def inventories_in(folder: Path) -> list[Path]:
+    """The inventories in a folder, in order: what declares a target, and what hides from this user whether it does."""
+    found = []
+    for inventory in sorted(folder.iterdir()):
+        try:
+            (inventory / DECLARATION).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:  # whoever reads the declaration is told why it cannot be
+            pass
+        found.append(inventory)
+    return found
+
+
 def load_target(inventory: Path) -> Target:
-    """The declaration in `<inventory>/group_vars/all/target.yml`. Raises StudyError naming file, key and value."""
-    path = inventory / "group_vars" / "all" / "target.yml"
+    """The declaration of an inventory. Raises StudyError naming file, key and value."""
+    path = inventory / DECLARATION
     try:
         declared = read_yaml(path)
     except FileNotFoundError as error:
-        targets = sorted(
-            p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists()
-        )
+        beside = inventories_in(inventory.parent) if inventory.parent.is_dir() else []
+        targets = [folder.name for folder in beside]
         raise StudyError(
             f"target {inventory.name!r}: {path}: {error.strerror};{nearest(inventory.name, targets)} "
             f"there are: {', '.join(targets) or 'none'}"

@@ -98,8 +98,10 @@ def commit() -> str:
     try:
         asked = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
         return "commit " + subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return "commit not known (no git checkout)"
+    except subprocess.CalledProcessError as error:
+        return f"commit not known ({(error.stderr.strip() or 'git says nothing').splitlines()[0]})"
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"commit not known ({error})"
 
 
 def _distinct(column: pd.Series) -> list[str]:

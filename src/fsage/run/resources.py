@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fsage.model.claim import Claim
 from fsage.plan.plan import Plan
-from fsage.plan.target import load_claim
+from fsage.plan.target import DECLARATION, load_claim
 from fsage.study.files import read_yaml
 from fsage.study.study import StudyError
 from fsage.text.strict import show
@@ -56,7 +56,7 @@ def hosts(inventory: Path) -> set[str]:
 
 def declared(inventory: Path) -> set[str]:
     """Return the parts that a target's declaration names: a switch, a rack of disks. Raises StudyError."""
-    path = inventory / "group_vars" / "all" / "target.yml"
+    path = inventory / DECLARATION
     names = (read_yaml(path) or {}).get(DECLARED, [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise StudyError(f"{path}: {DECLARED}: {show(names)} is not a list of names, such as [switch-3]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import shutil
 from pathlib import Path
@@ -16,11 +15,12 @@ from fsage.model import device, filesystems, kinds, plugins, tools
 from fsage.model.declaration import HOME_OF_ROOT, complete, home_of, usual_home
 from fsage.model.errors import Refusal
 from fsage.model.local import HeldTarget
+from fsage.model.message import say
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 from fsage.plan.plan import load_plan
 from fsage.plan.settings import PLACES
-from fsage.plan.target import load_target, target_of
+from fsage.plan.target import inventories_in, load_target, target_of
 from fsage.study.files import in_folder
 from fsage.study.study import StudyError
 from fsage.text.terminal import Terminal
@@ -108,9 +108,11 @@ def show(diagnosis: Diagnosis) -> None:
 def _held(inventories: Path) -> list[Held]:
     """What this machine holds: by its notes, and by marks in the directories that this clone's inventories declare."""
     declared: dict[str, tuple[Path, Spec]] = {}
-    for path in sorted(inventories.glob("*/group_vars/all/target.yml")):
-        with contextlib.suppress(StudyError):  # whoever names it is told
-            declared[path.parents[2].name] = path.parents[2], load_target(path.parents[2]).spec
+    for inventory in inventories_in(inventories):
+        try:
+            declared[inventory.name] = inventory, load_target(inventory).spec
+        except StudyError as why:
+            say(f"{why}. {inventory.name} is left out")
     homes = {HOME_OF_ROOT, usual_home(), *(Path(spec["home"]) for _, spec in declared.values())}
     noted = seam.held(sorted(homes), [spec for _, spec in declared.values()])
     return [_given_back(target, declared.get(target.name)) for target in noted]

@@ -127,11 +127,13 @@ def remove(path: str) -> str:
 
 
 def words(path: Path) -> list[str]:
-    """The words in a file of a group; none where there is no such file."""
+    """The words in a file of a group; none where there is no such file, or no such group any more."""
     try:
         return path.read_text(encoding="ascii").split()
-    except FileNotFoundError:
-        return []
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV):
+            return []
+        raise
 
 
 def write(path: Path, text: str, missing_ok: bool = False) -> None:

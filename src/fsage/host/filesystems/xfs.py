@@ -103,15 +103,15 @@ class ExtentSize(Preallocation):
 
     def directories(self, mount: Path) -> list[Path]:
         """Where files are made: the root of a store and what is below, but not fsage's own notes, which are small."""
-        return [
-            mount,
-            *(
-                Path(place)
-                for top in sorted(mount.iterdir())
-                if top.name != ".fsage" and top.is_dir() and not top.is_symlink()
-                for place, _, _ in os.walk(top)
-            ),
-        ]
+
+        def lacking(error: OSError) -> None:
+            raise error
+
+        places = [mount]
+        for top in sorted(mount.iterdir()):
+            if top.name != ".fsage" and top.is_dir() and not top.is_symlink():
+                places += (Path(place) for place, _, _ in os.walk(top, onerror=lacking))
+        return places
 
     def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
         hints = {self.size_at(directory) for mount in mounts for directory in self.directories(mount)}

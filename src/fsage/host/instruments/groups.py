@@ -78,7 +78,8 @@ def counted(target: Target, group: Path) -> Counted:
 def end_readers(home: Path) -> None:
     """End what runs in the readers' groups, which nobody else's process is in."""
     for group in left_over(home):
-        for pid in set(processes(group)) - {str(os.getpid())}:  # who is about to start a reader is there for a moment
+        starting = str(os.getpid())  # who is about to start a reader is there for a moment
+        for pid in set(cgroups.words(group / "cgroup.procs")) - {starting}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
 
@@ -88,11 +89,3 @@ def left_over(home: Path) -> list[Path]:
     entries = journal.entries(journal.path_of(home))
     noted = [Path(entry["path"]) for entry in entries if entry["kind"] in ("group", "v1_group")]
     return [group for group in noted if group.name.startswith(f"{cgroups.PREFIX}{home.name}.")]
-
-
-def processes(group: Path) -> list[str]:
-    """Who is in a group; none where it is gone."""
-    try:
-        return (group / "cgroup.procs").read_text(encoding="ascii").split()
-    except OSError:
-        return []

@@ -115,8 +115,10 @@ def tables_of(spec: Spec) -> dict[str, str]:
     for name, device in params.get(f"osd-ldiskfs.{lustre_of(spec)['fsname']}-OST*.mntdev").items():
         try:
             text = (proc / Path(os.path.realpath(device)).name / "prealloc_table").read_text("ascii", "replace")
-        except OSError:
+        except FileNotFoundError:
             text = "absent"
+        except OSError as error:
+            text = f"not known: {error.strerror}"
         tables[name.split(".")[1]] = text.strip()
     return tables
 

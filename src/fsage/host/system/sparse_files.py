@@ -60,8 +60,10 @@ def held(descriptor: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
     while begin < end:
         try:
             begin = os.lseek(descriptor, begin, os.SEEK_DATA)
-        except OSError:  # none is left
-            return
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # none is left
+                return
+            raise
         stop = min(end, os.lseek(descriptor, begin, os.SEEK_HOLE))
         if begin < stop:
             yield begin, stop

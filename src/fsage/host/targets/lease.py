@@ -38,10 +38,25 @@ def start_of(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def ended(pid: int, start: object) -> bool:
+    """Whether the process that began then has ended. Another user's that /proc hides (hidepid) counts as running."""
+    if start_of(pid) == start:
+        return False
+    if os.access(f"/proc/{pid}/stat", os.R_OK):
+        return True
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        return True
+    return True
+
+
 def alive(holder: JsonView) -> bool:
     """Whether the run that holds a lease is still running."""
     if holder.get("machine") == machine():
-        return start_of(holder["pid"]) == holder["pid_start"]
+        return not ended(holder["pid"], holder["pid_start"])
     return holder["host"] != socket.gethostname() and time.time() - holder["renewed"] < BELIEVED_S
 
 
@@ -56,7 +71,7 @@ class Held(Refusal):
 def dead_here(holder: JsonView) -> bool:
     """Whether a holder's process ran on this machine and has ended; `holder` may be another host's answer."""
     pid = holder.get("pid")
-    return holder.get("machine") == machine() and type(pid) is int and start_of(pid) != holder.get("pid_start")
+    return holder.get("machine") == machine() and type(pid) is int and ended(pid, holder.get("pid_start"))
 
 
 def holder_of(spec: Spec, request: Asker | None = None) -> settings.Holder:
@@ -82,7 +97,7 @@ def gone(holder: settings.Holder, request: Asker) -> bool:
     if run["run"] in request.get("gone", ()):
         return True
     if run.get("machine") == machine():
-        return start_of(run["pid"]) != run["pid_start"]
+        return ended(run["pid"], run["pid_start"])
     home = Path(holder["home"])
     try:
         if not (home / "claim.json").exists():
@@ -215,7 +230,7 @@ class Watch:
         """Whether the holder or the parent process has ended, or another has the lease. If not, renew the lease."""
         if os.getppid() != self.parent:
             return True
-        if self.holder is not None and start_of(self.holder["pid"]) != self.holder["pid_start"]:
+        if self.holder is not None and ended(self.holder["pid"], self.holder["pid_start"]):
             return True
         if self.lease is None:
             return False

@@ -183,17 +183,23 @@ def _files(target: Loop, wanted: Wanted, at_places: int) -> Iterator[Json]:
             why = f"{wanted['file_bytes']} bytes: {error.strerror}"
         taken += extents
         after = _allocator(target)
-        counts = {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)}
+        counts = None if before is None or after is None else _changed(before, after)
         yield {**wanted, "place": place, "extents": extents, "allocator": counts, "why": why}
     remove_measured(target)
     target.give_back_below({mount: [(physical, physical + length) for _, physical, length in taken]})
 
 
-def _allocator(target: Loop) -> dict[str, int]:
+def _changed(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    changes = {name: value - before.get(name, 0) for name, value in after.items()}
+    return {name: change for name, change in changes.items() if change}
+
+
+def _allocator(target: Loop) -> dict[str, int] | None:
+    """The kernel's counters of the allocator; None: it has none, or they cannot be read."""
     try:
         return target.made_of.allocator_counts(target.devices[0])
     except (Failure, OSError, ValueError):
-        return {}
+        return None
 
 
 if __name__ == "__main__":

@@ -61,15 +61,20 @@ def _words(claim: Json | None, images: Json | None) -> str:
     since = f"{claim['status']} {claim['created']} on {claim['host']}" if claim else "made, not claimed"
     if images:
         on_disk = [images["below"]] if "below" in images else images["images"]
-        taken = sum(_taken_bytes(image["image"]) for image in on_disk)
-        where = f"{taken / GIB:.1f} GiB in {Path(on_disk[0]['image']).parent}"
+        where = f"{_taken(on_disk)} in {Path(on_disk[0]['image']).parent}"
     else:
         where = str(claim["stores"][0]["mount"]) if claim else "nowhere"
     return f"{since}, {where}"
 
 
-def _taken_bytes(path: str) -> int:
-    try:
-        return os.stat(path).st_blocks * 512
-    except OSError:
-        return 0
+def _taken(images: Sequence[Json]) -> str:
+    """What images take on the disk; nothing where one is gone."""
+    taken_bytes = 0
+    for image in images:
+        try:
+            taken_bytes += os.stat(image["image"]).st_blocks * 512
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return f"images whose size cannot be read ({error.strerror})"
+    return f"{taken_bytes / GIB:.1f} GiB"

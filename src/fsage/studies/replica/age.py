@@ -218,8 +218,10 @@ def refuse_target(source: str, claim_copy: Path) -> None:
         try:
             source_stat = os.stat(source)
             same = [source_stat, *(os.stat(image) for image in _behind(source_stat.st_rdev))]
-        except OSError:
+        except FileNotFoundError:
             return
+        except OSError as error:
+            raise ValueError(f"whether {source} is on the target is not known: {error}: nothing was touched") from None
         inside = any(
             place.is_mount() and place.stat().st_dev in (source_stat.st_dev, source_stat.st_rdev) for place in own
         )

@@ -16,7 +16,7 @@ from fsage.model import device, filesystems, geometry
 from fsage.model.declaration import GIB
 from fsage.model.evidence.extents import Head
 from fsage.model.sparse import SHARE_OF_SIZE
-from fsage.plan.target import Target, load_claim, load_target
+from fsage.plan.target import DECLARATION, Target, inventories_in, load_claim, load_target
 from fsage.studies.replica.model import EXTENT_BYTES
 from fsage.study.study import StudyError
 from fsage.text.sizes import round_size
@@ -64,9 +64,9 @@ def unlike(head: Head, base: Base) -> str:
     """That a layout is of another file system than the target at hand, and which target has that: a sentence."""
     name = str(head.filesystem)
     sentence = f"a layout is of {name}, and target {base.target.name} has {filesystem_of(base.target)}"
-    for path in sorted(base.inventory.parent.glob("*/group_vars/all/target.yml")):
+    for inventory in inventories_in(base.inventory.parent):
         try:
-            target = load_target(path.parents[2])
+            target = load_target(inventory)
         except StudyError:  # another inventory
             continue
         if target.of_kind.own_stores and why_none(target) is None and is_of(head, target):
@@ -125,7 +125,7 @@ def write(target: Target, base: Base, folder: Path) -> str:
     shutil.copytree(base.inventory, inventory, dirs_exist_ok=True)
     text = "---\n# Made by `fsage age` like the file system of a layout; all else is as in {base}.\n"
     declared = yaml.safe_dump({"fsage_target": dict(target.spec)}, sort_keys=False)
-    path = inventory / "group_vars" / "all" / "target.yml"
+    path = inventory / DECLARATION
     path.write_text(text.format(base=base.inventory.name) + declared, encoding="utf-8")
     return (
         f"`./run ansible-playbook -i {inventory} playbooks/local_target.yml -e fsage_local_target_state=absent` "

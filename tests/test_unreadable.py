@@ -1,0 +1,142 @@
+"""What cannot be read is not "none": whatever this user may not see is named, or stops the work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from records import CONFIG
+
+from fsage.commands.common import Where
+from fsage.host.device import cgroups
+from fsage.host.filesystems.xfs import ExtentSize
+from fsage.host.system import files, sparse_files
+from fsage.host.verbs import held
+from fsage.plan.target import inventories_in
+from fsage.report import provenance
+from fsage.studies.replica import age
+
+NOBODY = 65534
+NO_PROCESS = 2**22 - 1  # of which Linux has none
+HIDDEN = f"""
+import os, sys
+from fsage.host.targets.lease import ended, start_of
+other, own = int(sys.argv[1]), os.getpid()
+began = start_of(other)
+os.setgroups([])
+os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
+os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+print(start_of(other), ended(other, began), ended(own, start_of(own)), ended(own, 1), ended({NO_PROCESS}, 1))
+"""
+
+
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A folder that all may enter, with a folder `secret` in it that belongs to root alone."""
+    with tempfile.TemporaryDirectory(prefix="fsage-test-unreadable-", dir="/var/tmp") as place:
+        os.chmod(place, 0o755)
+        (Path(place) / "secret" / "inner").mkdir(parents=True)
+        (Path(place) / "secret" / "file").write_bytes(bytes(8192))
+        (Path(place) / "secret").chmod(0o700)
+        yield Path(place)
+
+
+@contextlib.contextmanager
+def ordinary_user() -> Iterator[None]:
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("option", ["hidepid=0", "hidepid=1", "hidepid=2"])
+def test_a_run_of_another_user_that_proc_hides_has_not_ended(option: str) -> None:
+    mounted = f'mount -t proc -o {option} proc /proc && exec "$0" -c "$1" $$'
+    shell = f"sleep 60 & {mounted.replace('$$', '$!')}"
+    words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", shell, sys.executable, HIDDEN]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert (said[0] == "None") == (option != "hidepid=0")
+    assert said[1:] == ["False", "False", "True", "True"]
+
+
+def test_only_where_no_data_are_left_a_sparse_file_has_none() -> None:
+    reader, writer = os.pipe()
+    try:
+        with pytest.raises(OSError, match="Illegal seek"):
+            list(sparse_files.held(reader, 0, 4096))
+    finally:
+        os.close(reader)
+        os.close(writer)
+    with tempfile.TemporaryFile() as sparse:
+        sparse.truncate(1 << 20)
+        assert list(sparse_files.held(sparse.fileno(), 0, 1 << 20)) == []
+
+
+def test_a_group_without_a_file_has_no_words_and_one_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    assert cgroups.words(tmp_path / "cgroup.procs") == []
+    with pytest.raises(IsADirectoryError):
+        cgroups.words(tmp_path)
+
+
+@pytest.mark.root
+def test_no_directory_is_left_without_its_extent_size(closed: Path) -> None:
+    with ordinary_user(), pytest.raises(PermissionError):
+        ExtentSize().directories(closed)
+
+
+@pytest.mark.root
+def test_an_inventory_that_is_hidden_is_named(closed: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (closed / "empty").mkdir()
+    (closed / "file").write_text("")
+    with ordinary_user():
+        assert inventories_in(closed) == [closed / "secret"]
+        assert Where("local", closed, closed, CONFIG).other_targets() == {}
+    said = capfd.readouterr().err
+    assert f"{closed}/secret/group_vars/all/target.yml: cannot be read: Permission denied. secret is left out" in said
+
+
+@pytest.mark.root
+def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed: Path) -> None:
+    home = closed / "home"
+    (home / "mine").mkdir(parents=True)
+    for name, image in (("mine", closed / "secret/file"), ("gone", closed / "gone/file")):
+        files.write_json(home / name / "images.json", {"images": [{"image": str(image)}]})
+    words = {target.name: target.what for target in held.held([home], [])}
+    assert words == {
+        "mine": f"made, not claimed, 0.0 GiB in {closed}/secret",
+        "gone": f"made, not claimed, 0.0 GiB in {closed}/gone",
+    }
+    os.chown(home, NOBODY, NOBODY)
+    os.chown(home / "mine", NOBODY, NOBODY)
+    os.chown(home / "mine/images.json", NOBODY, NOBODY)
+    with ordinary_user():
+        words = {target.name: target.what for target in held.held([home], [])}
+    assert words["mine"] == (
+        f"made, not claimed, images whose size cannot be read (Permission denied) in {closed}/secret"
+    )
+
+
+@pytest.mark.root
+def test_a_source_that_is_hidden_may_be_on_the_target(closed: Path) -> None:
+    copy = closed / "claim.json"
+    copy.write_text('{"stores": [{"mount": "/", "image": null}]}')
+    said = r"whether .*/secret/file is on the target is not known: .*Permission denied"
+    with ordinary_user(), pytest.raises(ValueError, match=said):
+        age.refuse_target(str(closed / "secret" / "file"), copy)
+    with ordinary_user():
+        age.refuse_target(str(closed / "none"), copy)
+
+
+def test_why_the_commit_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GIT_DIR", str(tmp_path))
+    assert provenance.commit() == f"commit not known (fatal: not a git repository: '{tmp_path}')"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "No such file or directory: 'git'" in provenance.commit()
