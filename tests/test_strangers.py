@@ -68,6 +68,10 @@ def test_a_fifo_or_a_device_where_a_file_is_expected_is_refused_without_waiting(
 def test_a_file_where_a_folder_is_expected_is_refused(fsage, tmp_path) -> None:
     (tmp_path / "file").write_text("x")
     refused(fsage("--results", tmp_path / "file", "plan", "quickstart"), "--results", "is no folder")
+    for option in ("--studies", "--inventories"):
+        refused(
+            fsage(option, tmp_path / "no", "plan", "quickstart"), f"{option} {tmp_path}/no: there is no such folder"
+        )
     frame = dataset.load(
         store(
             make_records(load_plan(CONFIG / "quickstart.yaml", ROOT / "inventories/local", tmp_path).study),

@@ -1,6 +1,7 @@
 """What is no study is refused: file, key path, value, what is allowed, the nearest."""
 
 import copy
+import datetime
 from dataclasses import replace
 
 import pytest
@@ -68,6 +69,13 @@ STATES = (
             "states.reuse: 'nestd' is not allowed; did you mean 'nested'? allowed: nested, fresh",
         ),
         ("states.seed", 1.5, "states.seed: 1.5 is not a whole number"),
+        ("states.seed", datetime.date(2026, 11, 25), "states.seed: the date 2026-11-25 is not a whole number"),
+        (
+            "states.recipe",
+            "PAF",
+            "states.recipe: 'PAF' is not allowed; did you mean 'paf'? "
+            "allowed: aged, allocator, blast, defrag, iocontrol, paf, prealloc, replica, striping",
+        ),
         (
             "cells.workload",
             "sequentail",
@@ -240,6 +248,12 @@ def test_a_state_that_may_be_two_is_refused(refused):
         ("a: %60", "small.yaml: line 1, column 4: no value begins with '%': put it in quotes"),
         ("a: 2026-99-99", "small.yaml: not YAML: month must be in 1..12"),
         ("a: !!python/name:os.system ''", "small.yaml: line 1, column 4: could not determine a constructor"),
+        (
+            "a:\n  b: 1\n\u00a0 c: 2\n  d: 3",
+            "small.yaml: line 4, column 4: line 3 is indented with no-break space, which only looks like a blank",
+        ),
+        ("a\uff1ax\nb: y", "small.yaml: line 2, column 2: line 1 has a full-width colon: type the plain one"),
+        ("a:\n  -{b: c, d: e}", "small.yaml: line 2, column 12: a blank is missing after the dash: write '- {b: c"),
         ("a: \x01", "small.yaml: not YAML: unacceptable character #x0001"),
     ],
 )

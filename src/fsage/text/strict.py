@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -133,13 +134,16 @@ def unknown_value(value: object, values: Iterable[str]) -> str:
 def show(value: object) -> str:
     """Return a value as it stands in YAML, shortened."""
     text = str(value).lower() if isinstance(value, bool) else "null" if value is None else repr(value)
+    if isinstance(value, datetime.date):  # YAML makes one of 2026-11-25
+        text = f"the date {value}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def nearest(value: object, choices: Iterable[str]) -> str:
     """Return ' did you mean ...?' with the known word that is most like `value`, or nothing."""
-    close = difflib.get_close_matches(str(value), list(choices), n=1)
-    return f" did you mean {close[0]!r}?" if close else ""
+    known = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(str(value).lower(), known, n=1)
+    return f" did you mean {known[close[0]]!r}?" if close else ""
 
 
 def _allowed(value: object, choices: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any
 
 import yaml
@@ -67,6 +68,14 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     if not mark or mark.line >= len(lines):
         return error
     line, before = lines[mark.line], lines[mark.line][: mark.column]
+    for number, one in enumerate(lines[: mark.line + 1], 1):
+        if strange := re.match(r" *(?![ \t])(\s)\s*\S", one):
+            name = unicodedata.name(strange[1], "an unknown character").lower()
+            return _problem(f"line {number} is indented with {name}, which only looks like a blank: type blanks", mark)
+        if re.match(r"[^:#]*\uff1a", one):
+            return _problem(f"line {number} has a full-width colon: type the plain one, with a blank after it", mark)
+    if dash := re.match(r" *-(?![ -])", line):
+        return _problem(f"a blank is missing after the dash: write '- {line[dash.end() :].strip()}'", mark)
     above = [(number, text) for number, text in enumerate(lines[: mark.line], 1) if text.split("#")[0].strip()]
     if "cannot start any token" in problem:
         return _problem(f"no value begins with {line[mark.column : mark.column + 1]!r}: put it in quotes", mark)
