@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import textwrap
 from pathlib import Path
@@ -328,14 +329,45 @@ def wrapped(text: str) -> str:
         "".join(f"> > {line}\r\n" for line in WHOLE.splitlines()).encode(),
         ("On Monday, root wrote:\n" + "".join(f">{line}\n" for line in WHOLE.splitlines())).encode(),
         b"\x1b[1mroot@oss#\x1b[0m dumpe2fs\n" + WHOLE.encode(),
+        "".join(f"| {line}\n" for line in WHOLE.splitlines()).encode(),
+        "".join(f"    {line}\n" for line in WHOLE.splitlines()).encode(),
+        WHOLE.replace("\n", "  \n").encode(),
+        WHOLE.replace(" ", "\u00a0").encode(),
     ],
-    ids=["utf16", "mark", "stripped", "mail of windows", "mail", "colours"],
+    ids=[
+        *("utf16", "mark", "stripped", "mail of windows", "mail", "colours"),
+        *("table", "code", "blanks at line ends", "no-break blanks"),
+    ],
 )
 def test_what_editors_and_mail_do_to_a_text_changes_nothing(bent):
     assert look(bent)[0] == look(WHOLE)[0]
     assert look(wrapped(ZEROED))[0]["free_bytes"] == look(ZEROED)[0]["free_bytes"]
 
 
+BUDDIES = """\
+#group: free  frags first [ 2^0   2^1   2^2   2^3   2^4   2^5   2^6   2^7   2^8   2^9   2^10  2^11  2^12  2^13  ]
+#0    : 7     2     100   [ 1     1     1     0     0     0     0     0     0     0     0     0     0     0     ]
+#1    : 32768 1     0     [ 0     0     0     0     0     0     0     0     0     0     0     0     0     4     ]
+#2    : 0     0     32768 [ 0     0     0     0     0     0     0     0     0     0     0     0     0     0     ]
+"""
+ALLOCATOR = """{
+    "capacity": 1073741824,
+    "alloc_unit": 4096,
+    "alloc_type": "hybrid",
+    "alloc_name": "block",
+    "extents": [
+        {
+            "offset": "0x2000",
+            "length": "0x100000"
+        },
+        {
+            "offset": "0x0",
+            "length": "0x1000"
+        }
+    ]
+}
+"""
+LISTED_OSD = json.dumps(json.loads(ALLOCATOR)["extents"], indent=4) + "\n"
 FILEFRAG_2009 = """Filesystem type is: ef53
 Filesystem cylinder groups is approximately 157
 File size of /a is 6291456 (1536 blocks, blocksize 4096)
@@ -402,6 +434,23 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (OLD_FREESP + OLD_FREESP, "2 texts of freesp, and does not say that each is of another group"),
         (re.sub(" +512 .*\n", "", OLD_FREESP), "counts 75606 free extents in its last lines, and its rows 75449"),
         (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "percents of freesp's rows add up to 98.8"),
+        (re.sub(r": +(\d+)(\d{3})\n", r": \1,\2\n", WHOLE), "separators of thousands, such as 524,288"),
+        (WHOLE.replace("2097152", "2,097,152"), "numbers that cannot be: '2,097,152' is no number"),
+        (TABLE.replace("4000 ", "4 000 "), "continues with .*4 000 .*, which is none of its rows"),
+        (TABLE.replace("4000 ", "4.000 "), "continues with .*4.000.*, which is none of its rows"),
+        (OLD_FREESP.split("\n")[0] + "\n", "no block is free, or it was cut short; run freesp -s"),
+        (
+            "        AG    extents     blocks\n         0          5        100\n",
+            "`freesp -g`, which tells sums of gro",
+        ),
+        ("actual 120, ideal 30, fragmentation factor 7", "no whole factor, such as 75.00%: it was cut short"),
+        (FILEFRAG + FILEFRAG, "filefrag lists /c twice: give one text at a time"),
+        (OLD_BMAP + OLD_BMAP, "lists .* twice: give one text at a time"),
+        (FILEFRAG.replace("   0:  ", "   7:  "), "lists extent 7 of /c where 0 should be"),
+        (re.sub("   0:.*\n", "", FILEFRAG), "lists extent 1 of /c where 0 should be"),
+        ('[{"max_len": 4096, "total": 10}]\n', "ceph daemon osd.N bluestore allocator dump block"),
+        (ALLOCATOR[ALLOCATOR.index('    "alloc_unit') :], "no capacity: its beginning is missing"),
+        (LISTED_OSD[:-4], "the allocator dump has no end: it was cut short"),
         (
             "actual 120, ideal 30, fragmentation factor 57.00%\n",
             "frag's factor is 57.00%, and of 120 and 30 extents 75.00%",
@@ -411,31 +460,6 @@ def test_what_a_text_says_of_itself_is_said(text, says):
 def test_the_reason_of_a_refusal_is_true(text, reason):
     with pytest.raises(NotThisText, match=reason):
         look(text)
-
-
-BUDDIES = """\
-#group: free  frags first [ 2^0   2^1   2^2   2^3   2^4   2^5   2^6   2^7   2^8   2^9   2^10  2^11  2^12  2^13  ]
-#0    : 7     2     100   [ 1     1     1     0     0     0     0     0     0     0     0     0     0     0     ]
-#1    : 32768 1     0     [ 0     0     0     0     0     0     0     0     0     0     0     0     0     4     ]
-#2    : 0     0     32768 [ 0     0     0     0     0     0     0     0     0     0     0     0     0     0     ]
-"""
-ALLOCATOR = """{
-    "capacity": 1073741824,
-    "alloc_unit": 4096,
-    "alloc_type": "hybrid",
-    "alloc_name": "block",
-    "extents": [
-        {
-            "offset": "0x2000",
-            "length": "0x100000"
-        },
-        {
-            "offset": "0x0",
-            "length": "0x1000"
-        }
-    ]
-}
-"""
 
 
 def test_buddies_give_how_many_extents_there_are_and_how_aligned_they_are():
@@ -456,11 +480,32 @@ def test_buddies_give_how_many_extents_there_are_and_how_aligned_they_are():
         look(BUDDIES.replace("#1  ", "#3  "))
 
 
+def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have() -> None:
+    """A real one: `gfree`, the descriptors' count, has 494 blocks more, which belong to open files."""
+    text = (HERE.parent / "lustre" / "mb_groups.txt").read_text()
+    store, said = look(text)
+    assert store["free_bytes"] == 1_923_378 * 4096 and store["device_bytes"] == 64 * 128 * MIB
+    rows = [line.split() for line in text.splitlines()[1:]]
+    assert store["free_extents"]["count"] == sum(int(row[4]) for row in rows)
+    assert "lists 64 groups and has no mark of its end" in said and not store["warnings"]
+
+
+def test_a_comma_of_another_language_changes_no_number() -> None:
+    """xfs_db prints percents with the comma of its user's language."""
+    for text in (TABLE, OLD_FREESP, "actual 120, ideal 30, fragmentation factor 75.00%\n"):
+        commas = re.sub(r"(\d)\.(\d\d\b)", r"\1,\2", text)
+        assert commas != text and look(commas)[0] == look(text)[0]
+
+
 def test_free_extents_of_an_osd_lie_where_its_allocator_says():
     store, _ = look(ALLOCATOR)
     assert (store["device_bytes"], store["free_bytes"], store["free_extents"]["count"]) == (1 << 30, 257 * 4096, 2)
     assert look("".join(ALLOCATOR.split()).replace(":", ": "))[0] == store, "on one line"
-    older = re.sub(' +"(capacity|alloc_unit)".*\n', "", ALLOCATOR)
-    assert look(older)[0]["device_bytes"] == 258 * 4096 and "does not say how large" in look(older)[1]
+    assert look("".join(ALLOCATOR.split()))[0] == store, "without a blank"
+    for older in (LISTED_OSD, "".join(LISTED_OSD.split()) + "\n"):  # Ceph 14 and 15 have the list alone
+        assert look(older)[0]["device_bytes"] == 258 * 4096 and "does not say how large" in look(older)[1]
+    wrapped_line = re.sub("(.{30})", r"\1\n", "".join(LISTED_OSD.split()))
+    with pytest.raises(NotThisText, match="cut short"):
+        look(wrapped_line)
     with pytest.raises(NotThisText, match="cut short"):
         look(ALLOCATOR[:-20])

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, of_extents
 
-WORD = re.compile(rb'"(capacity|alloc_unit|offset|length)": ?"?(?:0x([0-9a-f]{1,16})|(\d{1,19}))"?')
+HEAD = re.compile(rb'"(?:alloc_type|alloc_name|extents)":')
+WORD = re.compile(rb'"(capacity|alloc_unit|offset|length)": ?(?:"0x([0-9a-f]{1,16})"|(\d{1,19})(?=[,\s}]))')
 MOST_EXTENTS = 20_000_000
 UNIT_BYTES, GROUP_BYTES = 4096, 128 << 20
 
@@ -20,8 +21,10 @@ UNIT_BYTES, GROUP_BYTES = 4096, 128 << 20
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     """The store that the text tells of. Raises NotThisText."""
     head: dict[bytes, int] = {}
-    starts, lengths, line = list[int](), list[int](), b""
+    starts, lengths, line, opened, has_head = list[int](), list[int](), b"", b"", False
     for line in lines:
+        opened = opened or line.strip()[:1]
+        has_head = has_head or bool(HEAD.search(line))
         for name, hexadecimal, decimal in WORD.findall(line):
             number = int(hexadecimal, 16) if hexadecimal else int(decimal)
             if name == b"offset":
@@ -32,8 +35,11 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
                 raise NotThisText("it has two allocator dumps: give one at a time")
             else:
                 head[name] = number
-    if len(starts) != len(lengths) or not line.rstrip().endswith(b"}"):
+    end = b"]" if opened == b"[" else b"}"  # before Ceph 16 it is a list alone
+    if len(starts) != len(lengths) or not line.rstrip().endswith(end):
         raise NotThisText("the allocator dump has no end: it was cut short")
+    if has_head and b"capacity" not in head:
+        raise NotThisText("the allocator dump has no capacity: its beginning is missing")
     if len(starts) > MOST_EXTENTS:
         raise NotThisText(f"it has {len(starts):,} free extents; read are {MOST_EXTENTS:,} at most")
     extents = sorted(zip(starts, lengths))

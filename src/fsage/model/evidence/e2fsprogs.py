@@ -24,8 +24,8 @@ from fsage.model.evidence.store import (
 )
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
-ROW = re.compile(rb" *\d+: +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
-OLD_ROW = re.compile(rb" *\d+ +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))?$")  # before 1.42.7
+ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
+OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))?$")  # before 1.42.7
 END = re.compile(rb"(.+): (\d+) extents? found")
 PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
 TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
@@ -47,10 +47,13 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     name, pieces, block_bytes, unmapped, line = None, list[Extent](), 0, 0, b""
     listed, of_devices, places, devices = False, False, list[str](), set[str]()
     flags, differing, failed = Counter[bytes](), list[str](), list[str]()
+    rows, names = 0, set[int]()  # of the file at hand, and of all
     for line in lines:
         if row := _row(line):
-            begin, end, place, last, length, device, of_row = row
-            listed = True
+            number, begin, end, place, last, length, device, of_row = row
+            if number != rows:
+                raise NotThisText(f"filefrag lists extent {number} of {_shown(name)} where {rows} should be")
+            listed, rows = True, rows + 1
             flags.update(of_row)
             if PLACELESS.intersection(of_row):
                 continue
@@ -67,7 +70,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             if pieces:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             unmapped += name is not None
-            name, block_bytes, listed = head[1], number_of(head[2]), False
+            name, block_bytes, listed, rows = head[1], number_of(head[2]), False, 0
             if not 0 < block_bytes <= MOST_BLOCK_BYTES:
                 raise NotThisText(f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, which cannot be")
             layouts = layouts or FileLayouts(block_bytes)
@@ -78,7 +81,11 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 )
         elif end_line := END.match(line):
             layouts = layouts or FileLayouts(None)
-            count = number_of(end_line[2])
+            count, rows = number_of(end_line[2]), 0
+            known = len(names)
+            names.add(hash(end_line[1]))
+            if len(names) == known:
+                raise NotThisText(f"filefrag lists {_shown(end_line[1])} twice: give one text at a time")
             if name == end_line[1] and (listed or not count):
                 found = layouts.add(pieces, places)
                 devices.update(places)
@@ -117,14 +124,14 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     return Store(None, {"files": source}, values, without(OF_DEVICE, "filefrag tells of files only"))
 
 
-def _row(line: bytes) -> tuple[int, int, int, int, int, bytes, list[bytes]] | None:
-    """First and last block in the file and on the device, length, device and flags of an extent."""
+def _row(line: bytes) -> tuple[int, int, int, int, int, int, bytes, list[bytes]] | None:
+    """The number of an extent, first and last block in the file and on the device, length, device and flags."""
     if row := ROW.match(line):
-        begin, end, place, last, length = map(number_of, row.groups()[:5])
-        return begin, end, place, last, length, row[6] or b"", row[7].split(b",")
+        number, begin, end, place, last, length = map(number_of, row.groups()[:6])
+        return number, begin, end, place, last, length, row[7] or b"", row[8].split(b",")
     if row := OLD_ROW.match(line):
-        begin, place, length = map(number_of, row.groups()[:3])
-        return begin, begin + length - 1, place, place + length - 1, length, b"", (row[4] or b"").split(b",")
+        number, begin, place, length = map(number_of, row.groups()[:4])
+        return number, begin, begin + length - 1, place, place + length - 1, length, b"", (row[5] or b"").split(b",")
     return None
 
 
@@ -135,7 +142,7 @@ def _shown(name: bytes | None) -> str:
 NUMBER = re.compile(
     rb"((?:Total|Free) blocks|(?:Min|Max|Avg|Num)\.? free (?:extent|chunk)|Blocksize|Chunksize|Free chunks): +(\d+)"
 )
-CLASS_ROW = re.compile(rb" *(\d+)([KMGTP])\.\.\. *(?:(\d+)([KMGTP])-|max) +: +(\d+)(?: +(\d+) +[0-9.]+%)?")
+CLASS_ROW = re.compile(rb" *(\d+)([KMGTP])\.\.\. *(?:(\d+)([KMGTP])-|max) +: +(\d+)(?: +(\d+) +[0-9.,]+%)?")
 UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40, b"P": 1 << 50}
 NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks")
 

@@ -1,5 +1,8 @@
 """`/proc/fs/ext4/DEVICE/mb_groups`: of each block group the free extents, and their blocks as buddies (mballoc.c).
 
+ldiskfs has two columns more: what is free by the group's descriptor (`gfree`), of which preallocations of open files
+have taken a part, and their number (`pa`). The buddies (`bfree`) are what a new file can have.
+
 A buddy is 2^n blocks at a multiple of 2^n. A free extent is one or more of them side by side; which ones is not told.
 The largest buddies are taken for parts of different extents, so sizes are reckoned; their number and sum are not.
 """
@@ -16,16 +19,21 @@ from fsage.model.evidence.groups import Groups
 from fsage.model.evidence.store import NotThisText, Store, number_of, runs_of, shown
 
 ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
+LDISKFS_ROW = re.compile(rb"#(\d+) *: *(\d+) +\d+ +(\d+) +\d+ +\d+ +\[ *((?:\d+ +)+)\](.*)")
+LDISKFS_HEAD = b"gfree"
 BLOCK_BYTES, GROUP_BLOCKS = 4096, 32768
 
 
 def of_text(lines: Iterable[bytes]) -> Store:
     """The store that the text tells of, with blocks of 4 KiB. Raises NotThisText."""
     free, sizes, buddies, damaged = list[int](), Counter[int](), Counter[int](), list[int]()
+    pattern = ROW
     for line in lines:
+        if LDISKFS_HEAD in line:
+            pattern = LDISKFS_ROW
         if not line.startswith(b"#") or line.startswith(b"#group:"):
             continue
-        row = ROW.match(line)
+        row = pattern.match(line)
         number = len(free)
         if not row or number_of(row[1]) != number:
             raise NotThisText(
@@ -47,7 +55,10 @@ def of_text(lines: Iterable[bytes]) -> Store:
     if not free:
         raise NotThisText("mb_groups lists no group: it was cut short")
     classes = [Class(size, size, count, size * count) for size, count in sorted(sizes.items())]
-    source = "mb_groups; blocks are taken for 4 KiB, which it does not say; sizes of extents are reckoned from buddies"
+    source = (
+        "mb_groups; blocks are taken for 4 KiB, which it does not say; sizes of extents are reckoned from buddies; it "
+        f"lists {len(free)} groups and has no mark of its end"
+    )
     store = of_classes("ext4", source, classes, BLOCK_BYTES, len(free) * GROUP_BLOCKS)
     free_bytes, group_bytes = store.found["free_bytes"], GROUP_BLOCKS * BLOCK_BYTES
     groups = Groups("block group")

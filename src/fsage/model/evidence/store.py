@@ -34,6 +34,8 @@ def number_of(digits: bytes) -> int:
     """A count or a place as a text has it. Raises NotThisText for more than any file system holds."""
     if len(digits) > 19:
         raise NotThisText(f"it has a number of {len(digits)} digits; no file system counts so far")
+    if not digits.isdigit():
+        raise NotThisText(f"{shown(digits)!r} is no number")
     return int(digits)
 
 

@@ -21,8 +21,12 @@ BLOCK_BYTES = 1 << 20
 MOST_BYTES = 64 << 30
 """Of a text, unpacked."""
 UTF_8_MARK, UTF_16_MARKS = codecs.BOM_UTF8, (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-ADDED = re.compile(rb"\r\n|\x1b\[|\d, ?\n[> ]*\d")
+ADDED = re.compile(rb"\r\n|\x1b\[|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80[\x8b\xaf]")
+BLANKS = re.compile(rb"\xc2\xa0|\xe2\x80\xaf")
+"""What web pages and some languages have for a blank; a zero-width one is nothing."""
 COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+INDENTED = re.compile(rb"\| ?|[ \t]+")
+"""What all lines of a quotation, of a block of code or in a table begin with."""
 QUOTE = re.compile(rb"\A(?:> ?)+")
 RUNS = re.compile(rb" *\d[\d, -]*$")
 FIRST_LINES = 40
@@ -31,7 +35,8 @@ FIRST_LINES = 40
 def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """A text without what Windows, mail, editors and terminals add to it, as the first block shows.
 
-    That is: a byte-order mark and UTF-16, CR at line ends, colours, a mail's `> `, and line ends within a list of runs.
+    That is: a byte-order mark and UTF-16, CR and blanks at line ends, colours, a mail's `> `, what all lines are
+    indented by, blanks of other kinds, and line ends within a list of runs.
     """
     blocks = iter(blocks)
     first = next(blocks, b"")
@@ -42,15 +47,31 @@ def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
     first = first[len(UTF_8_MARK) :] if first.startswith(UTF_8_MARK) else first
     lines = [line for line in first.split(b"\n", FIRST_LINES)[:FIRST_LINES] if line.strip()]
     is_quoted = 2 * sum(line.startswith(b">") for line in lines) > len(lines)
+    indented = INDENTED.match(_shared(lines))
+    before = indented[0] if indented and not is_quoted else b""
+    is_padded = 2 * sum(line.endswith((b" ", b" \r")) for line in lines) > len(lines)
+    is_plain = not (is_quoted or before or is_padded or ADDED.search(first))
     blocks = chain([first], blocks)
-    yield from _lines_tidied(blocks, is_quoted) if is_quoted or ADDED.search(first) else blocks
+    yield from blocks if is_plain else _lines_tidied(blocks, is_quoted, is_padded, before)
 
 
-def _lines_tidied(blocks: Iterable[bytes], is_quoted: bool) -> Iterator[bytes]:
+def _shared(lines: list[bytes]) -> bytes:
+    """What all lines begin with."""
+    if len(lines) < 2:
+        return b""
+    least, most = min(lines), max(lines)
+    length = 0
+    while length < len(least) and least[length] == most[length]:
+        length += 1
+    return least[:length]
+
+
+def _lines_tidied(blocks: Iterable[bytes], is_quoted: bool, is_padded: bool, before: bytes) -> Iterator[bytes]:
     parts: list[bytes] = []  # of a line
     for line in Text(blocks):
-        line = COLOUR.sub(b"", line).replace(b"\r\n", b"\n")
-        line = QUOTE.sub(b"", line, 1) if is_quoted and line.startswith(b">") else line
+        line = BLANKS.sub(b" ", COLOUR.sub(b"", line)).replace(b"\xe2\x80\x8b", b"").replace(b"\r\n", b"\n")
+        line = line.rstrip() + b"\n" if is_padded and line.endswith(b"\n") else line
+        line = QUOTE.sub(b"", line, 1) if is_quoted and line.startswith(b">") else line.removeprefix(before)
         if parts and parts[-1].rstrip().endswith(b",") and RUNS.match(line):
             parts[-1] = parts[-1].rstrip() + b" "
             parts.append(line.lstrip())

@@ -39,14 +39,22 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     (re.compile(rb"\s*\d+: \[\d+\.\.\d+\]: | ?EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs.of_bmap_text)),
     (re.compile(rb"\s*\d+: \d+:\d+ \[\d+\.\.\d+\]: | ?EXT: DEV BLOCK-RANGE"), xfs.of_fsmap_text),
     (re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$|\s*from +to +extents +blocks +pct"), xfs.of_text),
-    (re.compile(rb"#group: free +frags +first"), _placeless(mb_groups.of_text)),
+    (re.compile(rb"#group: +(?:free|bfree +gfree) +frags +first"), _placeless(mb_groups.of_text)),
     (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(lfs_df.of_text)),
-    (re.compile(rb'.*"(?:alloc_unit|alloc_type)": |.*\{"offset": "0x|\s+"offset": "0x'), bluestore.of_text),
+    (re.compile(rb'.*"(?:alloc_unit|alloc_type)": ?|.*\{"offset": ?"0x|\s+"offset": "0x'), bluestore.of_text),
     (re.compile(rb"actual \d+, ideal \d+, fragmentation factor "), _placeless(xfs.of_frag_text)),
 )
 
 
 HINTS = (
+    (
+        re.compile(rb"\s*AG +extents +blocks *$"),
+        "it is the text of `freesp -g`, which tells sums of groups: run `freesp -s`, or `xfs_io -c fsmap MOUNT`",
+    ),
+    (
+        re.compile(rb'.*"(?:max_len|fragmentation_rating)":'),
+        "it is a score or a histogram of bluestore: run `ceph daemon osd.N bluestore allocator dump block`",
+    ),
     (
         re.compile(rb".*: +0xEF53$"),
         "it is the text of dumpe2fs in another language than English: run `LC_ALL=C dumpe2fs DEVICE`",
@@ -61,6 +69,10 @@ HINTS = (
     ),
 )
 """What is known but not read, and what to run instead."""
+
+
+THOUSANDS = re.compile(rb"(?<![\w/.,'-])\d{1,3}(?:[,'\xe2\x80\x99]+\d{3})+(?![\w.,'])")
+"""A number as people and some programs part it; none of those that are read does."""
 
 
 def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
@@ -110,6 +122,10 @@ def _unpacked(stream: IO[bytes], codec: str) -> Iterator[bytes]:
 
 def _read(text: Text, counting: Counting) -> Store:
     first = text.first(FIRST_LINES)
+    parted = [match[0] for line in first for match in THOUSANDS.finditer(line)]
+    if len(parted) > 1:
+        number = parted[0].decode(errors="replace")
+        raise NotThisText(f"its numbers have separators of thousands, such as {number}: give the program's own text")
     for line in first:
         for pattern, reader in READERS:
             if pattern.match(line):

@@ -40,7 +40,8 @@ BLOCK_BYTES = 4096
 FREE = re.compile(rb" *(\d+) +(\d+) +(\d+) *$")
 FIELD = re.compile(rb"(\w+) = (\d+)$")
 TABLE = re.compile(rb" *from +to +extents +blocks +pct")
-CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+\.[0-9]+)(?: +[0-9.]+)* *$")
+CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+[.,][0-9]+)(?: +[0-9.,]+)* *$")  # a comma: by locale
+NO_ROW = re.compile(rb" *\d[\d.,' \xa0-\xff]* *$")
 SUM = re.compile(rb"total free (extents|blocks) (\d+)")
 OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|agno|group|-a)\D{0,3}(\d+)")
 COMPLAINT = re.compile(rb"(?i).*(?:corruption|CRC error|bad magic|cannot|can't|not a valid|Continuing anyway)")
@@ -83,9 +84,11 @@ class _Told:
                 group = []
             elif (row := CLASS_ROW.match(line)) and self.tables:
                 self.tables[-1].append(Class(*map(number_of, row.groups()[:4])))
-                self.percent.append(float(row[5]))
+                self.percent.append(_decimal(row[5]))
             elif counted := SUM.match(line):
                 self.sums[counted[1]] = self.sums.get(counted[1], 0) + number_of(counted[2])
+            elif NO_ROW.match(line) and (self.free or self.tables):
+                raise NotThisText(f"freesp's text continues with {shown(line)!r}, which is none of its rows")
             elif COMPLAINT.match(line):
                 self.complaints.append(line.strip())
             elif named := OF_GROUP.match(line):
@@ -109,6 +112,8 @@ class _Told:
         expected = 100 * sum(bool(table) for table in self.tables)
         if not self.free and abs(sum(self.percent) - expected) > 0.01 * len(rows) + 0.01:
             raise NotThisText(f"the percents of freesp's rows add up to {sum(self.percent):.1f}: rows are missing")
+        if not rows and not self.free and not self.sums:
+            raise NotThisText("freesp's table has no row: no block is free, or it was cut short; run freesp -s")
         several = len(self.tables) > 1 and not self.free
         if len(set(self.free)) < len(self.free) or (several and len(set(self.groups)) < len(self.tables)):
             raise NotThisText(
@@ -144,6 +149,11 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         store.warnings = [_damaged(told.complaints[0])]
         store.unknown_bytes = int(store.found.get("device_bytes") or store.found["free_bytes"])
     return store
+
+
+def _decimal(digits: bytes) -> float:
+    """A number with a point, or with the comma of another language."""
+    return float(digits.replace(b",", b"."))
 
 
 def _damaged(complaint: bytes) -> str:
@@ -188,7 +198,7 @@ def _of_list(told: _Told, counting: Counting) -> Store:
     return store
 
 
-FRAG = re.compile(rb"actual (\d+), ideal (\d+), fragmentation factor ([0-9.]+)%")
+FRAG = re.compile(rb"actual (\d+), ideal (\d+), fragmentation factor ([0-9]+[.,][0-9]+)%")
 
 
 def of_frag_text(lines: Iterable[bytes]) -> Store:
@@ -199,9 +209,11 @@ def of_frag_text(lines: Iterable[bytes]) -> Store:
     found = [match for match in map(FRAG.match, lines) if match]
     if len(found) > 1:
         raise NotThisText(f"it has {len(found)} texts of frag: give one at a time")
+    if not found:
+        raise NotThisText("frag's line has no whole factor, such as 75.00%: it was cut short")
     actual, ideal = map(number_of, found[0].groups()[:2])
     factor = 100 * (actual - ideal) / actual if actual else 0.0
-    if abs(factor - float(found[0][3])) > 0.01:
+    if abs(factor - _decimal(found[0][3])) > 0.01:
         raise NotThisText(
             f"frag's factor is {found[0][3].decode()}%, and of {actual} and {ideal} extents {factor:.2f}%"
         )
@@ -242,6 +254,7 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     layouts, pieces = FileLayouts(None), list[Extent]()
     expected, legend, line = None, False, b""
     failed, shared, not_written = list[str](), 0, 0
+    names = set[int]()
     for line in lines:
         if row := ROW.match(line):
             if expected is None or number_of(row[1]) != expected:
@@ -256,7 +269,11 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
                 check_extents(len(pieces))
         elif FAILED.match(line):
             failed.append(line.strip().decode(errors="replace")[:100])
-        elif NAME.match(line):
+        elif name := NAME.match(line):
+            known = len(names)
+            names.add(hash(name[1]))
+            if len(names) == known:
+                raise NotThisText(f"xfs_bmap's text lists {shown(name[1])} twice: give one text at a time")
             if expected is not None:
                 layouts.add(pieces)
             expected, pieces, legend = 0, [], False
