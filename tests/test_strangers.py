@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -109,6 +110,42 @@ def test_a_full_disk_is_named_by_its_place(fsage, tmp_path) -> None:
         refused(fsage("--results", str(full), "hold", "local"), f"{full}: No space left on device. Free some")
     finally:
         subprocess.run(["umount", "--lazy", full], check=True)  # what failed has a file open until it is forgotten
+
+
+EVIDENCE = ["evidence", str(DATA / "e2freefrag.txt")]
+
+
+@pytest.mark.parametrize("module", ["fsage.cli", "fsage.evidence.server"])
+def test_what_cannot_be_printed_ends_with_a_sentence(module: str) -> None:
+    program = f"{shlex.quote(sys.executable)} -c 'import {module} as m; import sys; sys.exit(m.main())' "
+    for words, code, said in (
+        (f"{shlex.join(EVIDENCE)} > /dev/full", 1, "fsage: standard output: No space left on device\n"),
+        (f"{shlex.join(EVIDENCE)} --json > /dev/full", 1, "fsage: standard output: No space left on device\n"),
+        (f"{shlex.join(EVIDENCE)} >&-", 1, "fsage: standard output: it is closed, and the answer goes there\n"),
+        ("evidence - <&-", 1, "fsage: standard input: it is empty, which no program writes whose text is read"),
+        (f"{shlex.join(EVIDENCE)} | true", 0, ""),
+    ):
+        done = subprocess.run(["bash", "-c", program + words], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr[: len(said)]) == (code, said), words
+        assert said or not done.stderr
+        assert "Traceback" not in done.stderr and "Errno" not in done.stderr
+
+
+def test_numbers_that_cannot_be_are_refused_in_plain_words(fsage, tmp_path) -> None:
+    assert fsage(*EVIDENCE, "--files", "9" * 20)[0] == 2
+    assert fsage("fragments", tmp_path, "--worst", "9" * 20)[0] == 2
+    refused(fsage(*EVIDENCE, "--fail-on", "full=1000"), "a percentage is at most 100")
+
+
+@pytest.mark.root
+def test_a_table_that_a_user_cannot_read_is_named_without_an_errno(fsage, tmp_path) -> None:
+    table = tmp_path / "records.parquet"
+    table.mkdir()
+    refused(fsage("compare", table, table, "--to", tmp_path / "to"), "records.parquet")
+    (tmp_path / "file").write_bytes(b"PAR1" * 10)
+    (tmp_path / "loop").symlink_to("loop")
+    code, err = fsage("compare", tmp_path / "loop", tmp_path / "file", "--to", tmp_path / "to")
+    assert code == 1 and "Errno" not in err and "loop" in err
 
 
 def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsage, capfd) -> None:

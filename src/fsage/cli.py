@@ -18,7 +18,7 @@ from fsage.commands.common import Where, target_names
 from fsage.commands.line import EXIT_CODES, Command, Group
 from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal
-from fsage.model.message import say
+from fsage.model.message import say, whole_output
 
 app = typer.Typer(
     cls=Group,
@@ -104,7 +104,8 @@ def _is_full(place: str) -> bool:
 def main() -> None:
     """Run a command; what is wrong is said in a sentence, never by a traceback."""
     try:
-        app()
+        with whole_output():
+            app()
     except (Refusal, Failure, ValueError) as error:
         _complain(str(error))
     except OSError as error:

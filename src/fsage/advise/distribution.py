@@ -82,7 +82,7 @@ def read(what: str) -> Distribution:
     except csv.Error as error:
         raise ValueError(f"--files {what}: is no CSV: {error}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"--files {what}: is not text: {error}") from error
+        raise ValueError(f"--files {what}: is not text in UTF-8") from error
 
 
 Row = tuple[str, object, object]

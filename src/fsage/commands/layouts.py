@@ -11,6 +11,7 @@ from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "Any file system"
+MOST_FILES = 1_000_000_000_000
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage evidence /data --html evidence.html")
@@ -23,7 +24,9 @@ def evidence(
     html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
     files: Annotated[
         int | None,
-        typer.Option(min=0, help="of a directory, look at so many files at most [100000; 0 of --openmetrics]"),
+        typer.Option(
+            min=0, max=MOST_FILES, help="of a directory, look at so many files at most [100000; 0 of --openmetrics]"
+        ),
     ] = None,
     save: Annotated[Path | None, typer.Option(help="write its list of free extents, e.g. ost0012.gz")] = None,
     fail_on: Annotated[
@@ -88,12 +91,12 @@ def evidence(
 @app.command(rich_help_panel=PANEL, epilog="./run fsage fragments /data --worst 10")
 def fragments(
     paths: Annotated[list[Path], typer.Argument(help="files, folders or mounts, of any file system")],
-    worst: Annotated[int, typer.Option(min=0, help="list so many files")] = 20,
+    worst: Annotated[int, typer.Option(min=0, max=MOST_FILES, help="list so many files")] = 20,
     by: Annotated[str, typer.Option(help="worst by: extents, or ratio (of reading times)")] = "extents",
     seek_ms: Annotated[float | None, typer.Option(help="what a seek costs; measured by reading if not given")] = None,
     rate_mb_s: Annotated[float | None, typer.Option(help="transfer rate, 10^6 bytes; likewise")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
-    files: Annotated[int, typer.Option(min=1, help="look at so many files at most")] = 1_000_000,
+    files: Annotated[int, typer.Option(min=1, max=MOST_FILES, help="look at so many files at most")] = 1_000_000,
     fail_on: Annotated[
         str,
         typer.Option(help="exit 3 from these numbers on: fragmented=5 (percent of the files), full=90, extents_64M=12"),

@@ -90,7 +90,8 @@ def read(path: Path) -> pd.DataFrame:
     except untrusted.NotTaken as error:
         raise DatasetError(f"{path} is not read: {error}") from None
     except (OSError, pa.ArrowException) as error:
-        raise DatasetError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error).splitlines()[0]
+        raise DatasetError(f"{path} is not a Parquet file that can be read: {why}") from None
     try:
         return _typed(_as_ours(table.to_pandas()))
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:

@@ -19,7 +19,7 @@ from fsage import seam
 from fsage.evidence import terminal
 from fsage.evidence.monitoring import export
 from fsage.model.errors import Failure, Refusal
-from fsage.model.message import lines
+from fsage.model.message import lines, whole_output
 
 FILES = 100_000  # of a directory
 
@@ -64,8 +64,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
+    if not text.isdecimal() or len(text) > 12:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on, of 12 digits at most")
     return int(text)
 
 
@@ -104,11 +104,12 @@ def _complain(sentence: str) -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The program. Exit code 1: something could not be read or written; 3: a limit of --fail-on is reached."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of files in whatever encoding
-    given = parser().parse_args(words)
     try:
-        code: int = given.do(given)
+        with whole_output():
+            if hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(errors="backslashreplace")  # names of files in whatever encoding
+            given = parser().parse_args(words)
+            code: int = given.do(given)
     except OSError as error:
         _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return 1

@@ -38,6 +38,7 @@ NAMES = (FULL, INODES, *(f"extents_{format_size(size)}" for size in NEW_FILES))
 """What --fail-on can name: percent of blocks and of inodes, and extents of new files."""
 FRAGMENTED = "fragmented"
 OF_FRAGMENTS = (FRAGMENTED, *NAMES)
+PERCENTS = (FULL, INODES, FRAGMENTED)
 """Limits of `fsage fragments`; percent of the files with more extents than necessary."""
 
 
@@ -330,9 +331,11 @@ def parse_limits(text: str, names: Sequence[str]) -> dict[str, float]:
             value = float(number)
         except ValueError:
             value = math.nan
-        if name not in names or not 0 <= value < math.inf or name in limits:
+        most = 100.0 if name in PERCENTS else math.inf
+        if name not in names or not 0 <= value <= most or value == math.inf or name in limits:
             raise ValueError(
-                f"--fail-on {part!r}: it is NAME=NUMBER, each once, such as {FULL}=90; names are {', '.join(names)}"
+                f"--fail-on {part!r}: it is NAME=NUMBER, each once, such as {FULL}=90; names are {', '.join(names)}; "
+                "a percentage is at most 100"
             )
         limits[name] = value
     return limits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fsage.figures import style, values
+
+warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")  # in a name: who reads the page has it
 
 SHORTER = {
     re.compile(r"\s*(?:<metadata>.*?</metadata>|<!--.*?-->)", re.S): "",

@@ -5,19 +5,55 @@ What is read is data and nothing else: its words name no file before they were c
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import json
 import math
 import os
 import re
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 DEPTH = 32  # deeper than anything that fsage writes
 DIGITS = 20  # of a whole number: 2^64 has 20
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,+@=-]{0,199}"
 """What a study, a state, a cell or an identity may be called: no part of a path, no space, no control character."""
+
+
+class _Output(io.FileIO):
+    """Standard output, which names itself where it cannot be written."""
+
+    def write(self, data: Any) -> Any:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+@contextlib.contextmanager
+def whole_output() -> Iterator[None]:
+    """Raise OSError naming standard output where what was printed is not written. Closed input is an empty one."""
+    out = sys.stdout
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # as long as the process
+    if out is None:
+        raise OSError(errno.EBADF, "it is closed, and the answer goes there", "standard output")
+    if id(out) == id(sys.__stdout__):  # not a test's
+        raw = io.BufferedWriter(_Output(out.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(raw, out.encoding, out.errors, line_buffering=out.isatty())
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python tries again at its end
+            if not isinstance(error, BrokenPipeError):  # of a reader that has enough, such as head
+                raise
 
 
 class Unacceptable(ValueError):

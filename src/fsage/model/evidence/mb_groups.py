@@ -56,8 +56,8 @@ def of_text(lines: Iterable[bytes]) -> Store:
         raise NotThisText("mb_groups lists no group: it was cut short")
     classes = [Class(size, size, count, size * count) for size, count in sorted(sizes.items())]
     source = (
-        "mb_groups; blocks are taken for 4 KiB, which it does not say; sizes of extents are reckoned from buddies; it "
-        f"lists {len(free)} groups and has no mark of its end"
+        "mb_groups; blocks are taken for 4 KiB; sizes of extents are reckoned from buddies; "
+        f"it lists {len(free)} groups and has no mark of its end"
     )
     store = of_classes("ext4", source, classes, BLOCK_BYTES, len(free) * GROUP_BLOCKS)
     free_bytes, group_bytes = store.found["free_bytes"], GROUP_BLOCKS * BLOCK_BYTES
