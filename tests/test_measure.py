@@ -8,6 +8,7 @@ import mmap
 import os
 import re
 import socket
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from fsage.host.states import state
 from fsage.host.system import caches
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
 from fsage.records.record import make_record
 from fsage.studies.paf.model import Populate
 from fsage.workloads import Unsupported, device_range, metadata, sequential
@@ -298,6 +299,28 @@ def holder(**changes: object) -> dict:
         "since": "now",
     }
     return {**me, **changes}
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("ends", [True, False], ids=["with its run", "alone"])
+def test_a_command_that_a_signal_ends_with_its_run_is_interrupted_and_alone_has_failed(spec, ends):
+    """Who kills a run may kill its fio first."""
+    killed = cell(spec, "killed")
+    with subprocess.Popen(["sleep", "60"]) as run:
+        killed["phases"][0]["argv"] = ["sh", "-c", "kill -9 $$"]
+        if ends:
+            killed["phases"][0]["argv"][2] = f"(sleep 0.3; kill -9 {run.pid}) >&- 2>&- & kill -9 $$"
+        by_run = {"holder": holder(pid=run.pid, pid_start=lease.start_of(run.pid))}
+        ended = pytest.raises(Failure, match="0 of 1 cells were measured and kept")
+        Thread(target=run.wait).start()  # a process that nobody waits for is still there
+        with ended if ends else contextlib.nullcontext():
+            measure.measure(spec, asked([killed], **by_run), False)
+        run.kill()
+    if ends:
+        assert not list((Path(spec["home"]) / spec["name"] / "outbox").rglob("killed.*.json"))
+        assert measure.measure(spec, asked([cell(spec, "killed")]), False)["measured"] == 1
+    seen, _ = observed(spec, "killed")
+    assert (seen["status"], seen["why"]) == (("done", None) if ends else ("failed", "write: exit code -9"))
 
 
 def test_a_lease_is_the_living_runs(tmp_path):

@@ -25,6 +25,8 @@ from fsage.model.observation import Conditions, Observation
 from fsage.model.request import Cell, Request
 from fsage.model.token import MEASURING, READY, Token
 
+OUTLIVE_S, LOOK_EVERY_S = 1.0, 0.1
+
 
 class Session:
     """The measurement of cells in one state.
@@ -114,6 +116,8 @@ class Session:
         began = time.monotonic()
         self.now = token.changed(self.mount, self.now, status=MEASURING, cell=cell["name"])
         ran = self.phases.run(cell, lambda: remove_measured(self.target, self.now))
+        if ran.why:
+            self.outlive()
         why = ran.why or self.instruments.first(lambda each: each.failed_cell(cell))
         cleaning = time.monotonic()
         broken = self.clean(failed=bool(why))
@@ -141,6 +145,17 @@ class Session:
         if self.watch.orphaned():
             raise Orphaned
         self.hosts.alive()
+
+    def outlive(self) -> None:
+        """Wait a moment, and raise as `alive` does where the run ends too.
+
+        Who kills a run may kill its commands first: their cell is then interrupted, and has not failed.
+        """
+        end = time.monotonic() + OUTLIVE_S
+        while time.monotonic() < end:
+            self.alive()
+            time.sleep(LOOK_EVERY_S)
+        self.alive()
 
     def clean(self, failed: bool) -> str | None:
         """Remove the files of the cell and note that on the target; why that failed, or None: then the state is lost.
