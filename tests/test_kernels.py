@@ -17,11 +17,13 @@ from fsage.host.verbs import request_check
 from fsage.model import MIB
 from fsage.model.errors import Refusal
 from fsage.report.section import Data
+from fsage.run import request
 from fsage.studies.kernels import images, report
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import TASK, boot, programs
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.paf.model import Fragment, Populate
+from fsage.workloads import shared
 
 KERNELS = programs.here()
 needs_kernel = pytest.mark.skipif(
@@ -126,20 +128,22 @@ def eventually(true: object) -> bool:
     return False
 
 
-def ask(target: dict[str, object], verb: str, **request: object) -> dict[str, Any]:
+def ask(target: dict[str, object], verb: str, **of: object) -> dict[str, Any]:
     """What guests answer to a verb on a target of kind `uml`."""
-    given = {"target": target, "request": request, "hosts": None}
-    answer = uml.Uml.answered(verb, given, request_check.checked(request, None), False)
+    given = {"target": target, "request": of, "hosts": None}
+    answer = uml.Uml.answered(verb, given, request_check.checked(of, None), False)
     assert answer is not None
     return answer
 
 
-def new_file(name: str, release: str, **params: object) -> dict[str, object]:
+def new_file(name: str, release: str, mount: str | None = None) -> dict[str, object]:
     """A cell that writes a file of 64 MiB on a kernel, as a request has it."""
     task = {"bytes": 64 * MIB, "request_bytes": 4 * MIB, "direct": True, "device": {"kind": "iocost"}}
     phase = {"name": "write", "argv": ["new_file"], "reads": False, "allocator": "warm"}
     phase["files"] = {TASK: json.dumps(task)}
-    params = {"kernel": release, **params}
+    if mount:
+        phase["mount_options"] = mount
+    params = {"kernel": release, "mount": mount}
     return {"name": name, "kind": "planned", "attempt": 1, "order": 1, "params": params, "phases": [phase]}
 
 
@@ -186,6 +190,42 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     assert seen["ends"]["status"] == "failed" and "kernel 1.0 ended without an answer" in seen["ends"]["why"]
     assert seen["none"]["status"] == "unsupported" and "kernel '8.1': there is" in seen["none"]["why"]
     assert seen["option"]["status"] == "unsupported" and "nonsense=1: mounting" in seen["option"]["why"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@needs_kernel
+def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Extents, jumps, places and free space, in ten layouts on two kernels with two mount options."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    spec = {"name": "twice", "kind": "uml", "size_gib": 2, "amount_mib": 64, "home": str(tmp_path / "home")}
+    claimed = ask(spec, "claim")["claim"]
+    ways = [(release.name, mount) for release in KERNELS[-2:] for mount in ("mb_optimize_scan=0", "mb_optimize_scan=1")]
+    for seed in range(1, 11):
+        steps = [Populate(1, 80, (4 * MIB,), seed, "fallocate", MIB, 4), Fragment(1, 50, seed)]
+        about = {"study": "s", "state": f"80.50+{seed}", "steps": [step.to_json() for step in steps]}
+        cells = [new_file(f"{at}{again}", *way) for at, way in enumerate(ways) for again in "ab"]
+        assert ask(spec, "measure", **about, claim=claimed["id"], cells=cells)["undone"] is None
+    counts: dict[str, list[object]] = {}
+    for path in sorted(tmp_path.glob("home/twice/outbox/**/*.json")):
+        phase = json.loads(path.read_text())["phases"][0]
+        counts.setdefault(f"{path.parent.name} {path.name[0]}", []).append((phase["extents"], phase["left"]))
+    assert len(counts) == 10 * len(ways)
+    assert [name for name, (first, second) in counts.items() if first != second] == []
+
+
+def test_phases_are_mounted_with_the_options_that_a_cell_names() -> None:
+    phases: list[Any] = [{"name": "a", "argv": []}, {"name": "b", "argv": [], "mount_options": "noatime"}]
+    params = shared.Params(mount="mb_optimize_scan=0")
+    assert [phase["mount_options"] for phase in request.mounted(phases, params)] == [
+        "mb_optimize_scan=0",
+        "noatime,mb_optimize_scan=0",
+    ]
+    assert request.mounted(phases, shared.Params(mount="defaults")) == phases
+    assert shared.Params().model_dump() == {}, "what is not named is not on record"
+    for wrong in ({"kernel": "../linux"}, {"mount": "a b"}):
+        with pytest.raises(ValueError, match="should match pattern"):
+            shared.Params(**wrong)
 
 
 @pytest.mark.long
