@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import cache, partial
 from pathlib import Path
 from typing import cast
@@ -36,6 +36,8 @@ from fsage.studies.kernels.model.images import Image
 
 GUESTS = 2
 """At a time."""
+LOOK_EVERY_S = 1.0
+"""How often it is asked whether the run is still there."""
 ROOM_BYTES = 256 << 20
 """What a guest may write beside the files of its cell."""
 
@@ -182,29 +184,27 @@ def measure(asked: Asked, check: bool) -> Json:
     cells = [cell for cell in asked.request["cells"] if not outbox.place(target, asked.request, cell).exists()]
     if check or not cells:
         return {**_measured(asked, target, 0, len(cells)), "changed": bool(cells), "undone": None}
+    measured = 0
     with held(asked.home, asked.request) as lease:
-        image, watch, measured = state(asked), Watch(asked.home, asked.request, lease), 0
+        image, watch = state(asked), Watch(asked.home, asked.request, lease)
         with ThreadPoolExecutor(GUESTS) as pool:
+            work = partial(_in_guest, asked, target.claim, image)
+            running = {pool.submit(work, cell) for cell in cells}
             try:
-                for done in as_completed(_begun(pool, partial(_in_guest, asked, target.claim, image), cells)):
-                    cell, observation = done.result()
-                    outbox.keep(outbox.place(target, asked.request, cell), observation)
-                    measured += 1
-                    doing.say(asked.home, "measuring", measured)
+                while running:
+                    ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
+                    for future in ended:
+                        cell, observation = future.result()
+                        outbox.keep(outbox.place(target, asked.request, cell), observation)
+                        measured += 1
+                        doing.say(asked.home, "measuring", measured)
                     if watch.orphaned():
-                        raise Failure(f"the run that requested {cell['name']} has ended; what was measured is kept")
+                        raise Failure(f"the run that requested {len(cells)} cells has ended; {measured} are kept")
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 boot.end_all()
                 raise
-        return _measured(asked, target, measured, len(cells))
-
-
-Seen = tuple[Cell, Observation]
-
-
-def _begun(pool: ThreadPoolExecutor, work: Callable[[Cell], Seen], cells: Sequence[Cell]) -> Iterator[Future[Seen]]:
-    return iter([pool.submit(work, cell) for cell in cells])
+    return _measured(asked, target, measured, len(cells))
 
 
 def _measured(asked: Asked, target: Target, measured: int, wanted: int) -> Json:
@@ -220,7 +220,7 @@ def _measured(asked: Asked, target: Target, measured: int, wanted: int) -> Json:
     }
 
 
-def _in_guest(asked: Asked, claim: Claim, image: Image, cell: Cell) -> Seen:
+def _in_guest(asked: Asked, claim: Claim, image: Image, cell: Cell) -> tuple[Cell, Observation]:
     """Measure a cell in a guest of its kernel; where that gives no observation, the builder's guest notes why."""
     builder = programs.named(claim["kernel"])
     kernel, found = builder, cell.get("unsupported")
