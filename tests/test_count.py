@@ -22,7 +22,7 @@ from fsage.model import counting
 from fsage.model.declaration import device_model
 
 GIB = 1 << 30
-DISK = device_model({})
+DISK = device_model({"bytes_per_s": 380_000_000})
 SPINNING = device_model({"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.01, "outer_to_inner": 2.0})
 SOURCE = str(Path(capabilities.__file__).parents[3])
 

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.host.device import seek
+from fsage.host.device import models, seek
 from fsage.host.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
 from fsage.host.stores import filesystems
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
+from fsage.model.declaration import device_model
 from fsage.model.device import Iocost, Moved, Seek
 from fsage.model.errors import Failure
 
@@ -57,6 +58,19 @@ def test_charges_follow_from_bytes_requests_and_jumps():
     assert Seek.charges_s(disk, whole) == pytest.approx(3.84 / 0.75)
     assert Seek.charges_s(disk, scattered) == pytest.approx(3.84 / 0.75 + 28 * SEEK_S)
     assert Seek.charges_s({**disk, "noise_cov": 0.1}, whole) is None, "it charges another time each time"
+
+
+def test_a_model_has_the_declared_rate_or_half_of_it_and_its_label_says_so():
+    declared = device_model({"kind": "seek", "bytes_per_s": 100 * MIB})
+    for most, rate, words in (
+        (100 * MIB, 100 * MIB, "(a disk that charges for seeks, 100 MiB/s, 5 ms"),
+        (99 * MIB, 50 * MIB, "(a disk that charges for seeks, 50 instead of 100 MiB/s, 5 ms"),
+        (51 * MIB, 50 * MIB, "50 instead of 100 MiB/s"),
+        (49 * MIB, 25 * MIB, "25 instead of 100 MiB/s"),
+    ):
+        chosen = models.choose(declared, most)
+        assert chosen["bytes_per_s"] == rate and chosen["declared_bytes_per_s"] == 100 * MIB
+        assert words in chosen["label"]
 
 
 def test_inner_tracks_are_slower_by_the_declared_factor():

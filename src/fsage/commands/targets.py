@@ -111,7 +111,7 @@ def claim(
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)
     claimed_before = place.claim.exists()
-    once = ": making and writing its image takes a moment, once" if target.of_kind.own_stores else ""
+    once = ": making its image takes a moment, once" if target.of_kind.own_stores else ""
     say(f"claiming target {target.name}{once}")
     began = time.monotonic()
     file = place.request("claim")

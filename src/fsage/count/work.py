@@ -25,7 +25,7 @@ from fsage.study.study import StudyError, unseeded
 from fsage.workloads import sequential
 
 SCHEMA = 1
-USUAL_MIB = 384
+USUAL_MIB = 192
 """Of a file, where no target was claimed yet: what the modelled disk moves in a second, in transfers of 64 MiB."""
 ROTATIONAL = 1  # a device with jumps is a disk
 FRESH: Json = {

@@ -144,7 +144,7 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
         said.append(f"target {name} is sparse and is not claimed yet. It takes {takes(spec).words()}")
     elif not plan.claim and plan.target.of_kind.own_stores:
         said.append(
-            f"target {name} is not claimed yet. The claim writes its image once, at most {spec['size_gib']:g} GiB, and "
+            f"target {name} is not claimed yet. The claim makes an image of at most {spec['size_gib']:g} GiB and "
             "measures the device"
         )
     seconds, written_bytes = sum(seconds for _, seconds, _ in parts), sum(size for *_, size in parts)

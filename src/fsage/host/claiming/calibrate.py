@@ -27,7 +27,6 @@ from fsage.model.typed import Json
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
 NONE, UNLIMITED = Instruments([]), limits.of_site({})
 SAMPLE_S = 1.02  # a sample lasts at least a second, with a margin for noise
-GUESSED_WELL = 1.2  # on a device of known speed the first pair is enough, if no longer than so many times SAMPLE_S
 PAIRS = 5  # so often a pair is tried that instruments end
 BACKING_MIB, BACKING_RUNS = 2048, 3
 LEAST_S, SLOWEST_MIB_S = 300.0, 1.0  # what fio is given, whatever the store
@@ -42,7 +41,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
     """Sequential write and read rates of a raw device or image without a file system, in MiB/s: medians of three runs.
 
     It is overwritten: call this only before mkfs, on a device that was verified to be the target's own. A first, short
-    run is the only one where it gives more than `enough_mib_s`.
+    run is not counted. The first run that gives `enough_mib_s` is the last.
     """
     whole_mib = min(BACKING_MIB, size_bytes // PARTS // MIB)
     rates: dict[str, float] = {}
@@ -63,9 +62,13 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
         return amount_mib / _fio(argv, direction, amount_mib * MIB)
 
     for direction in ("write", "read"):
+        runs: list[float] = []
         rates[direction] = run_mib_s(direction, min(BACKING_FIRST_MIB, whole_mib))
+        while rates[direction] < enough_mib_s and len(runs) < BACKING_RUNS:
+            rates[direction] = run_mib_s(direction, whole_mib)
+            runs.append(rates[direction])
         if rates[direction] < enough_mib_s:
-            rates[direction] = statistics.median(run_mib_s(direction, whole_mib) for _ in range(BACKING_RUNS))
+            rates[direction] = statistics.median(runs)
     return {
         "backing_write_mib_s": round(rates["write"], 1),
         "backing_read_mib_s": round(rates["read"], 1),
@@ -78,7 +81,8 @@ def amount(target: Target, first_guess_mib_s: float, instruments: Instruments = 
 
     Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes`, `amount_source` and `calibration`.
     `passes`: how often a task goes through its file, more than once where the amount does not fit. `calibration`: MiB/s
-    of all tasks together, and seconds, in both directions. `first_guess_mib_s` is of all tasks together.
+    of all tasks together, and seconds, in both directions. `first_guess_mib_s` is of all tasks together. It alone
+    decides on a modelled device, so that each claim of one measures as much.
     """
     tasks = tasks_of(target.spec)
     room_mib = room(target.spec, target.capacity_bytes, len(target.claim.get("hosts", ())))
@@ -94,7 +98,7 @@ def amount(target: Target, first_guess_mib_s: float, instruments: Instruments = 
         pair = _undisturbed(target, each_mib, passes, instruments)
         shortest_s = min(pair["write_s"], pair["read_s"])
         fastest_mib_s = max(fastest_mib_s, each_mib * passes / shortest_s)
-        if shortest_s >= SAMPLE_S and (attempt or (known_speed and shortest_s < GUESSED_WELL * SAMPLE_S)):
+        if known_speed or (attempt and shortest_s >= SAMPLE_S):
             return {
                 "amount_mib": each_mib,
                 "passes": passes,

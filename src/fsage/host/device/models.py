@@ -24,19 +24,23 @@ def claimed(home: Path, name: str, claim: Claim) -> Model:
     return KINDS[parameters["kind"]](home, name, parameters)
 
 
-def choose(declared: Json | None, most_bytes_per_s: int) -> dict[str, object]:
+def choose(declared: Json | None, most_bytes_per_s: float) -> dict[str, object]:
     """The model's parameters and label, fixed before anything is measured with it.
 
-    `most_bytes_per_s`: what a store's device can give steadily.
+    The rate is the declared one, so that all machines have the same disk. On a machine that can give no more than
+    `most_bytes_per_s`, it is a half, a quarter ... of that, and the label has both.
     """
     if declared is None:
         return none("not declared")
     kind = KINDS[declared["kind"]]
     if why := kind.unavailable_because(declared):
         return none(why)
+    rate = declared["bytes_per_s"]
+    while rate > most_bytes_per_s > 0:
+        rate //= 2
     fixed = {
         **declared,
-        "bytes_per_s": min(declared["bytes_per_s"], most_bytes_per_s),
+        "bytes_per_s": rate,
         "declared_bytes_per_s": declared["bytes_per_s"],
         **({"since_s": time.time()} if declared.get("drift_percent_per_hour") else {}),
         "why_none": None,

@@ -30,7 +30,7 @@ from fsage.model.typed import Json
 PROGRAMS = ("losetup", "blkid", "wipefs")
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
 HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
-MODEL_SHARE = 0.60  # a model above this share of the backing store would measure the store's own noise
+MODEL_SHARE = 0.75  # a model above this share of the backing store would measure the store's own noise
 
 
 class Loop(Stores):
@@ -149,15 +149,16 @@ class Loop(Stores):
         raw: Json = claim.no_backing()
         if declared or self.spec["amount_mib"] is None:
             image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
-            # Twice what the model may take at most: beyond that no further run changes what is chosen.
-            enough_mib_s = 2 * declared["bytes_per_s"] * stores / MODEL_SHARE / MIB if declared else 0.0
+            # No faster device changes what is chosen.
+            enough_mib_s = declared["bytes_per_s"] * stores / MODEL_SHARE / MIB if declared else 0.0
             if self.spec["sparse"]:  # the first time only gives the image the blocks
                 image_bytes = min(image_bytes, calibrate.PARTS * takes(self.spec).cell_bytes)
                 calibrate.backing(self.devices[0], image_bytes, self.spec["containers"])
             raw = calibrate.backing(self.devices[0], image_bytes, self.spec["containers"], enough_mib_s)
         lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
-        self.claim["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
+        self.claim["device_model"] = models.choose(declared, MODEL_SHARE * lower_mib_s * MIB / stores)
         self.save()
+        self._fill()
         self.attach()  # the model may offer another disk than the one that was calibrated
         self.make()
         try:
@@ -165,6 +166,10 @@ class Loop(Stores):
         except Refusal as why:  # this shows only after a controller was moved
             undo(self.home)
             self.claim["device_model"] = models.none(str(why))
+            for point in self.mounts:
+                mounting.unmount(point)
+            self._fill()
+            self.make()
         stats = claim.measure_empty(self)
         self.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
         if self.claim["device_model"]["kind"] == Model.kind:
@@ -172,6 +177,14 @@ class Loop(Stores):
         else:
             guess_mib_s = self.claim["device_model"]["bytes_per_s"] * stores / MIB
         claim.calibrated(self, request, raw, guess_mib_s)
+
+    def _fill(self) -> None:
+        """Write each block once where a model was declared and cannot be had: no model hides slower first writes."""
+        if self.spec["sparse"] or not self.spec["device_model"]:
+            return
+        if self.claim["device_model"]["kind"] == Model.kind:
+            for store, device in zip(self.claim["stores"], self.devices, strict=True):
+                image_files.fill(device, store["image_id"]["bytes"])
 
     @classmethod
     def begun(cls, spec: Spec) -> bool:

@@ -1,5 +1,6 @@
-"""Image files: with all their blocks, each written once; or all holes, in an XFS of their own below.
+"""Image files: with all their blocks; or all holes, in an XFS of their own below.
 
+The first write of a block is slower. A modelled disk hides that; without a model each block is written once before.
 The device of that XFS (fsage.host.device.below) changes.
 """
 
@@ -38,9 +39,8 @@ def allocate(path: str, size_bytes: int, sparse: bool = False) -> Made:
     return {**(loops.identity(path) or {}), "nocow": nocow}
 
 
-def write_whole(path: str, size_bytes: int) -> Made:
-    """Make an image: allocate all blocks, then write each once, because first writes into holes are slower."""
-    made = allocate(path, size_bytes)
+def fill(path: str, size_bytes: int) -> None:
+    """Write each block of an image, or of its device, once."""
     descriptor = places.file(path, os.O_WRONLY | os.O_DIRECT)
     try:
         with mmap.mmap(-1, STEP_BYTES) as zeros, memoryview(zeros) as view, ThreadPoolExecutor(WRITERS) as writers:
@@ -55,7 +55,6 @@ def write_whole(path: str, size_bytes: int) -> Made:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return made
 
 
 def _stop_copying(descriptor: int) -> bool:

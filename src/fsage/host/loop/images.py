@@ -15,7 +15,7 @@ from pathlib import Path
 from fsage.host.claiming import calibrate
 from fsage.host.device import below, capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
-from fsage.host.loop.image_files import allocate, below_is_away, located, whole, why_no_room, write_whole
+from fsage.host.loop.image_files import allocate, below_is_away, fill, located, whole, why_no_room
 from fsage.host.system import files, places, space
 from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result
@@ -32,7 +32,7 @@ OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
 
 
 def make(spec: Spec, request: Asker, check: bool, of_a_claim: OfAClaim) -> Result:
-    """Make the image files (each written once) and attach loop devices; idempotent."""
+    """Make the image files and attach loop devices; idempotent."""
     capabilities.need_loops(spec["name"])
     if check:
         return _create(spec, check, of_a_claim)
@@ -92,7 +92,9 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         # A killed command left this file incomplete, under a name that only this journal has: it is made anew.
         files.remove(image["image"])
         path, size_bytes = image["image"], image["bytes"]
-        image.update(allocate(path, size_bytes, sparse=True) if "below" in noted else write_whole(path, size_bytes))
+        image.update(allocate(path, size_bytes, sparse="below" in noted))
+        if not spec["sparse"] and not spec["device_model"]:
+            fill(path, size_bytes)
         image["status"] = "written"
         files.write_json(_journal(spec), noted)
     devices = [loops.attach(whole(image)) for image in noted["images"]]
