@@ -71,9 +71,9 @@ def last_steps(pool: Pool) -> Counter:
 
 def test_counts(tmp_path: Path) -> None:
     said, jobs = dry_run(tmp_path, "series1")
-    assert "plan series1: 2,240 cells, 64 states, 8 populates, 258 diagnostic cells, 2,498 cells to measure, " in said
+    assert "plan series1: 2,240 cells, 288 states, 48 populates, 579 diagnostic cells, 2,819 cells to measure, " in said
     assert said.count("plan ") == 1, "only of the study that was asked for"
-    assert jobs["populate"] == 8 and jobs["fragment"] == 56
+    assert jobs["populate"] == 8 and jobs["fragment"] == 56 * 5
     assert jobs["report"] == jobs["series1"] == jobs["claim"] == 1
     assert not (tmp_path / "results").exists(), "a dry run writes nothing"
 
@@ -81,23 +81,23 @@ def test_counts(tmp_path: Path) -> None:
 def test_two_studies_at_once_are_both_planned(tmp_path: Path) -> None:
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
     assert "plan series2: 70 cells, 7 states, 1 populates, 30 diagnostic cells, 100 cells to measure, " in said
-    assert "plan quickstart: 25 cells, 8 states, 8 populates, 1 diagnostic cells, 26 cells to measure, " in said
+    assert "plan quickstart: 20 cells, 4 states, 3 populates, 1 diagnostic cells, 21 cells to measure, " in said
     assert set(re.findall(r"^plan (\w+):", said, re.MULTILINE)) == {"series2", "quickstart"}
     assert jobs["populate"] == 3
-    assert jobs["report"] == 2 and jobs["series2"] == jobs["quickstart"] == jobs["claim"] == 1
+    assert jobs["report"] == 2 and jobs["series2"] == jobs["quickstart"] == jobs["claim"] == jobs["count"] == 1
 
 
 def test_a_part_of_a_study_by_a_file_of_it_in_jobs_of_several_states(tmp_path: Path) -> None:
     page = tmp_path / "results/report/local/series1/index.html"
     part = "{capacity: 80, fragmentation: [0, 30, 70]}"
     said, jobs = dry_run(tmp_path, str(page), only=part, batch_states=2)
-    assert "plan series1: 105 cells, 3 states, 1 populates" in said
-    assert jobs == {"claim": 1, "visit": 2, "report": 1, "total": 4}
+    assert "plan series1: 105 cells, 11 states, 6 populates" in said
+    assert jobs == {"claim": 1, "visit": 6, "report": 1, "total": 8}
 
 
 def test_a_job_visits_several_states(laid_out: Callable[..., dict[str, Pool]]) -> None:
     [plan] = laid_out("series1")["series1"].plans
-    assert [len(states) for states in plan.batches(10)] == [10, 10, 10, 10, 10, 10, 4]
+    assert [len(states) for states in plan.batches(10)] == [10] * 28 + [8]
     assert [name for states in plan.batches(10) for name in states] == list(plan.missing)
 
 
@@ -120,17 +120,20 @@ def test_several_targets_share_a_study_and_its_budget(tmp_path: Path, laid_out: 
     pool = laid_out("series1", target="a,b,c,d", inventories=str(folder))["series1"]
     said = "\n".join(pool.lines())
     assert re.findall(r"^plan series1 on (\w): (\d+) cells, (\d+) states", said, re.MULTILINE) == [
-        (name, str(35 * 19), "19") for name in "abcd"
-    ], "80.00, 10.00, 80.50 and 40.00 are measured on each"
+        ("a", "658", "78"),
+        ("b", "693", "75"),
+        ("c", "644", "80"),
+        ("d", "665", "79"),
+    ], "80.00, 10.00, 40.00 and the 5 layouts of 80.50 are measured on each"
     assert "together series1: 4 targets, which share the states; " in said
-    assert sum(last_steps(pool).values()) == 64 + 3 * 4
+    assert sum(last_steps(pool).values()) == 288 + 3 * 8
 
     part = {"only": "{capacity: [10, 40, 80], fragmentation: [0, 50]}", "inventories": folder}
     said, jobs = dry_run(tmp_path, "series1", target="a,b,c", **part)
     assert "note series1: 3 targets, and at most 2 jobs at once: --cores 3 allows all" in said
     assert (
         jobs["claim"] == 3
-        and jobs["populate"] + jobs["fragment"] == 6 + 2 * 4
+        and jobs["populate"] + jobs["fragment"] == 18 + 2 * 8
         and jobs["report"] == jobs["series1"] == 1
     )
     said, jobs = dry_run(tmp_path, "series1", target="a,b", budget="45m", **part)
@@ -235,9 +238,9 @@ def test_a_refusal_is_a_sentence_of_snakemake(tmp_path: Path) -> None:
 def test_a_dry_run_says_the_plan_and_its_states_in_order_and_nothing_else(tmp_path):
     ran = snakemake("-n", "quickstart", "--config", "target=local", f"results={tmp_path}")
     plan, *states = ran.stdout.splitlines()
-    assert plan.startswith("plan quickstart: 25 cells, 8 states, ")
+    assert plan.startswith("plan quickstart: 20 cells, 4 states, ")
     states = [line for line in states if not line.startswith("note quickstart: ")]
     planned = load_study(ROOT / "config/quickstart.yaml")
     assert [line.split(":")[0].strip() for line in states] == [state.name for state in expand(planned)]
-    assert all(re.fullmatch(r"  \S+: [2356] cells, about \d+ s", line) for line in states), states
+    assert all(re.fullmatch(r"  \S+: [56] cells, about \d+ s", line) for line in states), states
     assert ran.stderr.startswith("Using workflow specific profile") and ran.stderr.count("\n") == 1

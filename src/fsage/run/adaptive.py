@@ -76,7 +76,7 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     """What a budget buys on a surface of usual smoothness and noise, in a sentence: a guess before it is measured."""
     run = AdaptiveRun(plan, precision)
     beliefs = [prior(run.points)]  # alike for all rates
-    left = run.left()
+    left, of_a_layout = run.all_left(), run.left()
     visits, costs, spent = run.primary_visits(), run.costs(), 0.0
     taken: Counter[int] = Counter()
     states = set()
@@ -87,8 +87,8 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
             taken.update(visit.samples)
             states.add(visit.state)
             spent += visit.seconds
-            costs.reach[visit.state] = plan.reach_from_empty_seconds(run.states[visit.state])
-        now_left = left - np.array([taken[number] for number in range(len(left))])
+            costs.reach[visit.state] = plan.reach_from_empty_seconds(run.layouts[run.states[visit.state]][0])
+        now_left = np.minimum(of_a_layout, left - np.array([taken[number] for number in range(len(left))]))
         rest = math.inf if seconds is None else seconds - spent
         best = Choice(beliefs, run.state, now_left, run.wanted, costs, precision, rest).best()
         visits = [best] if best else []
@@ -134,19 +134,19 @@ def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
     """Note an observation of each cell that is left: not measured, `why`, and what it is predicted to be."""
     plan = run.plan
     primary = {(state, cell.name) for state, cells in run.primary().items() for cell in cells}
-    observations = (record.observation_of(plan, group.state, cell) for group in run.groups for cell in group.cells)
+    observations = (record.observation_of(plan, *each) for group in run.groups for each in group.cells)
     like = next(observation for observation in observations if observation and observation["status"] == "done")
-    for number, (group, left) in enumerate(zip(run.groups, run.cells_left(), strict=True)):
+    for number, left in enumerate(run.cells_left()):
         predicted = {"predicted": _predicted(run, beliefs, number)} if beliefs else {}
-        for cell in left:
-            of_cell = f"{stopping.LEFT_OUT}; {why}" if (group.state, cell.name) in primary else why
+        for state, cell in left:
+            of_cell = f"{stopping.LEFT_OUT}; {why}" if (state, cell.name) in primary else why
             record.keep(
-                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": of_cell, **predicted},
+                {**_of_state(plan, state, like), **_of_cell(cell), "why": of_cell, **predicted},
                 plan.results.root,
                 plan.target.name,
             )
     for state in plan.states:
-        measured = any(run.measured_in(state))
+        measured = run.is_measured(state)
         for cell in plan.to_measure(state):  # beside planned ones
             alone = "not measured: " + ("the time was over" if measured else "nothing else was measured in this state")
             record.keep(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from fsage.run import job, runs, stopping
 from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.cells import Cell
-from fsage.study.study import StudyError, means
+from fsage.study.study import StudyError, means, unseeded
 
 STATE_AXES = ("capacity", "fragmentation", "file_size")
 OF_SIZE = ("file_size", "transfer_size")
@@ -35,20 +36,30 @@ class TimeOver(Failure):
     """The run's time is over before all that was begun is measured."""
 
 
+class OfLayout(NamedTuple):
+    """A cell and the layout that it is measured in: a state of the plan."""
+
+    layout: str
+    cell: Cell
+
+
 @dataclass(frozen=True)
 class Group:
-    """Planned cells of a state that differ in the iteration alone, and sentinels that are alike; `values`: where they
-    are on the axes.
+    """Planned cells of a state that differ in the layout and the iteration alone, and sentinels that are alike.
+
+    `state` is named without a seed; `values`: where they are on the axes.
     """
 
     state: str
-    cells: tuple[Cell, ...]
-    sentinels: tuple[Cell, ...]
+    cells: tuple[OfLayout, ...]
+    sentinels: tuple[OfLayout, ...]
     values: dict[str, float]
 
 
 class AdaptiveRun:
     """A study's groups as points of a surface, and what was measured of them.
+
+    Layouts of a state are one point: how they differ is the noise of its samples. A visit is to one of them.
 
     `others`: plans of other targets that share the study. What they measure tells of the same surface, but for the
     level of their target, which follows from what both measured; what they have to measure is not chosen here.
@@ -59,18 +70,34 @@ class AdaptiveRun:
     ) -> None:
         """Raises StudyError for a study whose cells are no surface over sizes and shares."""
         self.plan, self.precision, self.inventory, self.others = plan, precision, inventory, others
-        of_state = {name: owner for owner in (*others, plan) for name in owner.states}
-        self.states = [*plan.states, *(name for name in of_state if name not in plan.states)]
-        self.groups = [
-            Group(name, tuple(cells), _sentinels(owner, name, alike), self._values(owner, name, cells[0]))
-            for name, owner in ((name, of_state[name]) for name in self.states)
-            for alike, cells in stopping.groups(owner.cells[name]).items()
-        ]
-        first = self.groups[0].cells[0].params
-        self.rates = workloads.rates_of(first)
+        owners = {name: owner for owner in (*others, plan) for name in owner.states}
+        self.layouts: dict[str, list[str]] = {}
+        for name in [*plan.states, *(name for name in owners if name not in plan.states)]:
+            self.layouts.setdefault(unseeded(name), []).append(name)
+        self.states = list(self.layouts)
+        self.groups = [group for state in self.states for group in self._groups(owners, state)]
+        self.rates = workloads.rates_of(self.groups[0].cells[0].cell.params)
         self.state = np.array([self.states.index(group.state) for group in self.groups])
-        self.wanted = np.array([group.state in plan.states for group in self.groups])
+        own = set(map(unseeded, plan.states))
+        self.wanted = np.array([group.state in own for group in self.groups])
         self._read: dict[Path, dict[str, float]] = {}
+
+    def _groups(self, owners: dict[str, Plan], state: str) -> list[Group]:
+        """The groups of a state, over all its layouts."""
+        cells: dict[str, list[OfLayout]] = {}
+        sentinels: dict[str, list[OfLayout]] = {}
+        for layout in self.layouts[state]:
+            for cell in owners[layout].cells[layout]:
+                by_group = {"planned": cells, "sentinel": sentinels}.get(cell.kind)
+                if by_group is not None:
+                    by_group.setdefault(stopping.group_of(cell), []).append(OfLayout(layout, cell))
+        groups = []
+        for alike, planned in cells.items():
+            planned.sort(key=lambda each: each.cell.params["iteration"])
+            layout, cell = planned[0]
+            values = self._values(owners[layout], layout, cell)
+            groups.append(Group(state, tuple(planned), tuple(sentinels.get(alike, ())), values))
+        return groups
 
     def _values(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
         study, axes = plan.study, plan.states[state].axes
@@ -99,21 +126,37 @@ class AdaptiveRun:
 
     def costs(self) -> Costs:
         """From the plan's estimates; what is measured in a state beside its planned cells is part of reaching it."""
-        own = self.plan.states
-        sample = [
-            self.plan.cell_seconds(group.state, group.cells[0]) if group.state in own else 0.0 for group in self.groups
-        ]
-        reach = [self.reach_s(name) if name in own else 0.0 for name in self.states]
-        return Costs(np.array(sample), np.array(reach), self._brings())
+        following = self._following()
+        sample = []
+        for group in self.groups:
+            own = [each for each in group.cells if each.layout in self.plan.states]
+            sample.append(self.plan.cell_seconds(*own[0]) if own else 0.0)
+        reach = [self.reach_s(following[state]) if state in following else 0.0 for state in self.states]
+        return Costs(np.array(sample), np.array(reach), self._brings(following))
 
-    def _brings(self) -> dict[int, dict[int, int]]:
+    def _brings(self, following: dict[str, str]) -> dict[int, dict[int, int]]:
         """What is measured in any case where a state is reached, as far as it tells of a group."""
-        due = {(state, cell.name) for state in self.plan.states for cell in self.plan.to_measure(state)}
         brought: dict[int, dict[int, int]] = {}
         for number, group in enumerate(self.groups):
-            if missing := sum((group.state, cell.name) in due for cell in group.sentinels):
+            layout = following.get(group.state)
+            due = {cell.name for cell in self.plan.to_measure(layout)} if layout else set()
+            missing = sum(each.layout == layout and each.cell.name in due for each in group.sentinels)
+            if missing:
                 brought.setdefault(int(self.state[number]), {})[number] = missing
         return brought
+
+    def _following(self) -> dict[str, str]:
+        """State -> the layout that the next visit is to: that with most planned cells left."""
+        following: dict[str, str] = {}
+        for state in self.states:
+            left = {
+                layout: sum(cell.kind == "planned" for cell in self.plan.to_measure(layout))
+                for layout in self.layouts[state]
+                if layout in self.plan.states
+            }
+            if left:
+                following[state] = max(left, key=lambda layout: left[layout])
+        return following
 
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
@@ -127,7 +170,7 @@ class AdaptiveRun:
         for name in self.plan.states:
             pairs = [pair for pair in self.plan.study.headline if means(pair.state, name) or means(pair.against, name)]
             todo = [cell for cell in self.plan.to_measure(name) if cell.kind == "planned"]
-            largest = max((group.cells[0].params["transfer_size"] for group in self.groups), default=0)
+            largest = max((group.cells[0].cell.params["transfer_size"] for group in self.groups), default=0)
             needed = [
                 cell
                 for cell in todo
@@ -140,24 +183,37 @@ class AdaptiveRun:
 
     def primary_visits(self) -> list[Visit]:
         """The visits that these are measured in."""
-        number = {(group.state, cell.name): here for here, group in enumerate(self.groups) for cell in group.cells}
+        numbers = {
+            (each.layout, each.cell.name): number for number, group in enumerate(self.groups) for each in group.cells
+        }
         return [
             Visit(
-                self.states.index(state),
-                dict(Counter(number[state, cell.name] for cell in cells)),
-                self.reach_s(state) + sum(self.plan.cell_seconds(state, cell) for cell in cells),
+                self.states.index(unseeded(layout)),
+                dict(Counter(numbers[layout, cell.name] for cell in cells)),
+                self.reach_s(layout) + sum(self.plan.cell_seconds(layout, cell) for cell in cells),
             )
-            for state, cells in self.primary().items()
+            for layout, cells in self.primary().items()
         ]
 
-    def cells_left(self) -> list[list[Cell]]:
+    def cells_left(self) -> list[list[OfLayout]]:
         """Of each group the cells without an observation, in order of their iterations."""
-        todo = {(state, cell.name) for state in self.plan.states for cell in self.plan.to_measure(state)}
-        return [[cell for cell in group.cells if (group.state, cell.name) in todo] for group in self.groups]
+        todo = {(layout, cell.name) for layout in self.plan.states for cell in self.plan.to_measure(layout)}
+        return [[each for each in group.cells if (each.layout, each.cell.name) in todo] for group in self.groups]
 
-    def left(self) -> NDArray[np.int_]:
+    def all_left(self) -> NDArray[np.int_]:
         """How many these are."""
         return np.array([len(cells) for cells in self.cells_left()])
+
+    def left(self) -> NDArray[np.int_]:
+        """How many of these the next visit of a state may take: those of one layout."""
+        return np.array([len(cells) for cells in self._of_next_layout()])
+
+    def _of_next_layout(self) -> list[list[OfLayout]]:
+        following = self._following()
+        return [
+            [each for each in cells if each.layout == following.get(group.state)]
+            for group, cells in zip(self.groups, self.cells_left(), strict=True)
+        ]
 
     def seconds(self) -> float:
         """What is left of the run's time."""
@@ -176,24 +232,20 @@ class AdaptiveRun:
 
     def _measured(self, plan: Plan, group: Group) -> list[dict[str, float]]:
         """Rates of the valid cells of a group on one target."""
-        if group.state not in plan.states:
-            return []
-        cells = (*group.cells, *group.sentinels)
-        return [metrics for cell in cells if (metrics := self._metrics(plan, group.state, cell))]
+        cells = [each for each in (*group.cells, *group.sentinels) if each.layout in plan.states]
+        return [metrics for each in cells if (metrics := self._metrics(plan, *each))]
 
-    def measured_in(self, state: str) -> Iterator[dict[str, float]]:
-        """What the valid cells of a state gave."""
-        for group in self.groups:
-            if group.state == state:
-                yield from self._measured(self.plan, group)
+    def is_measured(self, layout: str) -> bool:
+        """Whether a layout has a valid cell."""
+        cells = [cell for cell in self.plan.cells[layout] if cell.kind in ("planned", "sentinel")]
+        return any(self._metrics(self.plan, layout, cell) for cell in cells)
 
     def take(self, visit: Visit) -> None:
-        """Measure a visit's samples. Raises PlayFailed."""
-        left = self.cells_left()
-        self.measure(
-            self.states[visit.state],
-            [cell for group, count in visit.samples.items() for cell in left[group][:count]],
-        )
+        """Measure a visit's samples, all in one layout. Raises PlayFailed."""
+        left = self._of_next_layout()
+        taken = [each for group, count in visit.samples.items() for each in left[group][:count]]
+        layout = self._following()[self.states[visit.state]]
+        self.measure(layout, [each.cell for each in taken])
 
     def measure(self, state: str, cells: Iterable[Cell]) -> None:
         """Build a state and measure these cells in it, with what is measured there beside planned ones.
@@ -232,10 +284,11 @@ class AdaptiveRun:
 
     def count(self) -> str:
         """How many cells and states were measured."""
-        left = self.left()[self.wanted]
+        left = self.all_left()[self.wanted]
         whole = np.array([len(group.cells) for group in self.groups])[self.wanted]
         states = len(set(self.state[self.wanted][self.samples()[0].count[self.wanted] > 0].tolist()))
-        return f"{int((whole - left).sum())} cells measured in {states} of {len(self.plan.states)} states"
+        every = len(set(map(unseeded, self.plan.states)))
+        return f"{int((whole - left).sum())} cells measured in {states} of {every} states"
 
     def _metrics(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
         """A valid cell's rates; {} of one that is not, or was not measured."""
@@ -245,10 +298,6 @@ class AdaptiveRun:
                 return {}
             self._read[path] = metrics
         return self._read[path]
-
-
-def _sentinels(plan: Plan, state: str, group: str) -> tuple[Cell, ...]:
-    return tuple(cell for cell in plan.cells[state] if cell.kind == "sentinel" and stopping.group_of(cell) == group)
 
 
 def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]]:
