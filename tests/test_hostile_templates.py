@@ -59,7 +59,7 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     obeyed = {"ansible_facts": {"a": jinja}, "add_host": {"host_name": jinja}, "warnings": [jinja]}
     lost = {"lost": jinja, "kinds": ["populate"], "undone": jinja, "remaining": jinja, "cells": [everywhere]}
     answers = {
-        "begin_step": {**begun, **obeyed},
+        "apply_step": {**begun, **obeyed},
         "measure": {**lost, **obeyed},
         "scrub": obeyed,
         "osts": {"osts": [everywhere]},

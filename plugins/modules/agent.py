@@ -67,7 +67,7 @@ attributes:
 EXAMPLES = """
 - name: Begin the next step
   fsage.fsage.agent:
-    verb: begin_step
+    verb: apply_step
   register: begun
 
 # Verbs without a playbook, from the command line:

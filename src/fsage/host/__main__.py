@@ -30,6 +30,7 @@ from fsage.host.verbs import claim, create, recover, request_check, site_check, 
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
+from fsage.model.hosts import clients_of
 from fsage.model.message import shown
 from fsage.model.request import Request
 from fsage.model.structure import Shard
@@ -64,12 +65,18 @@ def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
 
 
 def of_step(verb: str, given: Json, request: Request, check: bool) -> Json:
-    """A verb on the next step (of one kind, if that is given), or on the one that `begin_step` announced."""
+    """A verb on the next step (of one kind, if that is given), or on the one that `apply_step` announced.
+
+    `apply_step` does all of it where one client works alone; else each does its share, and the first one ends it.
+    """
     spec = given["target"]
-    if verb == "begin_step":
+    if verb == "apply_step":
         if (kind := given.get("kind") or None) not in (None, *structure.kinds()):
             raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
-        return state.begin(kind, spec, request, check)
+        begun = state.begin(kind, spec, request, check)
+        if check or not begun["due"] or len(clients_of(request)) > 1:
+            return begun
+        given = {**given, "step": begun["step"]}
     step = next((candidate for candidate in request["steps"] if candidate.to_json() == given.get("step")), None)
     if step is None:
         raise Refusal(f"{verb} got the step {shown(given.get('step'))}, which is not in the request")
@@ -81,7 +88,10 @@ def of_step(verb: str, given: Json, request: Request, check: bool) -> Json:
         shard = typed.read(Shard, given.get("shard", {}), "shard")
     except message.Unacceptable as why:
         raise Refusal(f"{verb}: {why}; nothing was touched") from None
-    return state.work(spec, request, step, shard)
+    done = state.work(spec, request, step, shard)
+    if verb == "work_on_step":
+        return done
+    return {**state.end(spec, request, step), "due": False}
 
 
 def question(text: bytes) -> Json:
@@ -120,7 +130,7 @@ VERBS: dict[str, Verb] = {
     "acknowledge": outbox.acknowledge,
 }
 QUESTION_BYTES = 128 * MIB
-ON_STEPS = ("begin_step", "work_on_step", "end_step")
+ON_STEPS = ("apply_step", "work_on_step", "end_step")
 
 
 def of_one_host(spec: Mapping[str, object]) -> bool:

@@ -261,7 +261,7 @@ VERBS: dict[str, Callable[[Asked, bool], Json]] = {
     "tune": tune,
     "restore_tunables": tune,
     "scrub": scrub,
-    "begin_step": begin,
+    "apply_step": begin,
     "diagnose": diagnose,
     "evidence": evidence,
     "measure": measure,

@@ -155,13 +155,10 @@ def _perform(verb: str, given: Json) -> Json:
 
 def _built(given: Json) -> Json:
     """Do every step that is due; the last answer."""
-    begun = _perform("begin_step", given)
-    while begun["due"]:
-        ours = {**given, "step": begun["step"]}
-        _perform("work_on_step", ours)
-        _perform("end_step", ours)
-        begun = _perform("begin_step", given)
-    return begun
+    done = _perform("apply_step", given)
+    while done["changed"]:
+        done = _perform("apply_step", given)
+    return done
 
 
 WORK: dict[str, Callable[[Json, str, Path], Json]] = {"try": tried, "build": built, "verbs": answered}
