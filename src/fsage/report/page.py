@@ -181,7 +181,16 @@ def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Itera
         signs.section(data.frame),
         absent.section(data.frame),
     ]
-    return [replace(section, figures=[*filter(_tells, section.figures)]) for section in all_sections if section]
+    shown = [_shown(section) for section in all_sections if section]
+    return [section for section in shown if section]
+
+
+def _shown(section: Section) -> Section | None:
+    """A section with the figures that tell something; None where its text spoke of figures that all tell nothing."""
+    figures = [figure for figure in section.figures if _tells(figure)]
+    if section.figures and not (figures or section.table or section.warnings):
+        return None
+    return replace(section, figures=figures)
 
 
 def _tells(figure: Figure) -> bool:
