@@ -68,7 +68,7 @@ def test_the_commands_that_messages_name_are_there_with_their_options_and_playbo
     [
         ("fsage plan quick", 2, "quickstart"),
         ("fsage --target se", 2, "seek"),
-        ("fsage --target local request quickstart 80", 5, "80.50+67005@264M"),
+        ("fsage --target local request quickstart 80", 5, "80.50@264M"),
     ],
 )
 def test_a_shell_completes_names(words: str, number: int, wanted: str) -> None:

@@ -155,7 +155,7 @@ def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsag
     refused(fsage(*plan, "8h", "--precision", "0%"), "precision: '0%' is not between")
     refused(fsage("plan", "iocontrol", "--budget", "8h"), "a budget needs states that differ in capacity")
     cli.app([*plan, "8h"], standalone_mode=False)
-    assert re.search(r"^budget quickstart: about \d+ cells in \d+ of 8 states, ", capfd.readouterr().out, re.MULTILINE)
+    assert re.search(r"^budget quickstart: about \d+ cells in \d+ of 4 states, ", capfd.readouterr().out, re.MULTILINE)
 
 
 def test_an_inventory_that_is_a_list_is_refused(fsage, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""Takes a study's records; gives its report and tables, and the study's name as a target that compares records with plan."""
+"""Takes a study's records; gives its report, tables and counts, and the study's name as a target: records against plan."""
 
 from snakemake.settings.types import DeploymentMethod
 
@@ -38,6 +38,26 @@ report: "../report/workflow.rst"
 
 for pool in CALL.pools.values():
     records = records_of(pool)
+
+    for plan in pool.counted:
+
+        # lint: log: what it says is a line or two, for who waits for it
+        # lint: container: the environment is ./run's, made from the lock
+        rule count_study:
+            name:
+                f"count_{pool.study.name}{on(plan.target.name)}"
+            input:
+                records=records,
+            output:
+                counts=str(plan.results.counts / "counts.parquet"),
+            localrule: True
+            params:
+                target=plan.target.name,
+                study=pool.study.name,
+            message:
+                f"Count where new files lie in {pool.study.count.layouts} layouts of {pool.study.name}"
+            shell:
+                "fsage --target={params.target:q} count {params.study:q} >/dev/null"
 
     # lint: log: what it says is a line or two, for who waits for it
     # lint: container: where the targets declare no images, the environment is ./run's, made from the lock
@@ -91,6 +111,7 @@ for pool in CALL.pools.values():
         input:
             records=records,
             page=str(pool.results.report / "index.html"),
+            counts=[str(plan.results.counts / "counts.parquet") for plan in pool.counted],
         localrule: True
         container:
             IMAGE

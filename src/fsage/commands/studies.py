@@ -177,10 +177,13 @@ def remeasure(
 @app.command(rich_help_panel=PANEL, epilog="./run fsage conclude quickstart")
 def conclude(context: typer.Context, study: StudyName) -> None:
     """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
+    from fsage import count as counting
     from fsage.run.conclusion import conclude
 
-    sentences, code = conclude(context.obj.pool(study))
-    print(lines("\n".join(sentences)))
+    pool = context.obj.pool(study)
+    counted = [sentence for plan in pool.counted for sentence in counting.kept_answer(plan)]
+    sentences, code = conclude(pool)
+    print(lines("\n".join([*counted, *sentences])))
     raise SystemExit(code)
 
 

@@ -11,11 +11,13 @@ import pandas as pd
 
 from fsage import statistics
 from fsage.count import timed
+from fsage.count.table import table
 from fsage.count.table import write as write_table
-from fsage.count.work import Counted
+from fsage.count.work import Counted, amount_words
 from fsage.figures import Axis, Figure, Place, Plane, Point, Series
 from fsage.figures import Lines as LinesFigure
 from fsage.model.counting import device_words
+from fsage.plan.plan import Plan
 from fsage.report.page import draw
 from fsage.report.render import template
 from fsage.report.section import Section
@@ -26,6 +28,7 @@ from fsage.text.sizes import format_size
 CAPACITY, DELETED = "files added, % of the capacity", "of these files deleted, %"
 LOSS = "computed_loss_percent"
 SHARES = {25: "a quarter", 50: "half", 75: "three quarters"}
+SENTENCES = 2  # of an answer: where the file lies, and what that costs
 SHOWN, LEAST_POINTS = 8, 3
 """So many states a figure has at most, and so many at least."""
 
@@ -102,9 +105,9 @@ def answer(counted: Counted, frame: pd.DataFrame) -> list[str]:
         return ["No file could be written in any state."]
     named = _headline(counted.plan.study, states)
     worst = max(states, key=lambda state: state.loss)
-    sentences = [_sentence(counted, named, f"on a disk of {device_words(counted.device)}")]
+    sentences = [_pieces(counted, named), f"On a disk of {device_words(counted.device)}, {_cost(named)}."]
     if worst is not named:
-        sentences.append(_sentence(counted, worst, "on the same disk") + " In no counted state is the median larger.")
+        sentences += [f"{_pieces(counted, worst)} On the same disk {_cost(worst)}, the most of all counted states."]
     alike = sum(state.alike for state in states)
     if alike and counted.layouts > 1:
         sentences.append(
@@ -116,6 +119,15 @@ def answer(counted: Counted, frame: pd.DataFrame) -> list[str]:
     return sentences
 
 
+def kept_answer(plan: Plan) -> list[str]:
+    """What the study asks for, of what was counted of a plan before, and the page; nothing where nothing was."""
+    counted = Counted.of(plan)
+    frame = table(counted)
+    if frame.empty:
+        return []
+    return [*answer(counted, frame)[:SENTENCES], f"counts: {counted.folder / 'index.html'}"]
+
+
 def _headline(study: Study, states: list[OfState]) -> OfState:
     """Of the states that the study compares the one where the file costs most; without any, of all."""
     asked = [line.state for line in study.headline]
@@ -123,15 +135,21 @@ def _headline(study: Study, states: list[OfState]) -> OfState:
     return max(named or states, key=lambda state: state.loss)
 
 
-def _sentence(counted: Counted, of: OfState, where: str) -> str:
-    size = format_size(int(of.files["file_bytes"].iloc[0]))
+def _pieces(counted: Counted, of: OfState) -> str:
+    """'After filling to 80%, a new file of 192 MiB lies in 13 to 24 pieces (10 layouts).'."""
+    size = amount_words(int(of.files["file_bytes"].iloc[0]))
     files = f"a new file of {size} lies" if counted.places == 1 else f"{counted.places} new files of {size} lie each"
     low, high = of.files["extents"].min(), of.files["extents"].max()
     pieces = number_of(int(high), "piece") if low == high else f"{low} to {high} pieces"
     count = 1 if of.alike else len(of.layouts)
+    return f"After {of.name}, {files} in {pieces} ({number_of(count, 'layout')})."
+
+
+def _cost(of: OfState) -> str:
+    """'that costs 9% (6 to 12%), computed'."""
     cost = of.spread(LOSS, "{:.0f}").replace(")", "%)")
     cost = cost.replace(" (", "% (") if "(" in cost else f"{cost}%"
-    return f"After {of.name}, {files} in {pieces} ({number_of(count, 'layout')}); {where} that costs {cost}, computed."
+    return f"that costs {cost}, computed"
 
 
 def _sections(

@@ -73,7 +73,8 @@ class Phase(_Phase, total=False):
     `asks_next`: they share a count (fsage.host.remote.synchronised). `io_groups`: groups instead of a command.
     `allocator`: of what the file system's allocator reads none is in memory, or all, or what the phase before left
     there (nothing is dropped then); `mount_options`: further ones. `as_root`: root runs it, whoever runs others.
-    `leaves`: its files lie there before what is measured, and no device model charges for them.
+    `leaves`: its files lie there before what is measured, and no device model charges for them; `uncharged`: nor does
+    one for this phase, which is measured.
     `metadata`: how warm names are, if that is known. `eviction_file`: it is read after caches were
     dropped. `server_cache`: what the servers may cache. `timeout_s`: set where it runs.
     """
@@ -95,6 +96,7 @@ class Phase(_Phase, total=False):
     mount_options: str
     as_root: bool
     leaves: bool
+    uncharged: bool
     timeout_s: float
 
 

@@ -48,6 +48,13 @@ class Pool:
         return [plan for plan in self.plans if plan.states and not plan.lost]
 
     @property
+    def counted(self) -> list[Plan]:
+        """Those whose states a run counts too: a whole study that declares it, on file systems of its own."""
+        if not self.study.count.with_run or self.study.is_narrowed:
+            return []
+        return [plan for plan in self.at_work if plan.target.of_kind.own_stores]
+
+    @property
     def targets(self) -> list[str]:
         """Their names."""
         return [plan.target.name for plan in self.plans]

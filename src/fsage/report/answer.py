@@ -12,10 +12,10 @@ import pandas as pd
 from fsage.analysis.conditions import units, values
 from fsage.analysis.groups import measure_label, of_samples
 from fsage.analysis.headline import Comparison, at_largest_transfer, comparisons, of_state
-from fsage.analysis.words import Finding, doing, joined
+from fsage.analysis.words import Finding, doing
 from fsage.figures import Axis, Figure, Lines, limits, lines
 from fsage.report.section import Data
-from fsage.statistics import PLACE, SAMPLE, Ratio
+from fsage.statistics import PLACE, SAMPLE, Ratio, factor
 from fsage.study.study import Study
 from fsage.text.sizes import counted, round_size
 
@@ -27,6 +27,7 @@ OF_ONE = (PLACE, SAMPLE)
 JUMPS, CHARGES = "measured_jumps", "model_seconds"
 COUNTED = {JUMPS: "jump", "measured_extents": "extent"}
 """What a sentence says of a layout: the first that is known of both states, and differs."""
+OWN_DISK = "own_disk_mib_s"
 CLOSE = 0.01
 """By so little charges and measurement may differ where an interval is narrower."""
 NOTHING = "No valid sample yet: nothing to compare."
@@ -83,6 +84,8 @@ def by_comparisons(
         pairs.setdefault((comparison.label, comparison.state, comparison.against), []).append(comparison)
     largest_first = sorted(pairs.values(), key=lambda of_pair: -max(pair.finding.effect for pair in of_pair))
     sentences = [_sentence(of_pair, named, rows, of_one) for of_pair in largest_first[:SENTENCES]]
+    if largest_first:
+        sentences[1:1] = _on_own_disk(largest_first[0][0], named, rows)
     sentences += _outliers(data.table, largest_first)
     shown = [comparison for of_pair in list(pairs.values())[:PAIRS] for comparison in of_pair]
     compared = [comparison for of_pair in largest_first for comparison in of_pair]
@@ -98,7 +101,10 @@ def cards_of(compared: Sequence[Comparison]) -> list[Card]:
 
 
 def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows: pd.DataFrame, of_one: str) -> str:
-    """'At STATE, writing 64 MiB at a time is 21% slower than at OTHER (17 to 23% over 5 layouts), because ...'."""
+    """'At STATE, writing 64 MiB at a time is 21% slower than at OTHER (17 to 23% over 5 layouts). Reading is ...'.
+
+    The sentences of a pair: one for each measure, and one on how the measured file lies.
+    """
     first = of_pair[0]
     state, against = named(first.state).where, named(first.against).where
     sizes = rows["transfer_size_bytes"].dropna().unique()
@@ -112,11 +118,21 @@ def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows
         parts.append(comparison.finding.said(what, "" if parts else against, over=not parts))
     opening = f"{of_one}, {state}" if first.ratio.unit in OF_ONE else state
     layout = in_layout(rows, first.state, first.against, [comparison.finding for comparison in of_pair])
-    return f"{opening[:1].upper()}{opening[1:]}, {joined(parts)}{layout}."
+    sentences = [f"{opening}, {parts[0]}", *parts[1:], *layout]
+    return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in sentences)
 
 
-def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> str:
-    """', because the measured file has 17 to 33 jumps instead of none', or ', with ...' where charges do not show it.
+def _on_own_disk(compared: Comparison, named: Callable[[str], Named], rows: pd.DataFrame) -> list[str]:
+    """The same pair of states as the machine's own disk has them, where the file was read without the model too."""
+    if OWN_DISK not in rows or rows[OWN_DISK].isna().all():
+        return []
+    state, against = (units(of_state(rows, name), OWN_DISK) for name in (compared.state, compared.against))
+    finding = Finding(factor(state, against), tested=False)
+    return [f"On this machine's own disk, without the model, {finding.said('reading the same files')}."]
+
+
+def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> list[str]:
+    """'That is because the measured file has 17 to 33 jumps instead of none'; 'The measured file has ...' alone.
 
     It is the cause where the device's charges for the extents account for every sure difference.
     """
@@ -125,15 +141,15 @@ def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[F
         counts = [_range(side, column) for side in sides]
         if not all(counts) or (column == JUMPS and counts[0] == counts[1]):
             continue
-        has = f"{counts[0].replace('none', 'no')} {noun}{'s' * (counts[0] != '1')}"
+        has = f"the measured file has {counts[0].replace('none', 'no')} {noun}{'s' * (counts[0] != '1')}"
         if counts[0] == counts[1]:
-            return f", with {has} of the measured file in both"
+            return [f"{has} in both"]
         sure = [finding.ratio for finding in findings if finding.sure]
         charged = _charged(*sides)
         if sure and charged and all(_accounts(charged, ratio) for ratio in sure):
-            return f", because the measured file has {has} instead of {counts[1]}"
-        return f", with {has} of the measured file instead of {counts[1]}"
-    return ""
+            return [f"that is because {has} instead of {counts[1]}"]
+        return [f"{has} instead of {counts[1]}"]
+    return []
 
 
 def _range(side: pd.DataFrame, column: str) -> str:

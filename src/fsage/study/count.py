@@ -23,6 +23,7 @@ class Count(Strict):
     places: Annotated[int, Field(ge=1, le=99)] = Field(
         1, description="how many files are left in a layout one after the other, each at a place of its own"
     )
+    with_run: bool = Field(False, description="whether a run of the study counts too, after its cells")
     device: Json | None = Field(
         None,
         description="the device for which the cost is computed, as `device_model` of a target; null: the target's, or "

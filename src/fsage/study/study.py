@@ -129,6 +129,11 @@ class Study(Strict):
         """Whether states are visited in turns (`load_study`)."""
         return self._turns
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether this is a part of the study."""
+        return bool(self._narrowed)
+
     # What depends on other blocks is read only where these are in order: their own problems are said first.
 
     @field_validator("sentinels", "traces", mode="plain")

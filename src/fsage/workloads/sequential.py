@@ -21,7 +21,8 @@ from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, shared
 
-PLACE = "place_"
+PLACE, OWN_DISK = "place_", "own_disk"
+READS = ("read", OWN_DISK)
 
 
 class Params(shared.Params):
@@ -37,6 +38,11 @@ class Params(shared.Params):
         description="[write], [read] or [write, read]; a cell that only reads prepares its files first",
     )
     direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
+    own_disk: bool = Field(
+        default=False,
+        description="true: the file is read once more without the target's device model, as fast as this machine's "
+        "disk can: `own_disk_mib_s`",
+    )
     passes: int | None = Field(
         default=None,
         ge=1,
@@ -67,9 +73,11 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio or auto, "
             "or a target that holds an amount_mib which lasts a second"
         )
+    if params.own_disk and device.of_claim(claim).charges_all:
+        raise ValueError("own_disk: this target's device model charges for whatever is read; set it to false")
     phases: list[Phase] = []
     for name in _steps(params):
-        reads, leaves = name == "read", name.startswith(PLACE)
+        reads, leaves = name in READS, name.startswith(PLACE)
         if tool == "ior":
             argv = _ior(params, claim, block_bytes, reads, name if leaves else "f")
             phases.append({"name": name, "argv": argv, "reads": reads})
@@ -77,6 +85,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             phases.append({**_fio(params, claim, name, block_bytes, 1 if leaves else passes), "reads": reads})
         if leaves:
             phases[-1]["leaves"] = True
+        if name == OWN_DISK:
+            phases[-1]["uncharged"] = True
     return phases
 
 
@@ -102,7 +112,8 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     measuring = calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
     # No model charges for files at the places before: they come as fast as what is below.
     below_mib_s = calibration.get("backing_write_mib_s") or calibration["write_mib_s"]
-    return measuring + (params.place - 1) * (file_mib / below_mib_s + calibration["cell_overhead_s"] / 2)
+    uncharged = params.place - 1 + params.own_disk
+    return measuring + uncharged * (file_mib / below_mib_s + calibration["cell_overhead_s"] / 2)
 
 
 def rates(params: Params) -> list[str]:
@@ -131,8 +142,9 @@ def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | 
 
 def _steps(params: Params) -> list[str]:
     before = [f"{PLACE}{number}" for number in range(1, params.place)]
-    first = "write" if "write" in params.phases else "prepare"
-    return [*before, first, "read"] if "read" in params.phases else [*before, first]
+    steps = [*before, "write" if "write" in params.phases else "prepare"]
+    steps += ["read"] if "read" in params.phases else []
+    return [*steps, OWN_DISK] if params.own_disk else steps
 
 
 def _passes(params: Params, claim: Claim) -> int:
@@ -163,7 +175,7 @@ def check_amount(params: Params, amount_mib: int) -> None:
 
 
 def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int) -> Phase:
-    reading = name == "read"
+    reading = name in READS
     options = [
         f"--rw={'read' if reading else 'write'}",
         f"--size={block_bytes}",
@@ -207,6 +219,8 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
         moved = judge_ior(params.transfer_size, name, phase)
     if name == "prepare" or name.startswith(PLACE):
         return {}
+    if name == OWN_DISK:
+        return {"own_disk_mib_s": moved.bw_mib_s}
     return {
         f"{name}_bw_mib_s": moved.bw_mib_s,
         f"{name}_seconds": moved.seconds,
@@ -217,7 +231,7 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
 
 def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, shared.Metrics]:
     run, requested = shared.read_fio(phase), shared.requested_of(phase)
-    done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
+    done, other = (run.read, run.write) if phase["name"] in READS else (run.write, run.read)
     if done is None or other:
         raise BadOutput(f"fio did not {requested['rw']} and nothing else: wrote {run.write}, read {run.read}")
     requested_bytes = int(requested["size"]) * shared.fio_tasks(phase) * int(requested.get("loops", 1))
@@ -234,7 +248,7 @@ def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:
     shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
     if run.block_bytes != requested_bytes:
         raise BadOutput(f"each task has {run.block_bytes} bytes, requested {requested_bytes}")
-    done, other = (run.read, run.write) if name == "read" else (run.write, run.read)
+    done, other = (run.read, run.write) if name in READS else (run.write, run.read)
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
     _check(transfer_size, run.transfer_bytes, done[0], run.tasks * requested_bytes)

@@ -129,7 +129,8 @@ class Phases:
         env = {**os.environ, "LC_ALL": "C", **leftover.marked(), **phase.get("env", {})}
         if self.slurm_job and "srun" in phase["argv"]:  # a step in the present job; else srun would wait for nodes
             env["SLURM_JOB_ID"] = self.slurm_job
-        with nullcontext() if phase.get("leaves") else self.target.charged():
+        free = phase.get("leaves") or phase.get("uncharged")
+        with nullcontext() if free else self.target.charged():
             first, *others = commands.run(
                 [phase["argv"], *phase.get("beside", ())],
                 self.instruments.watch,
