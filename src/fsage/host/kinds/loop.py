@@ -183,7 +183,7 @@ class Loop(Stores):
         if self.spec["sparse"] or not self.spec["device_model"]:
             return
         if self.claim["device_model"]["kind"] == Model.kind:
-            for store, device in zip(self.claim["stores"], self.devices, strict=True):
+            for store, device, _ in self.stores():
                 image_files.fill(device, store["image_id"]["bytes"])
 
     @classmethod
