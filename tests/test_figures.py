@@ -32,8 +32,10 @@ from fsage.figures import (
     Series,
     Strips,
     Trace,
+    charts,
     limits_with_zero,
     lines,
+    style,
 )
 from fsage.figures.drawing import caption, draw, draw_all
 from fsage.figures.style import COLUMNS, PAGE, ink_on
@@ -229,3 +231,22 @@ def test_a_study_without_records_has_no_figures_and_says_what_measures_it(tmp_pa
     assert f"`./run snakemake --config results={tmp_path} target=local -- quickstart` measures it" in said and not list(
         tmp_path.rglob("*.svg")
     )
+
+
+@pytest.mark.parametrize(
+    ("powers", "rows", "named"), [(2, 1, [0, 1, 2]), (9, 2, list(range(10))), (16, 2, list(range(0, 17, 2)))]
+)
+def test_names_of_bars_do_not_touch_and_the_last_one_is_there(powers: int, rows: int, named: list[int]) -> None:
+    classes = ["1", *(f"{(1 << power - 1) + 1}-{1 << power}" for power in range(1, powers + 1))]
+    bars = Bars("Extents of a file", tuple(classes), {"a": (1.0,) * len(classes)}, Axis("extents"), Axis("files, %"))
+    names, used_rows = charts.names_of_bars(bars.classes, charts.LETTERS)
+    assert (used_rows, list(names)) == (rows, named)
+    with style.style(PAGE, **{"axes.axisbelow": True}):
+        figure, axes = style.canvas(bars.title, "stamp", PAGE, tick_rows=rows)
+        axes.bar(range(len(classes)), (1.0,) * len(classes))
+        axes.set_xticks(list(names), list(names.values()), fontsize=8)
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        boxes = [label.get_window_extent(renderer) for label in axes.get_xticklabels()]
+    lines = {row: [box for turn, box in enumerate(boxes) if turn % rows == row] for row in range(rows)}
+    for of_row in lines.values():
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(of_row))

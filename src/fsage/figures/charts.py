@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -137,15 +140,16 @@ def _says(lines: Lines, label: str, point: Point) -> str:
 GROUP_WIDTH = 0.84
 """Of the distance between two classes."""
 LETTERS = 62
-"""So many fit under the axis; with longer names only some are written."""
+"""So many fit under the axis, in one row."""
 
 
 def draw_bars(bars: Bars, stamp: str, size: Size) -> Panel:
     """Bars differ by hatch as well as by colour."""
     with style(size, **{"axes.axisbelow": True}):
-        figure, axes = canvas(bars.title, stamp, size)
-        axes.grid(False, axis="x")
         classes, shares = bars.classes, bars.shares
+        names, rows = names_of_bars(classes, size.fit(LETTERS))
+        figure, axes = canvas(bars.title, stamp, size, tick_rows=rows)
+        axes.grid(False, axis="x")
         width = GROUP_WIDTH / max(1, len(shares))
         marks = []
         for number, (label, heights) in enumerate(shares.items()):
@@ -157,10 +161,19 @@ def draw_bars(bars: Bars, stamp: str, size: Size) -> Panel:
                 for x, name, height in zip(where, classes, heights, strict=True)
             ]
         name_axes(axes, bars.x.label, bars.y.label, size)
-        every = 1 + sum(len(name) + 2 for name in classes) // size.fit(LETTERS)
-        axes.set_xticks(range(0, len(classes), every), classes[::every], fontsize=size.points(8))
+        axes.set_xticks(list(names), list(names.values()), fontsize=size.points(8))
         legend(axes, size)
         return finish(figure, axes, bars, marks)
+
+
+def names_of_bars(classes: Sequence[str], letters: int) -> tuple[dict[int, str], int]:
+    """The names that have room, by place, in one row or in two by turns; and the rows. The last bar is always named."""
+    pairs = [(len(name) + len(following)) / 2 + 1 for name, following in pairwise(classes)]
+    apart = math.ceil(max(pairs, default=1) * len(classes) / letters)  # bars between two names of a row
+    rows = min(2, apart)
+    every = math.ceil(apart / rows)
+    places = range((len(classes) - 1) % every, len(classes), every)
+    return {place: "\n" * (turn % rows) + classes[place] for turn, place in enumerate(places)}, rows
 
 
 SAMPLE_LOOKS: dict[str, dict[str, Any]] = {

@@ -46,8 +46,8 @@ class Written(NamedTuple):
         gib = f"{'at most ' if self.bound else ''}{_digits(known_bytes / GIB)} GiB"
         if not self.unknown_cells:
             return f"{gib} written"
-        cells = f"{self.unknown_cells} times what the device writes in about a second"
-        return f"{gib} and {cells} written" if known_bytes else f"{cells} written"
+        seconds = f"what the device writes in about {self.unknown_cells:,} s"
+        return f"{gib} written, and {seconds}" if known_bytes else seconds
 
 
 def written(plan: Plan) -> Written:

@@ -96,7 +96,7 @@ def _because(data: Data, rows: pd.DataFrame, ends: list[str]) -> str:
     lengths = f"{mean[ends[-1]]:.3g} MiB on average instead of {mean[ends[0]]:.3g} MiB"
     if (ends_kept[1] > ends_kept[0]) == (mean[ends[-1]] > mean[ends[0]]):
         return f"The larger keeps more because files written there have extents of {lengths}."
-    return f"That is against what the layout lets expect: the written files have extents of {lengths}."
+    return f"That is the opposite of what the layout suggests: the written files have extents of {lengths}."
 
 
 def rates(data: Data) -> Section | None:
