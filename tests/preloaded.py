@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-OURS = ("snakemake.cli", "snakemake.report", "fsage")
+OURS = ("snakemake.cli", "snakemake.report", "smart_open", "snakemake_logger_plugin_rich", "fsage")
 PROGRAMS = {
     "snakemake": OURS,
     "ansible-playbook": (
@@ -54,6 +54,12 @@ Programs of which one needs what the other has are loaded together.
 
 READ_LATER = {"PATH", "PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES", "PYTHONUNBUFFERED"}
 """Variables that no program reads while it is loaded; nor those of fsage but FSAGE_EXTENSIONS, or of pytest."""
+OF_JOBS = {
+    "threads": [f"{name}_NUM_THREADS" for name in ("GOTO", "MKL", "NUMEXPR", "OMP", "OPENBLAS")]
+    + ["VECLIB_MAXIMUM_THREADS"],
+    "folder": ["TEMP", "TEMPDIR", "TMP", "TMPDIR"],
+}
+"""What Snakemake sets for its jobs; each call has it, so that all share one loaded program."""
 SHARED = "FSAGE_TESTS_SHIMS"
 LOADED_AT_MOST = 8  # processes that have a program loaded; the one that waited longest goes
 CALL_BYTES = 1 << 20
@@ -153,6 +159,8 @@ def environment() -> dict[str, str]:
     (home := shims() / "home").mkdir(exist_ok=True)
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(("FSAGE_", "ANSIBLE_"))},
+        **dict.fromkeys(OF_JOBS["threads"], "1"),
+        **dict.fromkeys(OF_JOBS["folder"], tempfile.gettempdir()),
         **{"PATH": f"{shims()}:{os.environ['PATH']}:{BIN}", "HOME": str(home)},
         **{"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1"},
     }
@@ -187,7 +195,6 @@ def serve(programs: dict[str, tuple[str, ...]]) -> tuple[Path, Callable[[], None
 
     def end() -> None:
         server.communicate(timeout=30)
-        shutil.rmtree(folder)
 
     return folder, end
 
@@ -242,6 +249,7 @@ def front(folder: Path, programs: dict[str, list[str]]) -> Callable[[], Any]:
     waiting.register(0, select.POLLHUP)  # the tests' end
     while True:
         if 0 in (number for number, _ in waiting.poll()):
+            shutil.rmtree(folder, ignore_errors=True)  # also where the tests were killed
             sys.exit(0)
         caller, _ = listening.accept()
         pid = int.from_bytes(caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)

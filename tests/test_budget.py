@@ -208,7 +208,7 @@ def steps_of(kind: str) -> st.SearchStrategy[Step]:
 def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> None:
     """Two steps one after the other, of any size: done or refused with a sentence, no byte too many."""
 
-    @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(
         steps_of(kind), st.sampled_from(sorted(STEPS)).flatmap(steps_of), st.integers(4, 120), st.booleans(),
         st.sampled_from([1, striping.ALL]),

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from states import MIB, bring
 from striped import netflow_phases
+from tiers import first_row_of
 
 from fsage.host.cells import measure
 from fsage.host.remote import remote_hosts
@@ -139,17 +140,17 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
 
 @pytest.mark.parametrize(
     ("lie", "why"),
-    [
+    first_row_of(
+        (
+            "os.environ['PATH'] = '{late}:' + os.environ['PATH']",
+            "write: host n2: fio ended with code 7: no space for you",
+        ),
         ("os.environ['PATH'] = '/none'", "write: n2: fio does not start on"),
         (
             "os.environ['PATH'] = '{fails}:' + os.environ['PATH']",
             "write: n2: `fio --output-format=json --eta=never -` reads",
         ),
-        (
-            "os.environ['PATH'] = '{late}:' + os.environ['PATH']",
-            "write: host n2: fio ended with code 7: no space for you",
-        ),
-    ],
+    ),
 )
 def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, tmp_path, lie, why):
     spec, lies, hosts = several

@@ -23,6 +23,7 @@ import pytest
 import yaml
 from hostile.messages import action
 from local_targets import claimed as have_claimed
+from tiers import first_row_of
 
 from fsage.host import token
 from fsage.host.__main__ import ON_STEPS, VERBS
@@ -443,7 +444,10 @@ def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path
 
 @pytest.mark.parametrize(
     ("number", "connection"),
-    [(signal.SIGKILL, "local"), (signal.SIGINT, "local"), (signal.SIGTERM, "local"), (signal.SIGKILL, "ssh")],
+    [
+        (signal.SIGTERM, "local"),
+        *first_row_of((signal.SIGKILL, "ssh"), (signal.SIGKILL, "local"), (signal.SIGINT, "local")),
+    ],
 )
 def test_a_stopped_measurement_leaves_no_process(
     directory_target: dict[str, Any], tmp_path: Path, number: signal.Signals, connection: str

@@ -46,8 +46,8 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("since", first_of(1, 0))  # a claim that is killed: test_agent_target_killed
-def test_sigkill_at_any_moment_then_the_same_command(project: Project, since: int) -> None:
+@pytest.mark.parametrize("kills", first_of((1, 2), (0, 1, 2, 3)))  # a claim that is killed: test_agent_target_killed
+def test_sigkill_at_any_moment_then_the_same_command(project: Project, kills: tuple[int, ...]) -> None:
     project.write_study(states__capacity=[30], cells__transfer_size=["4M"], headline=[])
     moments = [
         lambda: (project.home / "claim.json").exists(),  # while claiming
@@ -56,8 +56,8 @@ def test_sigkill_at_any_moment_then_the_same_command(project: Project, since: in
         lambda: (project.root / "results/incoming").exists() and len(project.record_files()) >= 2,
     ]
     seen: dict = {}
-    for moment in moments[since:]:
-        run = project.start("snakemake", "small")
+    for number in kills:
+        run, moment = project.start("snakemake", "small"), moments[number]
         wait_for(lambda: moment() or run.poll() is not None)  # noqa: B023 - called at once
         assert run.poll() is None, (project.root / "started.log").read_text()
         kill_group(run)

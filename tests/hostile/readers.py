@@ -364,10 +364,10 @@ ENTRIES: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0"
 SIZE_LIST = b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"
 READERS = {
     # What a user writes.
-    "study": Reader(lambda: bend.texts(_studies()), _study, (StudyError,), 100),
-    "study values": Reader(_study_values, _study, (StudyError,), 50),
+    "study": Reader(lambda: bend.texts(_studies()), _study, (StudyError,), 40),
+    "study values": Reader(_study_values, _study, (StudyError,), 30),
     "only": Reader(lambda: bend.values(ENTRIES), _narrowed, (StudyError,), 100),
-    "target": Reader(lambda: bend.texts(_targets()), _target, (StudyError,), 150),
+    "target": Reader(lambda: bend.texts(_targets()), _target, (StudyError,), 80),
     "yaml": Reader(lambda: bend.texts(_studies()), _text(yaml_text.load), (yaml.YAMLError,), 100),
     "notation": Reader(bent(*STRUCTURES), _text(notation.parse), (notation.NotationError,), 200),
     "size": Reader(bent(*SIZES), _text(sizes.parse_size), (ValueError,), 200),
@@ -376,7 +376,7 @@ READERS = {
     "sizes csv": Reader(bent(TABLE), _sizes("a.csv"), (ValueError,), 150),
     "sizes yaml": Reader(bent(SIZE_LIST), _sizes("a.yaml"), (ValueError,), 150),
     # What tools print.
-    "evidence": Reader(recorded_texts("evidence/*.txt"), _evidence, (ValueError,), 300),
+    "evidence": Reader(recorded_texts("evidence/*.txt"), _evidence, (ValueError,), 150),
     "evidence page": Reader(recorded_texts("evidence/*.txt"), _evidence_page, (ValueError,), 5),
     "fio": Reader(recorded_texts("corpus/fio-*/*.stdout", 4), _output(fio), (BadOutput,), 150),
     "ior": Reader(recorded_texts("corpus/ior-*/*.stdout", 4), _output(ior), (BadOutput,), 150),
@@ -390,7 +390,7 @@ READERS = {
     "findmnt": Reader(recorded_texts("lustre/findmnt_lustre.json"), _text(mounts.parse), LUSTRE, 80),
     "ansible": Reader(bent(ANSIBLE), _text(play.reason), (), 80),
     # What hosts send.
-    "observation": Reader(messages.observations, messages.read_observation, (), 80),
+    "observation": Reader(messages.observations, messages.read_observation, (), 40),
     **{
         f"answer: {key}": Reader(
             lambda key=key: bend.values([messages.SAVED[key]()]),
@@ -409,11 +409,11 @@ READERS = {
     "agent's answer": Reader(messages.agent_answers, messages.read_agent_answer, (), 150),
     # What was kept or handed on.
     "records": Reader(
-        lambda: bend.values([_named_as_its_file(record) for record in records()]), _records, (ValueError,), 25
+        lambda: bend.values([_named_as_its_file(record) for record in records()]), _records, (ValueError,), 12
     ),
     "state": Reader(lambda: bend.values(_states_of_crate()), _states, (), 12),
-    "parquet": Reader(lambda: bend.texts(_parquets()), _parquet, (ValueError,), 15),
-    "large parquet": Reader(_large_parquets, _parquet, (ValueError,), 10),
+    "parquet": Reader(lambda: bend.texts(_parquets()), _parquet, (ValueError,), 8),
+    "large parquet": Reader(_large_parquets, _parquet, (ValueError,), 5),
     "tight crate": Reader(_tight_crates, _unpack, (crates.CrateError,), 10),
     "unpack": Reader(_crates, _unpack, (crates.CrateError,), 60),
     "crate": Reader(_crates, _remake, (crates.CrateError,), 3),
