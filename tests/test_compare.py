@@ -14,6 +14,7 @@ from fsage.report.compare import CompareError, compare, main_groups
 from fsage.report.history import _courses, _names, history
 from fsage.study.files import load_study
 
+pytestmark = pytest.mark.usefixtures("figures_undrawn")
 STUDY = load_study(PLAIN / "series1.yaml")
 STATES = [f"{capacity}.{fragmentation:02d}@264M" for capacity in (10, 80) for fragmentation in (0, 50)]
 

@@ -6,9 +6,9 @@ import itertools
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -218,10 +218,8 @@ def test_a_page_opens_offline_and_draws_what_is_there(name):
 
 
 def command(*words: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    code = "from fsage.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, "evidence", *words], input=text, capture_output=True, check=False
-    )
+    argv, env = [preloaded.shims() / "fsage", "evidence", *words], preloaded.environment()
+    return subprocess.run(argv, input=text, env=env, capture_output=True, check=False)
 
 
 def test_the_command_reads_a_file_or_standard_input_and_says_what_is_wrong(tmp_path):
