@@ -73,7 +73,7 @@ class Counted:
     ) -> Counted:
         """By the study's own block and its target, but for what is given. Raises StudyError, Refusal."""
         block, spec = plan.study.count, plan.target.spec
-        if not plan.target.of_kind.own_stores or spec["stores"] != 1 or spec["scale"]["tasks"] != 1:
+        if not plan.target.counts:
             raise StudyError(
                 f"study {plan.study.name} cannot be counted on target {plan.target.name}, which is of kind "
                 f"{spec['kind']}, with stores: {spec['stores']} and tasks: {spec['scale']['tasks']}. A file of "

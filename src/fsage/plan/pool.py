@@ -52,7 +52,7 @@ class Pool:
         """Those whose states a run counts too: a whole study that declares it, on file systems of its own."""
         if not self.study.count.with_run or self.study.is_narrowed:
             return []
-        return [plan for plan in self.at_work if plan.target.of_kind.own_stores]
+        return [plan for plan in self.at_work if plan.target.counts]
 
     @property
     def targets(self) -> list[str]:

@@ -51,6 +51,11 @@ class Target:
         return kinds.named(self.spec["kind"])
 
     @property
+    def counts(self) -> bool:
+        """Whether a file of one task on its one file system can be counted in memory (fsage.count)."""
+        return self.of_kind.own_stores and self.spec["stores"] == 1 and self.spec["scale"]["tasks"] == 1
+
+    @property
     def images(self) -> str | None:
         """The folder of Apptainer images to measure and report with (fsage.host.containers), or None."""
         return self.spec["containers"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from functools import partial
+from typing import Literal, cast
 
 from pydantic import Field
 
@@ -18,6 +19,7 @@ from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, Extents, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
+from fsage.model.typed import Json
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, shared
 
@@ -41,7 +43,7 @@ class Params(shared.Params):
     own_disk: bool = Field(
         default=False,
         description="true: the file is read once more without the target's device model, as fast as this machine's "
-        "disk can: `own_disk_mib_s`",
+        "disk can: `own_disk_mib_s`. Not with device model seek, which charges for whatever is read",
     )
     passes: int | None = Field(
         default=None,
@@ -73,10 +75,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio or auto, "
             "or a target that holds an amount_mib which lasts a second"
         )
-    if params.own_disk and device.of_claim(claim).charges_all:
-        raise ValueError("own_disk: this target's device model charges for whatever is read; set it to false")
     phases: list[Phase] = []
-    for name in _steps(params):
+    for name in _steps(params, device.of_claim(claim)):
         reads, leaves = name in READS, name.startswith(PLACE)
         if tool == "ior":
             argv = _ior(params, claim, block_bytes, reads, name if leaves else "f")
@@ -126,7 +126,9 @@ def read(observation: Mapping[str, object]) -> Outcome:
 
     Of fio its percentiles of latency too (`shared.latencies`).
     """
-    return shared.judge(observation, Params, _steps, _judge)
+    conditions = cast(Json, observation.get("conditions", {}))
+    kind = (conditions.get("device_model") or {}).get("kind", device.Model.kind)
+    return shared.judge(observation, Params, partial(_steps, model=device.KINDS[kind]), _judge)
 
 
 def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | None:
@@ -140,11 +142,12 @@ def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | 
     )
 
 
-def _steps(params: Params) -> list[str]:
+def _steps(params: Params, model: type[device.Model]) -> list[str]:
+    """Names of the phases. A model that charges for whatever is read leaves no own disk to read from."""
     before = [f"{PLACE}{number}" for number in range(1, params.place)]
     steps = [*before, "write" if "write" in params.phases else "prepare"]
     steps += ["read"] if "read" in params.phases else []
-    return [*steps, OWN_DISK] if params.own_disk else steps
+    return [*steps, OWN_DISK] if params.own_disk and not model.charges_all else steps
 
 
 def _passes(params: Params, claim: Claim) -> int:
