@@ -43,7 +43,7 @@ class Params(shared.Params):
     own_disk: bool = Field(
         default=False,
         description="true: the file is read once more without the target's device model, as fast as this machine's "
-        "disk can: `own_disk_mib_s`. Not with device model seek, which charges for whatever is read",
+        "disk can: `own_disk_mib_s`. Device model seek charges for whatever is read, and leaves this out",
     )
     passes: int | None = Field(
         default=None,
