@@ -56,12 +56,29 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         ssh(UNMAKE, check=False)
 
 
+def refuse_untrue(page: str) -> None:
+    """The page for the site's owner has his home, and nothing that only root does."""
+    assert f"/home/{USER}/fsage" in page and PLACE in page and "pages of the measured files alone" in page
+    assert "drop_caches" not in page and "lru_size" not in page and "at most" in page
+
+
 def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: LustreProject) -> None:
     name = project.spec["name"]
     before = real.everything(USER)
     project.write_study(**STUDY, **CELLS)
-    assert "Nothing stands in the way" in project.done("fsage", "--target", name, "site", "small")
-    (record,) = project.measured(**STUDY, **CELLS).values()
+    page = project.root / "page.html"
+    site = ("fsage", "--target", name, "site", "small", "--html", str(page))
+    project.declare(amount_mib=4096)
+    assert "amount_mib is 4096 for each of 2 tasks" in project.fails(*site), "as the claim would be refused"
+    project.declare(amount_mib=8)
+    assert "Nothing stands in the way" in project.done(*site)
+    refuse_untrue(page.read_text())
+    project.done(*project.playing("local_target.yml", "claim.yml"))
+    project.done("snakemake", "small")
+    (record,) = project.records().values()
+    assert record["status"] == "valid", record["why"]
+    assert list((project.root / "results").rglob("index.html"))
+    project.forget()
     claim = project.claim_file()
     assert claim["capacity_bytes"] == min(claim["lustre"]["budget"].values()) <= LIMIT_MIB << 20
     assert f"quota of project {PROJECT}" in claim["lustre"]["budget"]
@@ -129,12 +146,10 @@ def test_an_ost_of_his_that_is_lost_amid_a_cell(claimed: LustreProject, how: str
     """It fails with the OST in its reason, or waits until the OST is back; while it is away a command names it."""
     lose, back = LOST[how]
     claimed.own_source()
-    phases = claimed.root / "src/fsage/host/cells/phases.py"
-    phases.write_text(
-        phases.read_text().replace(
-            "LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10", "LEAST_LIMIT_S, TIMES_ESTIMATE = 60.0, 1"
-        )
-    )
+    limits = claimed.root / "src/fsage/host/cells/observed.py"
+    before, after = "LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10", "LEAST_LIMIT_S, TIMES_ESTIMATE = 60.0, 1"
+    assert before in limits.read_text()
+    limits.write_text(limits.read_text().replace(before, after))
     started = claimed.start("snakemake", *real.ALL)
     try:
         real.once_written(lose, place=PLACE)
