@@ -242,7 +242,7 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
         "clients": [{"name": name, "python": "python3", "local": False} for name in ("n1", "n2")],
         "servers": [{"name": name, "python": "python3", "local": False} for name in ("oss1", "oss2")],
     }
-    front = "ssh -o BatchMode=yes -o ConnectTimeout=10"
+    front = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o UpdateHostKeys=no"
     site.answer(f"{front} n2 true")
     site.answer(f"{front} oss1 true", stderr="oss1: Permission denied (publickey).\n", rc=255)
     site.answer(f"{front} oss2 true")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,6 +152,16 @@ def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) 
     settings.NOTE.write_text(json.dumps(note))
     beside(spec).close()
     assert zfs(site) == before, "the next measurement does it too"
+
+
+def test_a_server_that_a_user_only_watches_has_nothing_to_put_back(spec: dict, site: Site) -> None:
+    """The folder of the note is root's, and nobody else makes it."""
+    os.seteuid(65534)
+    try:
+        assert server_cache.put_back(spec) == []
+    finally:
+        os.seteuid(0)
+    assert not settings.NOTE.parent.exists()
 
 
 def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_they_were(spec: dict, site: Site) -> None:

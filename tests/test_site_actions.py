@@ -139,7 +139,7 @@ def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: 
         "brw_stats",
         "lru_size=clear",
         "all on OST 3",
-        "at most 1,024.0 GiB",
+        "at most 1 TiB",
         "release.yml",
         "clients 4",
         "Ctrl-C",
@@ -193,7 +193,7 @@ def test_the_page_is_true_for_a_guest_and_before_the_claim(tmp_path: Path) -> No
         "/home/ada/notes/written.*",
         "as ada (uid 1000)",
         "pages of the measured files alone",
-        "at most 3.0 GiB",
+        "at most 3 GiB",
         "files and directories made",
         "not known before the claim, which measures how fast the target is",
     ):

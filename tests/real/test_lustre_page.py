@@ -48,9 +48,10 @@ def most(rows: list[list[str]], words: str) -> int:
 
 
 def bound(rows: list[list[str]], words: str) -> float:
-    """The number of a row of what is done at most."""
+    """The number of a row of what is done at most; bytes in GiB."""
     (row,) = (row for row in rows if len(row) == 2 and row[0] == words)
-    return float(re.search(r"at most ([\d,.]+\d)", row[1])[1].replace(",", ""))  # type: ignore[index]
+    number, unit = re.search(r"at most ([\d,.]*\d)(?: (KiB|MiB|GiB))?", row[1]).groups()  # type: ignore[union-attr]
+    return float(number.replace(",", "")) / {"KiB": 1 << 20, "MiB": 1 << 10}.get(unit, 1)
 
 
 def counted() -> dict[str, float]:

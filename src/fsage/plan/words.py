@@ -20,7 +20,7 @@ from fsage.statistics import reachable, smallest_p
 from fsage.study.cells import Cell
 from fsage.study.comparisons import Headline
 from fsage.study.study import means
-from fsage.text.sizes import counted, duration
+from fsage.text.sizes import counted, duration, round_size
 
 GIB = 1 << 30
 AMOUNT_MIB, LONGEST_S = 64, 1.25
@@ -43,11 +43,13 @@ class Written(NamedTuple):
         if self.states_bytes is None:
             return "unknown GiB written (no capacity is declared, so the claim finds it)"
         known_bytes = self.states_bytes + self.cells_bytes
-        gib = f"{'at most ' if self.bound else ''}{_digits(known_bytes / GIB)} GiB"
+        size = f"{_digits(known_bytes / GIB)} GiB" if known_bytes >= GIB else round_size(known_bytes)
+        if self.bound:
+            size = f"at most {size}"
         if not self.unknown_cells:
-            return f"{gib} written"
+            return f"{size} written"
         seconds = f"what the device writes in about {self.unknown_cells:,} s"
-        return f"{gib} written, and {seconds}" if known_bytes else seconds
+        return f"{size} written, and {seconds}" if known_bytes else seconds
 
 
 def written(plan: Plan) -> Written:

@@ -23,7 +23,7 @@ from fsage.run import progress
 from fsage.site.inspect import Site
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
-from fsage.text.sizes import duration
+from fsage.text.sizes import duration, round_size
 
 DROPS_A_PHASE = 102
 """Two, and a kernel that keeps a name is told again for 2 s, every 20 ms (fsage.host.system.caches)."""
@@ -266,8 +266,8 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
         files = sum(step.calls(capacity_bytes) + OWN_FILES for step in steps) + OWN_FILES
         files += sum(_files_of(cell, target) for plan in plans for cells in plan.missing.values() for cell in cells)
         rows += [
-            ("space in use at a time", f"at most {capacity_bytes / GIB:,.1f} GiB"),
-            ("bytes written in all", f"at most {written / GIB:,.1f} GiB"),
+            ("space in use at a time", f"at most {round_size(capacity_bytes)}"),
+            ("bytes written in all", f"at most {round_size(written)}"),
             *_by_ost(target, plans, written, files),
             (
                 "files and directories made",
@@ -362,8 +362,8 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
     if lustre["stripe_count"] == -1 and claimed and not lustre["pool"]:
         names = names or sorted(claimed[0])
     if names and lustre["stripe_count"] in (-1, len(names)):
-        share_gib = min(written_bytes, written_bytes / len(names) + stripes_bytes) / GIB
-        return [("of it on each OST", f"at most {share_gib:,.1f} GiB: {', '.join(names)}{OWN_NOTES}")]
+        share_bytes = min(written_bytes, written_bytes / len(names) + stripes_bytes)
+        return [("of it on each OST", f"at most {round_size(share_bytes)}: {', '.join(names)}{OWN_NOTES}")]
     if lustre["stripe_count"] == 1 and lustre["first_ost"] >= 0:
         return [("of it on each OST", f"all on OST {lustre['first_ost']}{OWN_NOTES}")]
     where = f"of pool {lustre['pool']}" if lustre["pool"] else "that there is"

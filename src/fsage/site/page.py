@@ -15,7 +15,7 @@ from fsage.plan.target import Target
 from fsage.site import actions
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
-from fsage.text.sizes import duration
+from fsage.text.sizes import duration, round_size
 from fsage.text.terminal import Terminal
 
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")
@@ -74,7 +74,7 @@ def estimates(plans: list[Plan]) -> list[dict[str, str]]:
                 "states": str(len(plan.missing)),
                 "populates": str(len({plan.states[name].population for name in plan.missing})),
                 "time": time,
-                "written": "not known" if written is None else f"{written / 2**30:.1f} GiB",
+                "written": "not known" if written is None else round_size(written),
             }
         )
     return lines

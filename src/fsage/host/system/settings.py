@@ -65,8 +65,11 @@ def change(
 ) -> list[Step]:
     """Set `wanted` for a holder, and let go of `drop` (None: of all else that he holds); what changed by that.
 
-    With `check` nothing is changed. Raises Failure; then settings and note are as they were.
+    With `check` nothing is changed. Raises Failure; then settings and note are as they were. Who holds nothing and
+    wants nothing needs no rights: the note's folder, which is root's, is not made.
     """
+    if not wanted and not any(of(holder, entry) for entry in notes(kind.name).values()):
+        return []
     with contextlib.nullcontext() if check else _locked():
         whole = _read()
         before: dict[str, Any] = whole.get(kind.name, {})

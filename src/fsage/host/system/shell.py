@@ -11,8 +11,8 @@ from typing import Any
 
 from fsage.model.errors import Failure
 
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-"""The words before a command for another host; ssh must not ask for a password."""
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "UpdateHostKeys=no")
+"""The words before a command for another host; ssh must not ask for a password, nor change the user's known hosts."""
 
 
 ADMINISTRATORS = ("/usr/sbin", "/sbin")
