@@ -183,6 +183,13 @@ def test_a_sample_with_a_sign_of_trouble_is_told_of_on_top_and_in_a_table(tmp_pa
     assert [row[3] for row in section.table[1:]] == records[0]["warnings"]
 
 
+def test_an_ost_that_is_gone_when_the_cell_ends_is_named() -> None:
+    both, left = {"lustre-OST0000": {}, "lustre-OST0001": {}}, {"lustre-OST0001": {}}
+    (told,) = signs.lost_osts({"before": both, "after": left})
+    assert told.startswith("lustre-OST0000 was lost amid the cell")
+    assert signs.lost_osts({"before": both, "after": both}) == signs.lost_osts({"before": both, "after": None}) == []
+
+
 def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp_path: Path) -> None:
     study = load_study(Path(__file__).parent / "data/plain/quickstart.yaml")
     records = make_records(study)

@@ -154,9 +154,11 @@ def test_an_ost_of_his_that_is_lost_amid_a_cell(claimed: LustreProject, how: str
     try:
         real.once_written(lose, place=PLACE)
         started.wait(timeout=1800)
-        said = " ".join((claimed.root / "started.log").read_text().split())
-        print(claimed.why(), claimed.records(), said[-3000:])
-        assert "OST0000" in said and "Traceback" not in said
+        said = (claimed.root / "started.log").read_text()
+        (record,) = claimed.records().values()
+        told = json.dumps([record["why"], record["warnings"], record["absent"]])
+        print(record["status"], told, said[-3000:])
+        assert "OST0000" in told and "Traceback" not in said
         claimed.forget()
         said = claimed.fails("snakemake", *real.ALL)
         print(said[-3000:])

@@ -109,6 +109,17 @@ def judge(phases: Iterable[JsonView]) -> Judged:
     return Judged("; ".join(failed) or None, warnings)
 
 
+def lost_osts(fullness: JsonView) -> list[str]:
+    """A sentence for each OST that the client named before a cell and not after it, by what it read of all both times.
+
+    A guest sees nothing else of an OST that is deactivated: his command fails with EIO.
+    """
+    if not fullness.get("before") or not fullness.get("after"):
+        return []
+    lost = sorted(set(fullness["before"]) - set(fullness["after"]))
+    return [f"{name} was lost amid the cell: `lfs df` does not name it any more" for name in lost]
+
+
 def evicted(before: JsonView, after: JsonView) -> list[str]:
     """By which targets the client was evicted between two looks of a host: 'lustre-OST0000'."""
     names = [name for name, states in _new_states(before, after) if EVICTED in states]

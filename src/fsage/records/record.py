@@ -49,7 +49,7 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
         "phases": [_lean(phase) for phase in observation["phases"]],
         "status": outcome.status,
         "why": outcome.why,
-        "warnings": told.warnings,
+        "warnings": [*told.warnings, *signs.lost_osts(observation.get("osts", {}).get("fullness", {}))],
         "absent": absent_of(observation),
         "metrics": {**outcome.metrics, **observation.get("predicted", {})},
         "model_seconds": _charges_s(observation, outcome.metrics),
