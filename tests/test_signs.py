@@ -186,7 +186,7 @@ def test_a_sample_with_a_sign_of_trouble_is_told_of_on_top_and_in_a_table(tmp_pa
 def test_an_ost_that_is_gone_when_the_cell_ends_is_named() -> None:
     both, left = {"lustre-OST0000": {}, "lustre-OST0001": {}}, {"lustre-OST0001": {}}
     (told,) = signs.lost_osts({"before": both, "after": left})
-    assert told.startswith("lustre-OST0000 was lost amid the cell")
+    assert told.startswith("lustre-OST0000 was lost during the cell")
     assert signs.lost_osts({"before": both, "after": both}) == signs.lost_osts({"before": both, "after": None}) == []
 
 

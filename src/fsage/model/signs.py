@@ -117,7 +117,7 @@ def lost_osts(fullness: JsonView) -> list[str]:
     if not fullness.get("before") or not fullness.get("after"):
         return []
     lost = sorted(set(fullness["before"]) - set(fullness["after"]))
-    return [f"{name} was lost amid the cell: `lfs df` does not name it any more" for name in lost]
+    return [f"{name} was lost during the cell: `lfs df` does not name it any more" for name in lost]
 
 
 def evicted(before: JsonView, after: JsonView) -> list[str]:
