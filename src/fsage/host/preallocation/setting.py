@@ -57,6 +57,6 @@ def unavailable_because(servers: Servers, noted: JsonView | None) -> str | None:
     more = f"; {len(other) - SHOWN} more have others" if len(other) > SHOWN else ""
     return (
         f"{described}{more}, and tune_prealloc.yml had set {wanted[other[0]]!r}: an OST loses its table when it is "
-        "mounted anew. Another target's tune_prealloc.yml sets it, too. Without a size it sets the last requested value "
-        "again"
+        "mounted anew. Another target's tune_prealloc.yml sets it, too. Without a size it sets the last requested "
+        "value again"
     )
