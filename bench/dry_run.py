@@ -17,10 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BARE = """
 STATES = [f"{a}.{b:02d}" for a in range(10, 81, 10) for b in range(0, 71, 10)]
 ROOT = config["results"]
-RECORDS = {s: f"{ROOT}/records/local/series1/{s}@264M" for s in STATES}
-CELLS = {s: [f"{RECORDS[s]}/transfer_size-{t}M_i{i}.json" for t in (1, 2, 4, 8, 16, 32, 64) for i in range(1, 6)]
-            + [f"{RECORDS[s]}/sentinel-{k}.json" for k in (1, 2)] for s in STATES}
-ALL = [record for state in STATES for record in CELLS[state]]
+MANIFESTS = {s: f"{ROOT}/manifests/local/series1/{s}@264M.0123456789ab.json" for s in STATES}
+ALL = list(MANIFESTS.values())
 
 rule series1:
     input: ALL, f"{ROOT}/report/local/series1/index.html"
@@ -39,7 +37,7 @@ for number, state in enumerate(STATES):
     rule:
         name: f"fragment_series1_{state}@264M"
         input: ancient(f"{ROOT}/targets/local.json")
-        output: f"{ROOT}/states/local/series1/{state}@264M.json", CELLS[state]
+        output: MANIFESTS[state]
         log: f"{ROOT}/logs/local/series1/visit_{state}@264M.log"
         resources: target=1
         priority: 1000 - number

@@ -34,7 +34,7 @@ if verb == "claim":
 elif verb in ("visit", "report"):
     plan = load_plan(Path("config/series1.yaml"), Path("inventories") / target, results)
     states = states[:-1]
-    made = [plan.results.state(state) for state in states]
+    made = [plan.manifest(state) for state in states]
     made += [plan.results.record(state, cell.name) for state in states for cell in plan.cells[state]]
     if verb == "report":
         names = "index.html", "records.parquet", "records.csv", "figures/x.svg"

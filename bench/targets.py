@@ -36,7 +36,7 @@ if given[0] == "claim":
 elif given[0] == "visit":
     plan, state = load_plan(Path("config/series1.yaml"), Path("inventories") / target, results), given[2]
     time.sleep(plan.state_seconds(state) / {faster})
-    made = [plan.results.state(state), *(plan.results.record(state, cell.name) for cell in plan.cells[state])]
+    made = [plan.manifest(state), *(plan.results.record(state, cell.name) for cell in plan.cells[state])]
 elif given[0] == "report":
     folders = [Path("inventories") / name for name in os.environ["FSAGE_TARGET"].split(",")]
     pool = load_pool(Path("config/series1.yaml"), folders, results)

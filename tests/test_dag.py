@@ -97,8 +97,9 @@ def test_a_part_of_a_study_by_a_file_of_it_in_jobs_of_several_states(tmp_path: P
 
 def test_a_job_visits_several_states(laid_out: Callable[..., dict[str, Pool]]) -> None:
     [plan] = laid_out("series1")["series1"].plans
-    assert [len(states) for states in plan.batches(10)] == [10] * 28 + [8]
-    assert [name for states in plan.batches(10) for name in states] == list(plan.missing)
+    jobs = plan.jobs(10, adaptive=False)
+    assert [len(job.states) for job in jobs] == [10] * 28 + [8]
+    assert [name for job in jobs for name in job.states] == list(plan.missing)
 
 
 def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:

@@ -142,7 +142,7 @@ def test_an_observation_makes_no_file_elsewhere(key: str, tmp_path: Path) -> Non
     record.unpack(path, plan.results.root, "here")
     added = {file for file in files_below(tmp_path) - before if "/refused/" not in file}
     cell = f"here/tiny/{STATE}/{good['cell']}"
-    assert added == {f"results/raw/{cell}.1.json", f"results/pending/{cell}.json"}, "the good one alone"
+    assert added == {f"results/raw/{cell}.1.json", f"results/records/{cell}.json"}, "the good one alone"
     assert [json.loads(content) for content in kept_aside(plan)] == [evil]
 
 
@@ -240,9 +240,9 @@ def test_what_a_host_says_steers_no_terminal() -> None:
 
 
 def test_what_the_launcher_alone_writes_no_host_sends(plan: Plan) -> None:
-    predicted = observation(plan, "60.00@8M", 1, predicted={"write_bw_mib_s": "fast", "__class__": 1})
-    (why,) = unpacked(plan, predicted)
-    assert "has predicted, which the launcher alone writes" in why
+    renumbered = observation(plan, "60.00@8M", 1, requested_attempt=1)
+    (why,) = unpacked(plan, renumbered)
+    assert "has requested_attempt, which the launcher alone writes" in why
 
 
 @pytest.mark.parametrize("length", [0, 6, 7, 20, 21])

@@ -18,13 +18,14 @@ import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
+from fsage import dataset
 from fsage.model.device import DISTURBED
 from fsage.plan import results, settings, words
 from fsage.plan.plan import STATE_S, Plan, load_plan
 from fsage.plan.pool import Pool, load_pools
 from fsage.plan.settings import Commands
 from fsage.plan.target import load_target, target_of
-from fsage.records import record
+from fsage.records import record, store
 from fsage.run import job, progress, request, runs
 from fsage.study.study import StudyError
 
@@ -241,18 +242,60 @@ def test_unknown_states_and_unclaimed_targets_are_refused(plan):
         request.make(unclaimed, "30.00@8M", unclaimed.cells["30.00@8M"])
 
 
-def test_records_are_handed_over_when_all_are_there(plan):
+def test_a_manifest_is_written_when_each_cell_has_a_record(plan):
     state = "30.00@8M"
+    first, second = plan.cells[state]
     assert record.unpack(bundle(plan, observation(plan, state, 0)), plan.results.root, "here") == (1, [])
-    assert [cell.name for cell in record.publish(plan, state)] == [plan.cells[state][1].name]
-    assert not plan.results.records(state).exists(), "Snakemake would delete them with the failed job"
-    assert [cell.name for cell in again(plan).to_measure(state)] == [plan.cells[state][1].name]
+    assert store.write_manifest(plan, state, {}) == [second] == again(plan).to_measure(state)
+    assert not plan.manifest(state).exists() and again(plan).missing[state] == (second,)
     record.unpack(bundle(plan, observation(plan, state, 1)), plan.results.root, "here")
-    assert record.publish(again(plan), state) == []
-    made = results.read(plan.results.record(state, plan.cells[state][0].name))
+    assert again(plan).todo[state] == () and state not in again(plan).missing
+    assert [(job.name, job.cells) for job in again(plan).jobs(1, False)][-1] == ("list_tiny", 0)
+    assert store.write_manifest(again(plan), state, {}) == []
+    rows = results.read(plan.manifest(state))["cells"]
+    assert [plan.results.root / row["record"] for row in rows] == [
+        plan.results.record(state, cell.name) for cell in (first, second)
+    ]
+    made = results.read(plan.results.record(state, first.name))
     assert made["status"] == "failed" and made["metrics"] == {} and made["structure"].startswith("PAF:30.00:")
-    assert not list((plan.results.root / "pending").rglob("*.json"))
-    assert state not in again(plan).missing
+    assert state not in again(plan).todo
+
+
+def test_a_record_that_was_deleted_or_is_new_in_the_plan_gives_its_state_a_job(plan):
+    state = "30.00@8M"
+    for cell in plan.cells[state]:
+        results.write(plan.results.record(state, cell.name), {})
+    store.write_manifest(plan, state, {})
+    plan.results.record(state, plan.cells[state][1].name).unlink()
+    assert again(plan).todo[state] == (plan.cells[state][1],) and plan.manifest(state).exists()
+    results.write(plan.results.record(state, plan.cells[state][1].name), {})
+    more = {**STUDY, "cells": {**STUDY["cells"], "iterations": STUDY["cells"]["iterations"] + 1}}
+    (plan.studies / "tiny.yaml").write_text(yaml.safe_dump(more))
+    larger = load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
+    assert larger.manifest(state) != plan.manifest(state) and len(larger.todo[state]) == 1
+    plan.manifest(state).unlink()
+    assert again(plan).todo[state] == (), "its job writes the manifest alone"
+
+
+def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
+    state = "30.00@8M"
+    first, second = plan.cells[state]
+    results.write(plan.results.record(state, first.name), {"status": "valid", "attempt": 1})
+    reason = store.Reason("not needed", {"read_bw_mib_s_predicted": 50.0})
+    assert store.write_manifest(plan, state, {second.name: reason}) == []
+    assert state not in again(plan).todo and again(plan).to_measure(state) == []
+    row = dataset.load(again(plan).files()[-len(plan.states) :]).iloc[0]
+    assert (row["cell"], row["status"], row["why"], row["capacity_percent"]) == (second.name, "skipped", reason.why, 30)
+    assert row["read_bw_mib_s_predicted"] == 50 and row["iteration"] == second.params["iteration"]
+    plan.manifest(state).rename(plan.results.manifests / f"{state}.0123456789ab.json")  # of other cells
+    assert again(plan).todo[state] == () and store.write_manifest(again(plan), state, {}) == []
+    assert results.read(plan.manifest(state))["cells"][1]["why"] == reason.why, "what was skipped stays so"
+    assert store.quarantine(again(plan), lambda state, cell: True, {"failed"}) == 0
+    assert store.quarantine(again(plan), lambda state, cell: True, {"skipped"}) == 1
+    assert again(plan).missing[state] == (second,) and plan.results.record(state, first.name).exists()
+    results.write(plan.results.record(state, second.name), {})
+    assert store.write_manifest(again(plan), state, {}) == []
+    assert [row["why"] for row in results.read(plan.manifest(state))["cells"]] == [None, None]
 
 
 def test_an_observation_comes_home_once_and_never_over_another(plan):
@@ -287,42 +330,18 @@ def test_what_is_missing_is_decided_once(plan, tmp_path):
         runs.as_noted(later, noted)
 
 
-def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_is_kept(plan, tmp_path, monkeypatch):
+def test_the_jobs_of_a_killed_run_lose_their_licence(plan, tmp_path, monkeypatch):
     plans, notes = {"tiny": Pool((plan,))}, tmp_path / "notes"
     me = runs.identity("snakemake tiny")
     killed = runs.note(plans, runs.Run({**me, "run": "killed", "pid_start": 1}), notes)
-    alive = runs.note(plans, runs.Run({**me, "run": "alive"}), notes)
-    far = runs.note(plans, runs.Run({**me, "run": "far", "host": "elsewhere", "pid_start": 1}), notes)
+    runs.note(plans, runs.Run({**me, "run": "alive"}), notes)
+    runs.note(plans, runs.Run({**me, "run": "far", "host": "elsewhere", "pid_start": 1}), notes)
     monkeypatch.setenv(runs.NOTE, str(runs.note(plans, runs.Run(me), notes)))
-    state = "30.00@8M"
-    for number in range(len(plan.missing[state])):  # the killed run's job goes on and hands over
-        record.unpack(bundle(plan, observation(plan, state, number)), plan.results.root, "here")
-    assert record.publish(plan, state) == []
-    records = [plan.results.record(state, cell.name) for cell in plan.missing[state]]
-    before = [results.read(path)["id"] for path in records]
     assert runs.gone() == {"killed": killed}
-    runs.supersede(runs.gone(), plan.results.root)
-    assert not killed.exists() and alive.exists() and far.exists()
-    for path in records:
-        path.unlink()  # as Snakemake does before it starts our job
-    assert record.publish(plan, state) == [] and [results.read(path)["id"] for path in records] == before
+    killed.unlink()  # as the next run does
     monkeypatch.setenv(runs.NOTE, str(killed))
     with pytest.raises(runs.Superseded):
         runs.check()
-
-
-def test_what_has_its_record_waits_no_more_and_what_has_none_does(plan):
-    """A run was killed between the two."""
-    state = "30.00@8M"
-    published_cell, waiting = plan.missing[state]
-    for number in range(2):
-        record.unpack(bundle(plan, observation(plan, state, number)), plan.results.root, "here")
-    results.write(plan.results.record(state, published_cell.name), {})
-    for _ in range(2):
-        record.forget_handed_over(plan, state)
-        assert not plan.results.pending(state, published_cell.name).exists()
-        assert plan.results.pending(state, waiting.name).exists()
-    assert record.publish(plan, state) == [published_cell], "the plan of before misses it still"
 
 
 @pytest.mark.parametrize("inventory", sorted(path.name for path in (ROOT / "inventories").iterdir()))

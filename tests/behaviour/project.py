@@ -155,6 +155,20 @@ class Project:
     def records(self) -> dict[str, dict]:
         return {name: json.loads(path.read_text()) for name, path in self.record_files().items()}
 
+    def manifests(self, target: str = "") -> list[dict]:
+        """Those of a target's states."""
+        folder = self.root / "results" / "manifests" / (target or self.spec["name"]) / "small"
+        return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+    def skipped(self, target: str = "") -> dict[str, dict]:
+        """state/cell -> the row of a manifest that says why it was not measured."""
+        return {
+            f"{manifest['state']}/{row['cell']}": row
+            for manifest in self.manifests(target)
+            for row in manifest["cells"]
+            if row["why"]
+        }
+
     def taken(self) -> dict[str, tuple[str, int]]:
         """state/cell -> (id of the observation, inode of the record): the same while a cell is not measured again."""
         return {

@@ -105,6 +105,18 @@ def test_what_was_asked_for_again_is_measured_alone_whatever_code_was_edited(fin
     finished.shared_source()
 
 
+def test_a_deleted_manifest_is_written_again_and_nothing_is_measured(finished: Project) -> None:
+    before = finished.taken()
+    path = next((finished.root / "results/manifests").rglob("30.50@8M.*.json"))
+    content = path.read_text()
+    path.unlink()
+    dry = finished.snakemake("-n", "--verbose", "small")
+    assert ", 0 cells to measure, " in dry.stdout and "list_small" in dry.stdout + dry.stderr, dry.stdout + dry.stderr
+    ran = finished.measure()
+    assert ran.returncode == 0, ran.stderr
+    assert path.read_text() == content and not measured_again(before, finished)
+
+
 def test_a_target_altered_by_hand_is_noticed_and_rebuilt(finished: Project) -> None:
     name = "30.50@8M/transfer_size-4M_i1"  # the target was left at 30.50
     digest = finished.records()[name]["layout"]["digest"]

@@ -78,14 +78,14 @@ def read_observation(content: bytes) -> None:
     before = files_below(root.parent)
     _, refused = record.unpack(path, root, "here")
     assert all(why.isprintable() for why in refused)
-    in_state, aside = (f"results/{kind}/here/tiny/{STATE}/" for kind in ("raw", "pending")), "results/refused/here/"
+    in_state, aside = (f"results/{kind}/here/tiny/{STATE}/" for kind in ("raw", "records")), "results/refused/here/"
     places = {Path(place) for place in (*in_state, aside)}
     assert {Path(added).parent for added in files_below(root.parent) - before} <= places
     assert len(refused) <= 1, "the good one is always taken"
     if refused:
         assert content in [path.read_bytes() for path in (root / "refused/here").iterdir()], "never lost"
-    if not record.publish(plan(), STATE):  # a record of it, and the report's table
-        paths = [plan().results.record(STATE, cell.name) for cell in plan().cells[STATE]]
+    paths = [plan().results.record(STATE, cell.name) for cell in plan().cells[STATE]]
+    if all(path.exists() for path in paths):  # the report's table
         assert set(dataset.load(paths)["cell"]) == {cell.name for cell in plan().cells[STATE]}
         for path in paths:
             path.unlink()

@@ -1,4 +1,4 @@
-"""Takes config/*.yaml, the targets' inventories and the records that exist; gives CALL: what is still to be measured."""
+"""Takes config/*.yaml, the targets' inventories and what the store has; gives CALL: what is still to be measured."""
 
 import atexit
 import gc
@@ -31,7 +31,6 @@ if workflow.is_main_process:
 
 # How many states one job visits, one after another: many where starting a job costs much.
 BATCH_STATES = config.get("batch_states", 1)
-HOW = "adaptive" if CALL.run.precision else "states" if BATCH_STATES == 1 else "batches"
 
 # A resource limits nothing unless its limit is set for all.
 for name in CALL.targets:
@@ -54,15 +53,15 @@ def on(name):
     return f"_{name}" if len(CALL.targets) > 1 else ""
 
 
-REQUESTED = {}  # study -> its plans, filled when Snakemake asks for a study's records: so in dry runs too
+REQUESTED = {}  # study -> its plans, filled when Snakemake asks for a study's manifests: so in dry runs too
 
 
-def records_of(pool):
-    """All records of a study; the first time, say the plan in one line, in a dry run its states too."""
+def manifests_of(pool):
+    """The manifests of a study's states; the first time, say the plan in one line, in a dry run its states too."""
 
     paths = []
 
-    def records(wildcards):
+    def manifests(wildcards):
         if not paths:
             REQUESTED[pool.study.name] = pool
             if workflow.is_main_process:
@@ -70,10 +69,10 @@ def records_of(pool):
                 jobs, option = (limits.nodes, "--jobs") if limits.nodes else (limits.cores, "--cores")
                 lines = CALL.lines(pool, workflow.output_settings.dryrun, jobs, option)
                 print(*lines, sep="\n", flush=True)
-            paths.extend(map(str, pool.records()))
+            paths.extend(map(str, pool.manifests()))
         return paths
 
-    return records
+    return manifests
 
 
 def code_of_reports(wildcards):

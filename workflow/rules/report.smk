@@ -1,4 +1,4 @@
-"""Takes a study's records; gives its report, tables and counts, and the study's name as a target: records against plan."""
+"""Takes the manifests of a study's states; gives report, tables and counts, and a target: records against plan."""
 
 from snakemake.settings.types import DeploymentMethod
 
@@ -37,7 +37,7 @@ report: "../report/workflow.rst"
 
 
 for pool in CALL.pools.values():
-    records = records_of(pool)
+    manifests = manifests_of(pool)
 
     for plan in pool.counted:
 
@@ -47,7 +47,7 @@ for pool in CALL.pools.values():
             name:
                 f"count_{pool.study.name}{on(plan.target.name)}"
             input:
-                records=records,
+                manifests=manifests,
             output:
                 counts=str(plan.results.counts / "counts.parquet"),
             localrule: True
@@ -65,7 +65,7 @@ for pool in CALL.pools.values():
         name:
             f"report_{pool.study.name}"
         input:
-            records=records,
+            manifests=manifests,
             compared=pool.compared_records,
             code=code_of_reports,
             study=str(CALL.studies / f"{pool.study.name}.yaml"),
@@ -109,7 +109,7 @@ for pool in CALL.pools.values():
         name:
             pool.study.name
         input:
-            records=records,
+            manifests=manifests,
             page=str(pool.results.report / "index.html"),
             counts=[str(plan.results.counts / "counts.parquet") for plan in pool.counted],
         localrule: True

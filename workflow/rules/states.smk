@@ -1,37 +1,34 @@
-"""Takes the claim; gives, state by state in planned order, the state's evidence and its missing records.
+"""Takes the claim; gives, in planned order, each state's manifest: which records its cells have, why others have none.
 
-One job brings the target into a state and measures there, by one call of ansible-playbook. A state that was reached
-before has its evidence. Only what is missing has a rule: a record that exists cannot be measured again, whatever was
-edited.
+One job brings the target into a state and measures there, by one call of ansible-playbook; or it visits several states
+(`batch_states`), or all of a study within a budget. Records are nobody's output: what the store has is not measured
+again, whatever was edited. What is missing stands in the run's note, which is newer than any manifest.
 """
 
 for number, plan in enumerate(CALL.plans):
-    for position, name in enumerate(plan.missing):
-        step = plan.states[name].last_step if name in plan.unreached else "measure"
+    for position, job in enumerate(plan.jobs(BATCH_STATES, adaptive=bool(CALL.run.precision))):
 
         # No benchmark: Snakemake then looks at all processes twice a second, on the machine that is measured.
         # lint: container: the environment is ./run's, made from the lock
-        rule visit_state:
+        rule visit_states:
             name:
-                f"{step}_{plan.study.name}_{name}{on(plan.target.name)}"
+                f"{job.name}{on(plan.target.name)}"
             input:
-                claim=ancient(str(plan.results.claim)),
+                claim=ancient(str(plan.results.claim)) if job.cells else [],
+                missing=os.environ[runs.NOTE],
             output:
-                evidence=[str(plan.results.state(name))] if name in plan.unreached else [],
-                records=[str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
+                manifests=[str(plan.manifest(name)) for name in job.states],
             log:
-                str(plan.results.log(f"visit_{name}")),
+                [str(plan.results.log(f"visit_{name}")) for name in job.states],
             priority: 10**8 - 10**6 * number - position
+            localrule: not job.cells
             resources:
-                **allocation_of(plan),
-                **exclusive_resources(plan),
+                **(allocation_of(plan) if job.cells else {}),
+                **(exclusive_resources(plan) if job.cells else {}),
             params:
                 target=plan.target.name,
-                study=plan.study.name,
-                state=name,
+                words=job.words,
             message:
-                # the same roles rebuild a state that was lost since
-                f"{'Bring the target into' if name in plan.unreached else 'Go back to'} state {name}, "
-                f"and measure {len(plan.missing[name])} cells"
+                job.what
             shell:
-                "fsage --target={params.target:q} visit {params.study:q} {params.state:q}"
+                "fsage --target={params.target:q} {params.words:q}"

@@ -121,7 +121,7 @@ def _choice(rival: Rival) -> dict[str, object]:
 
 def run(plan: Plan, request: AdviceRequest, as_json: bool) -> None:
     """Advise on a plan's records and print it. Raises ValueError for bad input, and where nothing is measured."""
-    records = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
+    records = dataset.load(plan.files())
     if records.empty:
         raise ValueError(
             f"study {plan.study.name} has no record on target {plan.target.name} in {plan.results.records('')}: "

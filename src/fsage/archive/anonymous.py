@@ -32,7 +32,7 @@ reference scope sha256 state status structure study target tool way when
 NUMBERS = """
 absent achieved after again_at_most age agree_bytes agree_share agreed aligned_free_share allocator amount_mib argv
 attempt backing_read_mib_s backing_write_mib_s before beside bin_bytes bitmap block_bytes blocks buckets busiest busy_ms
-bytes bytes_per_s cache_drop_s cached_names cached_pages calibration capacity_bytes capacity_percent
+bytes bytes_per_s cache_drop_s cached_names cached_pages calibration capacity_bytes capacity_percent cells
 capacity_percent_achieved cell_overhead_s charged charges_buffered_writes check clients columns conditions containers
 contended_files cost count counters cpu_s database declared declared_bytes_per_s deleted_files deleted_share_bytes
 deleted_share_files device device_bytes device_model differ disks disturbed drawn draws drift_percent_per_hour emd_share
@@ -52,9 +52,9 @@ seek_s segments sequences sequential_iops server_cache shared_s since_s softirq_
 state_known statfs_empty store stores stride stripe_blocks stripe_bytes stripes sum system_s tasks this time_limit_s
 timed_out to_share token tolerance_bytes tools total_bytes trace tunables umount_cpu_s umount_s unseen_share used_bytes
 user_s wall_s weight whole_extents why why_none window_groups windows write write_bytes write_mib_s write_ms write_s
-writes
+writes record
 """
-OF_A_STUDY = {"achieved", "axes", "counts", "done", "metrics", "params", "seconds", "step", "steps"}
+OF_A_STUDY = {"achieved", "axes", "counts", "done", "metrics", "params", "predicted", "seconds", "step", "steps"}
 """Below these all keys leave: what a study varies, and numbers that a program names."""
 IDS = {"id": "id", "claim": "id", "instance": "id", "run": "run"}
 HOSTS = {"host", "hosts", "by_host", "cache_drop_hosts"}
@@ -155,7 +155,7 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
         _write_yaml(study.with_name(path.name), _study(listed, yaml_text.load(path.read_text(encoding="utf-8"))))
     place = to / "inventories" / inventory.name
     _write_yaml(place / "group_vars/all/target.yml", {"fsage_target": _declaration(plan.target)})
-    folders = [where.root / kind / where.target / where.study for kind in ("records", "states")]
+    folders = [where.root / kind / where.target / where.study for kind in ("records", "manifests", "states")]
     folders += [where.root / "records" / where.target / compare.study] if compare else []
     paths = [path for folder in folders for path in results.stored(folder) if not path.is_symlink()]
     taken = {path: path for path in [*paths, where.seed]} | {where.last_claim: where.claim}

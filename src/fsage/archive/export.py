@@ -96,7 +96,7 @@ def export(
 
 
 def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, credit: Credit) -> Path:
-    frame = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
+    frame = dataset.load(plan.files())
     if frame.empty:
         raise CrateError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")
     write_report(Pool((plan,)), study_file)
@@ -201,6 +201,7 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
     root, target, study = plan.results.root, plan.target.name, plan.study.name
     kinds = {
         "records": "A record for each cell: its request, its state and its results",
+        "manifests": "Of each state, its records, and why cells have none",
         "states": "Evidence of each state's layout",
         "report": "The report, its figures, and all records as one table",
         **({"raw": "What the tools said, as they said it"} if raw else {}),

@@ -32,7 +32,7 @@ def visit(
     study: StudyName,
     states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
 ) -> None:
-    """Build states one after another, measure the missing cells of each and publish their records."""
+    """Build states one after another, measure the missing cells of each and list its records."""
     from fsage.run import job
 
     plan = context.obj.plan(study)
@@ -86,7 +86,8 @@ def hold(
             f"{why}\nNo target was taken. If {name} does not come back, lost={name} beside target=… lets the others of "
             "a study that is shared take its part over"
         ) from None
-    runs.supersede(killed, where_.results)
+    for note in killed.values():  # the licence of their jobs
+        note.unlink(missing_ok=True)
 
 
 def _say_fio(inventories: Iterable[Path]) -> None:

@@ -119,7 +119,7 @@ def count(
         plan, layouts, places, _block("--device", device) if device else None, to, every_transfer
     )
     counting.count(counted, lambda done, whole: say(f"{done} of {whole} layouts counted"))
-    records = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
+    records = dataset.load(plan.files())
     frame = counting.table(counted)
     page = counting.write(counted, frame, records)
     print(lines("\n".join(counting.answer(counted, frame))))
@@ -151,7 +151,7 @@ def remeasure(
 
     When no record of a state is left, its evidence is quarantined too: the rebuilt state may differ.
     """
-    from fsage.run.quarantine import folder, quarantine_records
+    from fsage.records.store import quarantine, quarantine_folder
     from fsage.study.study import StudyError
 
     pool = context.obj.pool(study)
@@ -168,15 +168,15 @@ def remeasure(
     def chosen(where: str, name: str) -> bool:
         return (not state or where == state) and (not cell or name == cell)
 
-    moved = sum(quarantine_records(plan, chosen, wanted) for plan in pool.plans)
-    folders = ", ".join(str(folder(plan)) for plan in pool.plans)
+    moved = sum(quarantine(plan, chosen, wanted) for plan in pool.plans)
+    folders = ", ".join(str(quarantine_folder(plan)) for plan in pool.plans)
     command = pool.commands.measure
     print(lines(f"fsage: {moved} records quarantined in {folders}; `{command}` measures those cells again"))
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage conclude quickstart")
 def conclude(context: typer.Context, study: StudyName) -> None:
-    """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
+    """Compare the records with the plan; say the headline. Exit 0 means: no planned cell is missing or failed."""
     from fsage import count as counting
     from fsage.run.conclusion import conclude
 

@@ -60,8 +60,8 @@ COLUMNS = {
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
     "status": Column(
         "str",
-        "valid, failed, stopped (others suffered: stop_if), unsupported, skipped (by the stop rule or a budget) or "
-        "unreadable",
+        "valid, failed, stopped (others suffered: stop_if), unsupported, skipped (by the stop rule or a budget, so it "
+        "has no record) or unreadable",
     ),
     "why": Column("str", "the reason, unless valid"),
     "warnings": Column(
@@ -317,3 +317,24 @@ class Record(_Part):
             if name.endswith(RATES) and value <= 0:
                 raise ValueError(f"{name} is {value:g}; a rate is above 0")
         return self
+
+
+class Listed(_Part):
+    """A row of a manifest; one with a reason `why` has no record."""
+
+    cell: Name
+    kind: Literal["planned", "sentinel", "reference", "traced", "warm_up"]
+    order: Count
+    params: Block
+    why: Text | None
+    predicted: Annotated[dict[Metric, Number], Field(max_length=200)] = {}
+
+
+class Manifest(_Part):
+    """One file of `results/manifests`."""
+
+    study: Name
+    target: Name
+    state: Name
+    nominal: Nominal
+    cells: list[Listed]

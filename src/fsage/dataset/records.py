@@ -1,6 +1,6 @@
-"""Records to one table: a row a record.
+"""Records to one table: a row a record, and a row a cell that a manifest says was skipped.
 
-A record file that cannot be read is a row too, with status `unreadable`: it is counted, never dropped.
+A file that cannot be read is a row too, with status `unreadable`: it is counted, never dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import orjson
 import pandas as pd
 from pydantic import ValidationError
 
-from fsage.dataset.columns import COLUMNS, Record
+from fsage.dataset.columns import COLUMNS, Manifest, Record
 from fsage.dataset.tables import DatasetError
 from fsage.model.caches import WARM
 from fsage.model.observation import PhaseResult
@@ -30,6 +30,7 @@ MOST_NUMBER = 1 << 62
 MOST_METRICS = 500
 """Columns of their own, in a whole table."""
 
+SKIPPED = "skipped"
 NUMBER = (int, float)
 TYPES: Json = {"str": str, "Int64": int, "float64": NUMBER, "boolean": bool}
 ALLOWED = {name: TYPES[column.type] for name, column in COLUMNS.items()}
@@ -46,8 +47,10 @@ SORTED_BY = [
 
 
 def load(paths: Iterable[Path]) -> pd.DataFrame:
-    """All records that exist as one table, in an order that does not depend on that of `paths`."""
-    rows = [row for path in paths if (row := _read(path)) is not None]
+    """What of these records and manifests exists as one table, in an order that does not depend on that of `paths`."""
+    rows = [row for path in paths for row in _read(path)]
+    recorded = {_key(row) for row in rows if row["status"] != SKIPPED}
+    rows = [row for row in rows if row["status"] != SKIPPED or _key(row) not in recorded]
     extra = sorted({name for row in rows for name in row} - COLUMNS.keys())
     if len(extra) > MOST_METRICS:
         raise DatasetError(f"the records have {len(extra):,} kinds of metrics; allowed are {MOST_METRICS} at most")
@@ -57,15 +60,26 @@ def load(paths: Iterable[Path]) -> pd.DataFrame:
     return frame.sort_values(SORTED_BY, kind="stable", ignore_index=True)
 
 
-def _read(path: Path) -> Json | None:
+def _key(row: Json) -> tuple[str, ...]:
+    return row["target"], row["study"], row["state"], row["cell"]
+
+
+def _read(path: Path) -> list[Json]:
     try:
-        record = orjson.loads(read_file(path, MOST_BYTES))
-        Record.model_validate(record)
-        row = _row(record)
-        _check(row, _of_path(path))
-        return row
+        content = orjson.loads(read_file(path, MOST_BYTES))
+        if "cells" in content:
+            Manifest.model_validate(content)
+            rows = [_skipped(content, cell) for cell in content["cells"] if cell["why"]]
+            of_file = {"target": path.parts[-3], "study": path.parts[-2]}
+        else:
+            Record.model_validate(content)
+            rows = [_row(content)]
+            of_file = _of_path(path)
+        for row in rows:
+            _check(row, of_file)
+        return rows
     except FileNotFoundError:
-        return None
+        return []
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
@@ -74,11 +88,8 @@ def _read(path: Path) -> Json | None:
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         reason = f"missing key {error}" if isinstance(error, KeyError) else str(error)
     place = "/".join(path.parts[-4:])  # the same wherever the results lie
-    return _of_path(path) | {
-        "kind": "unknown",
-        "status": "unreadable",
-        "why": f"{place}: not a readable record: {reason}",
-    }
+    unreadable = {"kind": "unknown", "status": "unreadable", "why": f"{place}: not a readable record: {reason}"}
+    return [_of_path(path) | unreadable]
 
 
 def _check(row: Json, place: dict[str, str]) -> None:
@@ -101,25 +112,14 @@ def _of_path(path: Path) -> dict[str, str]:
 
 
 def _row(record: Json) -> dict[str, object]:
-    params, layout, conditions = record["params"], record["layout"], record["conditions"]
-    nominal = record["nominal"]
-    varied = {key: value for key, value in params.items() if key not in ("iteration", "place")}
+    layout, conditions = record["layout"], record["conditions"]
     return {
         **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "attempt")},
         "order_in_state": record["order"],
         **{key: record[key] for key in ("status", "why", "began", "host", "kernel")},
+        **_requested(record["params"], record["nominal"]),
         "warnings": "; ".join(record.get("warnings", ())) or None,
         "absent": _text(record.get("absent") or None),
-        **{key: nominal.get(key) for key in ("recipe", "capacity_percent", "fragmentation_percent")},
-        "file_size_bytes": nominal.get("file_size_bytes"),
-        "workload": params.get("workload"),
-        "transfer_size_bytes": params.get("transfer_size"),
-        "iteration": params.get("iteration"),
-        "structure": nominal.get("structure"),
-        "place": params.get("place"),
-        "reference": nominal.get("reference"),
-        "axes": _text(nominal.get("axes")),
-        "params": _text(varied),
         **_achieved(layout),
         "capacity_bytes": layout["capacity_bytes"],
         "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],
@@ -154,6 +154,35 @@ def _row(record: Json) -> dict[str, object]:
         **{key: _of_phases(record["phases"], key) for key in ("counters", "mounting")},
         "images": _text(conditions.get("images") or None),
         "commands": "; ".join(_phase(phase) for phase in record["phases"]),
+    }
+
+
+def _skipped(manifest: Json, cell: Json) -> Json:
+    """The row of a cell that has no record."""
+    return {
+        **{key: manifest[key] for key in ("study", "target", "state")},
+        **{key: cell[key] for key in ("cell", "kind", "why")},
+        "order_in_state": cell["order"],
+        "status": SKIPPED,
+        **_requested(cell["params"], manifest["nominal"]),
+        **cell.get("predicted", {}),
+    }
+
+
+def _requested(params: Json, nominal: Json) -> Json:
+    """What was requested of a cell."""
+    varied = {key: value for key, value in params.items() if key not in ("iteration", "place")}
+    return {
+        **{key: nominal.get(key) for key in ("recipe", "capacity_percent", "fragmentation_percent")},
+        "file_size_bytes": nominal.get("file_size_bytes"),
+        "workload": params.get("workload"),
+        "transfer_size_bytes": params.get("transfer_size"),
+        "iteration": params.get("iteration"),
+        "structure": nominal.get("structure"),
+        "place": params.get("place"),
+        "reference": nominal.get("reference"),
+        "axes": _text(nominal.get("axes")),
+        "params": _text(varied),
     }
 
 

@@ -57,7 +57,7 @@ def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
     recorded = {name: plan.results.existing_records() for name, plan in plans.items()}
 
     def whole(target: str, state: str) -> bool:
-        return {cell.name for cell in first.cells[state]} <= recorded[target].get(state, set())
+        return not plans[target].to_measure(state)
 
     stay = [name for name in plans if name not in lost]
     if not stay:

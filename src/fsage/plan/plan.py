@@ -21,6 +21,7 @@ from fsage.model.declaration import MIB
 from fsage.model.frozen import as_declared
 from fsage.model.request import Phase
 from fsage.model.structure import Step, achieved
+from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
@@ -36,10 +37,23 @@ CELL_S = 3.0  # before the target was claimed and calibrated, where a workload n
 
 
 class Noted(NamedTuple):
-    """What a run decided once to measure: names of cells by state, and the states that are to be reached."""
+    """What a run decided once: the cells to measure of each state with a job, and the states that are to be reached."""
 
-    missing: Mapping[str, Sequence[str]]
+    todo: Mapping[str, Sequence[str]]
     unreached: Sequence[str]
+
+
+class Job(NamedTuple):
+    """A job of the DAG, which writes the manifests of `states`; `cells` are to be measured, perhaps none.
+
+    `words`: the command of fsage that does it. `what`: to people.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    states: tuple[str, ...]
+    cells: int
+    what: str
 
 
 @dataclass(frozen=True)
@@ -86,21 +100,46 @@ class Plan:
         return {name: tuple(self.study.cells_of(state, name == first)) for name, state in self.states.items()}
 
     @cached_property
-    def missing(self) -> dict[str, tuple[Cell, ...]]:
-        """State -> cells without a record; only states that have any."""
+    def todo(self) -> dict[str, tuple[Cell, ...]]:
+        """State -> its missing cells, of each state that has any, or no manifest."""
         if self.noted:
             return {
                 state: tuple(cell for cell in self.cells[state] if cell.name in set(names))
-                for state, names in self.noted.missing.items()
+                for state, names in self.noted.todo.items()
             }
-        if self.lost:
-            return {}
         recorded = self.results.existing_records()
-        missing = {
-            state: tuple(cell for cell in cells if cell.name not in recorded.get(state, ()))
-            for state, cells in self.cells.items()
-        }
-        return {state: cells for state, cells in missing.items() if cells}
+        todo: dict[str, tuple[Cell, ...]] = {}
+        for state, cells in self.cells.items():
+            left = [cell for cell in cells if cell.name not in recorded.get(state, ())]
+            if left:
+                left = self._without_reason(state, left)
+            if left or not self.manifest(state).exists():
+                todo[state] = tuple(left)
+        return {state: left for state, left in todo.items() if not (self.lost and left)}
+
+    @cached_property
+    def missing(self) -> dict[str, tuple[Cell, ...]]:
+        """State -> cells without a record, and without a reason why they have none; only states that have any."""
+        return {state: cells for state, cells in self.todo.items() if cells}
+
+    def manifest(self, state: str) -> Path:
+        """What a state's job makes for Snakemake (fsage.records.store)."""
+        return self.results.manifest(state, self.cells[state])
+
+    def files(self) -> list[Path]:
+        """What the table is made of: the record of each planned cell, and manifests. They may not be there."""
+        records = [self.results.record(state, cell.name) for state, cell in self.all_cells()]
+        return [*records, *map(self.manifest, self.states)]
+
+    def skipped(self, state: str) -> dict[str, Json]:
+        """Cell -> the row of a manifest that says why it was not measured."""
+        params = {cell.name: cell.params for cell in self.cells[state]}
+        rows = self.results.skipped(state)
+        return {name: row for name, row in rows.items() if name in params and row["params"] == params[name]}
+
+    def _without_reason(self, state: str, cells: Sequence[Cell]) -> list[Cell]:
+        skipped = self.skipped(state)
+        return [cell for cell in cells if cell.name not in skipped]
 
     @cached_property
     def unreached(self) -> set[str]:
@@ -125,8 +164,9 @@ class Plan:
         return self.states[state].steps(self.target.file_scale, self.seed)
 
     def to_measure(self, state: str) -> list[Cell]:
-        """Cells of a state with a record neither published nor in the store, in planned order."""
-        return [cell for cell in self.missing.get(state, ()) if not self.results.pending(state, cell.name).exists()]
+        """Cells of a state that have at this moment neither a record nor a reason, in planned order."""
+        left = [cell for cell in self.cells[state] if not self.results.record(state, cell.name).exists()]
+        return self._without_reason(state, left) if left else []
 
     def check(self) -> None:
         """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""
@@ -155,10 +195,38 @@ class Plan:
             meant = f"did you mean {near[0]!r}?" if near else f"there are {len(names)}, such as {names[0]!r}"
             raise StudyError(f"study {self.study.name} has no cell {name!r}; {meant}")
 
-    def batches(self, size: int) -> list[list[str]]:
-        """States with missing cells, in planned order, `size` at a time."""
-        states = list(self.missing)
-        return [states[first : first + size] for first in range(0, len(states), size)]
+    def jobs(self, size: int, adaptive: bool) -> list[Job]:
+        """What Snakemake is to do, in order. One job measures `size` states, or all of them where it is `adaptive`.
+
+        States of which nothing is missing but the manifest are one more job, which touches no target.
+        """
+        study = self.study.name
+        states = tuple(self.missing)
+        jobs: list[Job] = []
+        if adaptive:
+            size = len(states) or 1
+        for first in range(0, len(states), size):
+            names = states[first : first + size]
+            count = sum(len(self.missing[name]) for name in names)
+            words = ("visit", study, *names)
+            name = f"visit_{study}_{len(jobs) + 1}"
+            what = f"Visit {len(names)} states, {names[0]} to {names[-1]}: {count} cells"
+            if adaptive:
+                words = ("adaptive", study)
+                name = f"adaptive_{study}"
+                what = f"Measure what says most of {count} cells"
+            elif size == 1 and names[0] in self.unreached:
+                name = f"{self.states[names[0]].last_step}_{study}_{names[0]}"
+                what = f"Bring the target into state {names[0]}, and measure {count} cells"
+            elif size == 1:
+                name = f"measure_{study}_{names[0]}"
+                what = f"Go back to state {names[0]}, and measure {count} cells"
+            jobs.append(Job(name, words, names, count, what))
+        measured = tuple(state for state, cells in self.todo.items() if not cells)
+        if measured:
+            what = f"List the records of {len(measured)} states"
+            jobs.append(Job(f"list_{study}", ("visit", study, *measured), measured, 0, what))
+        return jobs
 
     def all_cells(self) -> Iterator[tuple[str, Cell]]:
         """(state, cell) of the whole plan."""

@@ -86,9 +86,13 @@ class Pool:
         """(plan, state, cell) of everything."""
         return ((plan, state, cell) for plan in self.plans for state, cell in plan.all_cells())
 
-    def records(self) -> list[Path]:
-        """The records of all planned cells, whether they are there or not."""
-        return [plan.results.record(state, cell.name) for plan, state, cell in self.cells()]
+    def manifests(self) -> list[Path]:
+        """The manifests of all planned states, whether they are there or not."""
+        return [plan.manifest(state) for plan in self.plans for state in plan.states]
+
+    def files(self) -> list[Path]:
+        """What the table is made of: records of all planned cells, and manifests. They may not be there."""
+        return [path for plan in self.plans for path in plan.files()]
 
     def check_state(self, name: str) -> None:
         """Raise StudyError for a state that the study has not."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 from fsage import seam
 from fsage.model import untrusted
 from fsage.model.errors import Refusal
+from fsage.model.typed import Json
+from fsage.study.cells import Cell
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,34 @@ class Results:
         """Evidence of a state when it was first reached."""
         return self.root / "states" / self.target / self.study / f"{state}.json"
 
-    def evidence(self, state: str) -> Path:
-        """The evidence as it was fetched. Snakemake deletes a failed job's declared output, and this file is none."""
-        return self.root / "evidence" / self.target / self.study / f"{state}.json"
+    def manifest(self, state: str, cells: Iterable[Cell]) -> Path:
+        """The manifest of a state with these planned cells (fsage.records.store): what its job makes for Snakemake.
+
+        More cells, or others, are another file.
+        """
+        planned = [[cell.name, cell.params] for cell in cells]
+        digest = hashlib.sha256(json.dumps(planned, sort_keys=True).encode()).hexdigest()[:12]
+        return self.manifests / f"{state}.{digest}.json"
+
+    @property
+    def manifests(self) -> Path:
+        """The folder of all manifests."""
+        return self.root / "manifests" / self.target / self.study
+
+    def manifests_of(self, state: str) -> list[Path]:
+        """Those of a state, for whatever cells, the last one that was written last."""
+        found = [path for path in self.manifests.glob("*.json") if path.stem.rpartition(".")[0] == state]
+        return sorted(found, key=lambda path: path.stat().st_mtime)
+
+    def skipped(self, state: str) -> dict[str, Json]:
+        """The rows of a state's manifests that say why a cell was not measured, by its name."""
+        rows: dict[str, Json] = {}
+        for path in self.manifests_of(state):
+            manifest = read(path) or {}
+            for row in manifest.get("cells", ()):
+                if row["why"]:
+                    rows[row["cell"]] = row
+        return rows
 
     def records(self, state: str) -> Path:
         """Folder of a state's records."""
@@ -67,10 +96,6 @@ class Results:
         while self.raw(state, cell, number + 1).exists():
             number += 1
         return number
-
-    def pending(self, state: str, cell: str) -> Path:
-        """A cell's record while it waits for the others of its state; it is then handed over to `record`."""
-        return self.root / "pending" / self.target / self.study / state / f"{cell}.json"
 
     def bundle(self, state: str) -> Path:
         """Where a play leaves what it fetched."""

@@ -19,8 +19,8 @@ from fsage.model.observation import Observation, StateEvidence
 
 T = TypeVar("T")
 EVIDENCE_BYTES = 256 * MIB  # of a target with many stores
-OF_THE_LAUNCHER = {"predicted", "requested_attempt"}
-"""Keys of observations that it makes itself, or adds (fsage.run.adaptive, fsage.records.record)."""
+OF_THE_LAUNCHER = {"requested_attempt"}
+"""Keys of observations that it adds (fsage.records.record)."""
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
 
 

@@ -1,4 +1,4 @@
-"""From observations to records: unpack what a play fetched, judge it, publish it to the DAG."""
+"""From observations to records: unpack what a play fetched, judge it, keep it in the store."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from fsage.model.message import Unacceptable, shown
 from fsage.model.observation import Observation
 from fsage.model.typed import Json, JsonView
 from fsage.plan import results
-from fsage.plan.plan import Plan
 from fsage.plan.results import Results
 from fsage.records import disturbed
 from fsage.records.messages import OBSERVATION_BYTES, read_observation
 from fsage.records.requested import Requested
-from fsage.study.cells import Cell
 
 SCHEMA = 1
 ENTRIES = 100_000  # of a bundle
@@ -51,7 +49,7 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
         "why": outcome.why,
         "warnings": [*told.warnings, *signs.lost_osts(observation.get("osts", {}).get("fullness", {}))],
         "absent": absent_of(observation),
-        "metrics": {**outcome.metrics, **observation.get("predicted", {})},
+        "metrics": outcome.metrics,
         "model_seconds": _charges_s(observation, outcome.metrics),
     }
 
@@ -196,13 +194,13 @@ class _Kept:
         self._of_cell(observation)[_requested(observation)] = observation["id"]
 
     def _of_cell(self, observation: Observation) -> dict[tuple[str, int], str]:
-        """The ids of what a cell has, by what was requested; what the launcher skipped is nobody's answer."""
+        """The ids of what a cell has, by what was requested."""
         cell = observation["study"], observation["state"], observation["cell"]
         if cell not in self._ids:
             where = Results(self.root, self.target, cell[0])
             attempts = range(1, where.attempts(*cell[1:]) + 1)
             raws = (results.read(where.raw(*cell[1:], attempt)) for attempt in attempts)
-            self._ids[cell] = {_requested(raw): raw["id"] for raw in raws if raw["status"] != "skipped"}
+            self._ids[cell] = {_requested(raw): raw["id"] for raw in raws}
         return self._ids[cell]
 
 
@@ -250,9 +248,9 @@ def _set_aside_bundle(where: Results, bundle: Path) -> Path:
 def keep(observation: JsonView, root: Path, target: str) -> None:
     """Put an observation into raw/ (write-once) and its record into the store, as the next attempt of its cell.
 
-    A disturbed sample has no record, so that its cell is measured again. Raises Unacceptable, with nothing kept, where
-    no record can be made of it. Of those that hosts send only what `unpack` accepted comes here, for its words become
-    paths.
+    A record is written once. A disturbed sample has none, so that its cell is measured again. Raises Unacceptable, with
+    nothing kept, where no record can be made of it. Of those that hosts send only what `unpack` accepted comes here,
+    for its words become paths.
     """
     where = Results(root, target, observation["study"])
     state, cell, requested = observation["state"], observation["cell"], observation["attempt"]
@@ -265,50 +263,5 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     raws = (results.read(where.raw(state, cell, number)) for number in range(attempt - 1, 0, -1))
     again = disturbed.again(record, ({**before, **make_judgement(before)} for before in raws))
     results.write(raw, kept)
-    if not again:
-        results.write(where.pending(state, cell), record)
-
-
-def record_of(plan: Plan, state: str, cell: Cell) -> Json | None:
-    """The record of a cell, in the store or published; None of one that was not measured."""
-    record: Json | None = results.read(plan.results.pending(state, cell.name))
-    return record or results.read(plan.results.record(state, cell.name))
-
-
-def observation_of(plan: Plan, state: str, cell: Cell) -> Json | None:
-    """What was observed of a cell; None of one that was not measured."""
-    record = record_of(plan, state, cell)
-    return record and results.read(plan.results.root / record["raw"]["path"])
-
-
-def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
-    """The rates of a cell, {} of one that is not valid; None of one that was not measured."""
-    record = record_of(plan, state, cell)
-    return record and (record["metrics"] if record["status"] == "valid" else {})
-
-
-def publish(plan: Plan, state: str) -> list[Cell]:
-    """Hand the store's records of a state over to the DAG, once all its missing cells are there.
-
-    Returns the cells that are still without: then nothing was published, because Snakemake deletes what a
-    failed job declares; the store keeps what was measured for the next run.
-    """
-    waiting = plan.missing.get(state, ())
-    lacking = [cell for cell in waiting if not plan.results.pending(state, cell.name).exists()]
-    if lacking:
-        return lacking
-    plan.results.records(state).mkdir(parents=True, exist_ok=True)
-    for cell in waiting:
-        record = plan.results.record(state, cell.name)
-        record.unlink(missing_ok=True)
-        os.link(plan.results.pending(state, cell.name), record)
-    for cell in waiting:
-        plan.results.pending(state, cell.name).unlink()
-    return []
-
-
-def forget_handed_over(plan: Plan, state: str) -> None:
-    """Remove links in the store whose cell has its record (a run was killed between the two)."""
-    for cell in plan.cells[state]:
-        if plan.results.record(state, cell.name).exists():
-            plan.results.pending(state, cell.name).unlink(missing_ok=True)
+    if not again and not where.record(state, cell).exists():
+        results.write(where.record(state, cell), record)

@@ -1,15 +1,13 @@
 """A study within a budget: the primary comparisons first, then visit after visit to where most is learned.
 
-What is not measured in the end has a record too: skipped, with the rates that the measured cells predict.
+What is not measured in the end has a row in its state's manifest, with the rates that the measured cells predict.
 """
 
 from __future__ import annotations
 
 import math
-import uuid
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +15,12 @@ from threadpoolctl import threadpool_limits
 
 from fsage.adaptive.design import Choice, explore, unknown
 from fsage.adaptive.surface import LEVEL, Belief, Z, believe, prior
-from fsage.model import typed
 from fsage.model.message import say
-from fsage.model.typed import JsonView
 from fsage.plan.plan import Plan
-from fsage.records import record
+from fsage.records import store
+from fsage.records.store import Reason
 from fsage.run import job, runs, stopping
 from fsage.run.adaptive_run import AdaptiveRun, TimeOver
-from fsage.run.play import PlayFailed
-from fsage.study.cells import Cell
 from fsage.study.study import StudyError
 from fsage.text.sizes import duration
 
@@ -45,10 +40,10 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
     """Measure what says most until all is known within ± `precision` (0.03: 3%), or the run's time is over.
 
     `others`: plans of the targets that share the study, which measure at the same time. Then each planned cell has a
-    record, measured or skipped with its prediction. Raises PlayFailed, StudyError.
+    record, or a row with its prediction in its state's manifest. Raises PlayFailed, StudyError.
     """
     for state in plan.states:
-        job.collect(plan, state)
+        job.take(plan, state)
     run = AdaptiveRun(plan, precision, inventory, others)
     try:
         for state, cells in run.primary().items():
@@ -60,14 +55,13 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
     runs.check()
     if beliefs:
         sentence = _end(run, beliefs)
-        keep(run, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
+        reason = f"not measured: predicted by the measured cells. {_held_out(beliefs)}"
     else:  # its question is open: what a surface through few states says would look like an answer
         sentence = f"{run.count()}; the others are not predicted, because primary comparisons lack cells"
         run.samples()  # raises where nothing was measured
-        keep(run, beliefs, "not measured, nor predicted: too little was measured")
-    for state in plan.states:
-        if lacking := record.publish(plan, state):
-            raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
+        reason = "not measured, nor predicted: too little was measured"
+    for state, left_out in reasons(run, beliefs, reason).items():
+        store.write_manifest(plan, state, left_out)
     say(f"{plan.title}: {sentence}")
 
 
@@ -130,28 +124,21 @@ def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:
     return f"{sentence} {int(wide.sum())} rates are not, the worst within ±{worst:.1%}, {reason}."
 
 
-def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
-    """Note an observation of each cell that is left: not measured, `why`, and what it is predicted to be."""
+def reasons(run: AdaptiveRun, beliefs: list[Belief], why: str) -> dict[str, dict[str, Reason]]:
+    """State -> its cells that are left, each with `why` it is not measured, and what it is predicted to be."""
     plan = run.plan
     primary = {(state, cell.name) for state, cells in run.primary().items() for cell in cells}
-    observations = (record.observation_of(plan, *each) for group in run.groups for each in group.cells)
-    like = next(observation for observation in observations if observation and observation["status"] == "done")
+    left_out: dict[str, dict[str, Reason]] = {state: {} for state in plan.states}
     for number, left in enumerate(run.cells_left()):
-        predicted = {"predicted": _predicted(run, beliefs, number)} if beliefs else {}
+        predicted = _predicted(run, beliefs, number) if beliefs else {}
         for state, cell in left:
             of_cell = f"{stopping.LEFT_OUT}; {why}" if (state, cell.name) in primary else why
-            record.keep(
-                {**_of_state(plan, state, like), **_of_cell(cell), "why": of_cell, **predicted},
-                plan.results.root,
-                plan.target.name,
-            )
-    for state in plan.states:
-        measured = run.is_measured(state)
-        for cell in plan.to_measure(state):  # beside planned ones
-            alone = "not measured: " + ("the time was over" if measured else "nothing else was measured in this state")
-            record.keep(
-                {**_of_state(plan, state, like), **_of_cell(cell), "why": alone}, plan.results.root, plan.target.name
-            )
+            left_out[state][cell.name] = Reason(of_cell, predicted)
+    for state, of_state in left_out.items():
+        beside = "the time was over" if run.is_measured(state) else "nothing else was measured in this state"
+        for cell in plan.to_measure(state):
+            of_state.setdefault(cell.name, Reason(f"not measured: {beside}"))
+    return left_out
 
 
 def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str, float]:
@@ -162,37 +149,3 @@ def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str
         for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
             rates[f"{rate}_predicted{name}"] = math.exp(value)
     return rates
-
-
-def _of_state(plan: Plan, state: str, like: JsonView) -> dict[str, object]:
-    """An observation of a state that is said to be as planned: nobody looked."""
-    steps = plan.steps(state)
-    capacity = like["layout"]["capacity_bytes"]
-    used = int(capacity * plan.states[state].nominal["fullness_percent"] / 100)
-    layout = {
-        "capacity_bytes": capacity,
-        "used_bytes": used,
-        "free_bytes": capacity - used,
-        "generations": [],
-        "steps": typed.to_json(steps),
-        "notes": {},
-        "state_known": False,
-    }
-    return {**like, "state": state, "nominal": plan.states[state].nominal, "layout": layout}
-
-
-def _of_cell(cell: Cell) -> dict[str, object]:
-    now = datetime.now().astimezone().isoformat(timespec="seconds")
-    return {
-        "id": str(uuid.uuid4()),
-        "cell": cell.name,
-        "kind": cell.kind,
-        "order": cell.order,
-        "params": cell.params,
-        "attempt": 1,
-        "status": "skipped",
-        "began": now,
-        "ended": now,
-        "phases": [],
-        "check": {},
-    }

@@ -20,7 +20,7 @@ from fsage.adaptive.surface import Belief, Points, Samples
 from fsage.model.errors import Failure
 from fsage.model.message import say
 from fsage.plan.plan import Plan
-from fsage.records import record
+from fsage.records import store
 from fsage.run import job, runs, stopping
 from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
@@ -294,7 +294,7 @@ class AdaptiveRun:
         """A valid cell's rates; {} of one that is not, or was not measured."""
         path = plan.results.record(state, cell.name)
         if path not in self._read:
-            if (metrics := record.metrics_of(plan, state, cell)) is None:
+            if (metrics := store.metrics_of(plan, state, cell)) is None:
                 return {}
             self._read[path] = metrics
         return self._read[path]

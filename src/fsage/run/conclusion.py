@@ -15,6 +15,7 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.plan.target import load_claim
+from fsage.records import store
 from fsage.run import request, stopping
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
@@ -24,7 +25,7 @@ FIGURES = (".svg", ".pdf", ".csv")
 
 
 def conclude(pool: Pool) -> tuple[list[str], int]:
-    """Lines for the terminal, and the exit code: 0 only when every planned cell has a record that did not fail.
+    """Lines for the terminal, and the exit code: 0 only when no planned cell failed or lacks a record without a reason.
 
     Nor is it 0 where cells that were to compute the same did not, or planted values were not recovered.
     """
@@ -38,6 +39,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     ]
     failed: list[str] = []
     left_out: Counter[str] = Counter()
+    skipped = {(plan.target.name, state): plan.skipped(state) for plan in pool.plans for state in plan.states}
     for plan, state, cell in pool.cells():
         path = plan.results.record(state, cell.name)
         where = f"{state} {cell.name}" + (f" on {plan.target.name}" if pool.several else "")
@@ -45,8 +47,12 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
             record = results.read(path)
         except ValueError as error:
             record = {"status": "unreadable", "why": str(error), "params": None}
-        status[record["status"] if record else "missing"] += 1
-        if record is None:
+        reason = skipped[plan.target.name, state].get(cell.name)
+        status[record["status"] if record else store.SKIPPED if reason else "missing"] += 1
+        if record is None and reason:
+            if reason["why"].startswith(stopping.LEFT_OUT):
+                left_out[state] += 1
+        elif record is None:
             wrong.append(f"missing: {where}")
         elif record["status"] == "unreadable":
             wrong.append(record["why"])
@@ -54,11 +60,9 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
             wrong.append(f"taken for another plan: {path}; {request.quarantine_remedy(plan, state)}")
         elif record["status"] in ("failed", "stopped"):
             failed.append(f"{record['status']}: {where}: {record['why']}")
-        elif record["status"] == "skipped" and str(record["why"]).startswith(stopping.LEFT_OUT):
-            left_out[state] += 1
     study = pool.study
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
-    measured = dataset.load(pool.records())
+    measured = dataset.load(pool.files())
     differ = agreement.disagreements(measured) + truth.failures(measured)
     not_measured = [f"not measured: {count} cells of {state}: {stopping.LEFT_OUT}" for state, count in left_out.items()]
     for problems in (wrong, failed, not_measured, differ):
@@ -137,7 +141,7 @@ def _kept(study: Study, table: Path) -> tuple[pd.DataFrame, pd.DataFrame | None]
 
 
 def _frame(pool: Pool) -> pd.DataFrame:
-    return targets.pooled(dataset.load(pool.records()), pool.study, _on_several(pool))
+    return targets.pooled(dataset.load(pool.files()), pool.study, _on_several(pool))
 
 
 def _on_several(pool: Pool) -> set[str]:

@@ -1,15 +1,14 @@
-"""What a job of the DAG does: bring states about and measure their missing cells, by playbooks."""
+"""What a job of the DAG does: bring states about, measure their missing cells by playbooks, write their manifests."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from fsage.model.message import say
 from fsage.plan import results
 from fsage.plan.plan import Plan
-from fsage.records import record
+from fsage.records import record, store
 from fsage.run import request, runs, stopping
 from fsage.run.play import PlayFailed, play
 from fsage.run.progress import Progress
@@ -19,7 +18,7 @@ SHOWN = 5
 
 
 def visit(plan: Plan, states: list[str], inventory: Path) -> None:
-    """Build and measure state after state; a state's records are published as soon as it is measured.
+    """Build and measure state after state, and write the manifest of each.
 
     A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
     """
@@ -36,12 +35,12 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
 
 
 def measure(plan: Plan, state: str, inventory: Path) -> None:
-    """Measure the cells of `state` that have no record, and hand their records over.
+    """Measure the cells of `state` that have no record, and write its manifest.
 
     What a killed run left between host and records is collected first and not measured again. Raises PlayFailed
-    when cells are left; what was measured then waits in the store for the next run.
+    when cells are left; what was measured is in the store, and the next run measures the rest.
     """
-    collect(plan, state)
+    take(plan, state)
     progress, failed = Progress(plan, state), None
     refused: list[str] = []
     asked: list[tuple[str, int]] = []
@@ -50,25 +49,17 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
         failed, these = visit_cells(plan, state, todo, inventory, progress)
         refused = these or refused
     runs.check()
-    if not failed:
-        stopping.skip(plan, state)
-    if lacking := record.publish(plan, state):
+    if lacking := store.write_manifest(plan, state, {} if failed else stopping.unneeded(plan, state)):
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         why = failed or next(iter(refused), "no reason")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {why}")
-    say(progress.done())
+    if asked:
+        say(progress.done())
 
 
 def attempted(plan: Plan, state: str, cells: Iterable[Cell]) -> list[tuple[str, int]]:
     """Names of cells, and how often each was measured: a disturbed one is measured again."""
     return [(cell.name, plan.results.attempts(state, cell.name)) for cell in cells]
-
-
-def collect(plan: Plan, state: str) -> None:
-    """Take what a killed run left of a state between host and records."""
-    _take(plan, plan.results.bundle(state))
-    record.forget_handed_over(plan, state)
-    _publish_evidence(plan, state)
 
 
 def visit_cells(
@@ -78,8 +69,8 @@ def visit_cells(
 
     A state that has no evidence yet is built first, by the same call.
     """
-    bundle, failed, first = plan.results.bundle(state), None, ["tune_clients.yml"]
-    bundle.parent.mkdir(parents=True, exist_ok=True)
+    failed, first = None, ["tune_clients.yml"]
+    plan.results.bundle(state).parent.mkdir(parents=True, exist_ok=True)
     if not plan.results.state(state).exists():
         one_s = min((plan.cell_seconds(state, cell) for cell in cells), default=0)
         stopping.check_window(plan, f"state {state} with a cell in it", plan.reach_seconds(state) + one_s)
@@ -90,20 +81,12 @@ def visit_cells(
         play([*first, "measure.yml"], inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
     except PlayFailed as error:
         failed = error
-    _publish_evidence(plan, state)
-    return failed, _take(plan, bundle)
+    return failed, take(plan, state)
 
 
-def _publish_evidence(plan: Plan, state: str) -> None:
-    """Put a state's evidence where it is declared; Snakemake deletes it there when cells cannot be measured."""
-    kept, declared = plan.results.evidence(state), plan.results.state(state)
-    if kept.exists() and not declared.exists():
-        declared.parent.mkdir(parents=True, exist_ok=True)
-        os.link(kept, declared)
-
-
-def _take(plan: Plan, bundle: Path) -> list[str]:
-    """Unpack what a play fetched; what was not taken of it, each said."""
+def take(plan: Plan, state: str) -> list[str]:
+    """Put into the store what a play fetched, also one of a killed run; what was not taken of it, each said."""
+    bundle = plan.results.bundle(state)
     refused = record.unpack(bundle, plan.results.root, plan.target.name).refused
     for sentence in refused[:SHOWN]:
         say(sentence)

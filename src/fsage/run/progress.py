@@ -85,9 +85,7 @@ class Progress:
         self.began = time.monotonic()
         self.at_start = self._waiting()
         self.total = sum(len(cells) for cells in plan.cells.values())
-        self.missing = {
-            name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()
-        }
+        self.missing = {name: plan.to_measure(name) for name in plan.missing}
         todo = self.missing.get(state, [])
         self.here = len(todo) if cells is None else cells
         self.ends_in_s = seconds
@@ -100,9 +98,6 @@ class Progress:
             sum(self.pace.reach_seconds(plan, name) for name in others),
         )
         self.seen_at_s = [self.began]  # the visit's begin, then when each of its cells was seen
-
-    def _stored(self, state: str, cell: str) -> bool:
-        return self.plan.results.pending(state, cell).exists()
 
     def _waiting(self) -> int:
         return sum(1 for _ in self.folder.glob("*.json"))

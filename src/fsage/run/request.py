@@ -63,7 +63,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
         ),
         "cells": [_cell(plan, claim, state_name, steps, cell) for cell in cells],
         "bundle": str(plan.results.bundle(state_name).absolute()),
-        "evidence": str(plan.results.evidence(state_name).absolute()),
+        "evidence": str(plan.results.state(state_name).absolute()),
     }
     made: dict[str, object] = typed.to_json(request)
     requested.note(plan.results, made)

@@ -25,7 +25,6 @@ from fsage.plan import results
 from fsage.plan.partition import Parts
 from fsage.plan.plan import Noted, Plan
 from fsage.plan.pool import Pool
-from fsage.plan.results import Results
 
 NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belongs to
 
@@ -35,8 +34,8 @@ class Superseded(Refusal):
 
     def __init__(self) -> None:
         super().__init__(
-            "the run that submitted this job has ended, and another took its place. Nothing was published; what was "
-            "measured is kept for the other run"
+            "the run that submitted this job has ended, and another took its place. What was measured is kept for "
+            "the other run"
         )
 
 
@@ -92,7 +91,7 @@ def told_by(note_of_run: Path) -> Path:
 
 def studies() -> list[str]:
     """The studies that the run of this process has planned. Raises Superseded when it has lost its licence."""
-    return list(_noted(Path(os.environ[NOTE]))["missing"])
+    return list(_noted(Path(os.environ[NOTE]))["todo"])
 
 
 def _noted(path: Path) -> Json:
@@ -130,8 +129,8 @@ def note(pools: Mapping[str, Pool], run: Run, folder: Path) -> Path:
         },
         "until": run.until.isoformat() if run.until else None,
         "precision": run.precision,
-        "missing": _of_plans(
-            pools, lambda plan: {state: [cell.name for cell in cells] for state, cells in plan.missing.items()}
+        "todo": _of_plans(
+            pools, lambda plan: {state: [cell.name for cell in cells] for state, cells in plan.todo.items()}
         ),
         "unreached": _of_plans(pools, lambda plan: sorted(plan.unreached)),
     }
@@ -149,10 +148,10 @@ def as_noted(pools: dict[str, Pool], path: Path) -> dict[str, Pool]:
     noted = _noted(path)
 
     def of_plan(plan: Plan) -> Plan:
-        missing, unreached = (
-            noted[key].get(plan.study.name, {}).get(plan.target.name, ()) for key in ("missing", "unreached")
-        )
-        return replace(plan, noted=Noted(missing or {}, unreached))
+        name = plan.target.name
+        todo = noted["todo"].get(plan.study.name, {})
+        unreached = noted["unreached"].get(plan.study.name, {})
+        return replace(plan, noted=Noted(todo.get(name, {}), unreached.get(name, ())))
 
     return {study: replace(pool, plans=tuple(map(of_plan, pool.plans))) for study, pool in pools.items()}
 
@@ -176,27 +175,3 @@ def gone() -> dict[str, Path]:
         if holder["machine"] != seam.machine() or seam.ended(holder["pid"], holder["pid_start"]):
             reasons[holder["run"]] = path
     return reasons
-
-
-def supersede(killed: dict[str, Path], root: Path) -> None:
-    """Take the licence from the jobs of killed runs.
-
-    What they published since this run noted what is missing goes back into the store: Snakemake deletes what a
-    job declares before it starts it, and the job then publishes it again.
-    """
-    for path in killed.values():
-        path.unlink(missing_ok=True)
-    noted = results.read(Path(os.environ[NOTE]))["missing"] if killed else {}
-    for study, of_targets in noted.items():
-        for target, states in of_targets.items():
-            where = Results(root, target, study)
-            for state, cells in states.items():
-                for cell in cells:
-                    _put_back(where, state, cell)
-
-
-def _put_back(where: Results, state: str, cell: str) -> None:
-    record, stored = where.record(state, cell), where.pending(state, cell)
-    if record.exists() and not stored.exists():
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        os.link(record, stored)

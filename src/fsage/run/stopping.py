@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import time
-import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -16,7 +15,7 @@ from fsage import workloads
 from fsage.model import limits
 from fsage.model.errors import Refusal
 from fsage.plan.plan import Plan
-from fsage.records import record
+from fsage.records.store import Reason, metrics_of
 from fsage.run import runs
 from fsage.statistics import median_interval
 from fsage.study.cells import Cell
@@ -45,20 +44,20 @@ def due(plan: Plan, state: str) -> list[Cell]:
     return more or [cell for cell in todo if cell.kind != "planned"]
 
 
-def skip(plan: Plan, state: str) -> None:
-    """Say of each planned cell that is left, in its observation, that the stop rule skipped it."""
+def unneeded(plan: Plan, state: str) -> dict[str, Reason]:
+    """The planned cells of a state that the stop rule leaves out, each with the reason."""
     stop = plan.study.cells.stop
     if stop is None:
-        return
+        return {}
+    reasons: dict[str, Reason] = {}
+    planned = groups(plan.cells[state])
     for key, cells in groups(plan.to_measure(state)).items():
-        observed = [record.observation_of(plan, state, cell) for cell in groups(plan.cells[state])[key]]
-        measured = [observation for observation in observed if observation and observation["status"] != "skipped"]
-        enough = f"narrower than {stop.interval_percent:g}% of it after {len(measured)} iterations"
-        why = f"not needed: the interval of the median was {enough}"
-        for cell in cells:
-            of_cell = {"id": str(uuid.uuid4()), "cell": cell.name, "order": cell.order, "params": cell.params}
-            skipped = {**measured[-1], **of_cell, "status": "skipped", "why": why, "phases": [], "check": {}}
-            record.keep({**skipped, "attempt": 1}, plan.results.root, plan.target.name)
+        if _narrow(plan, state, key):
+            count = sum(plan.results.record(state, cell.name).exists() for cell in planned[key])
+            enough = f"narrower than {stop.interval_percent:g}% of it after {count} iterations"
+            reason = Reason(f"not needed: the interval of the median was {enough}")
+            reasons |= {cell.name: reason for cell in cells}
+    return reasons
 
 
 def groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -80,7 +79,7 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
     if stop is None:
         return False
     cells = groups(plan.cells[state])[key]
-    metrics = [record.metrics_of(plan, state, cell) or {} for cell in cells]
+    metrics = [metrics_of(plan, state, cell) or {} for cell in cells]
     rates = workloads.rates_of(cells[0].params)
     intervals = [median_interval([of_cell[rate] for of_cell in metrics if rate in of_cell]) for rate in rates]
     return all(

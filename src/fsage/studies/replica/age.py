@@ -21,8 +21,8 @@ from fsage.model.typed import Json
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target, load_claim
 from fsage.records.messages import check_claim
+from fsage.records.store import quarantine
 from fsage.run import amount
-from fsage.run.quarantine import quarantine_records
 from fsage.run.request import PLACE
 from fsage.statistics import reachable
 from fsage.studies.replica import whole
@@ -166,7 +166,7 @@ def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
 
 def measured_again(plan: Plan) -> list[str]:
     """Set the records of cells that failed aside, for who gives the command again wants them measured; what is said."""
-    moved = quarantine_records(plan, lambda state, cell: True, {"failed"})
+    moved = quarantine(plan, lambda state, cell: True, {"failed"})
     return [f"{moved} cells failed before and are measured again"] if moved else []
 
 

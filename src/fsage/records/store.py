@@ -1,0 +1,120 @@
+"""The store: the records of a plan's cells, and of each state a manifest that names them.
+
+A state's job writes the manifest for Snakemake when each planned cell has a record, or a reason why it has none: the
+stop rule, or a budget. Records are nobody's output. What is not wanted any more is quarantined, and measured again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from fsage.model.typed import Json
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.study.cells import Cell
+
+SKIPPED = "skipped"
+"""The status of a cell that has a reason in place of a record."""
+
+
+class Reason(NamedTuple):
+    """Why a cell is not measured, and the rates that measured cells predict of it, as columns of the table."""
+
+    why: str
+    predicted: Mapping[str, float] = {}
+
+
+def record_of(plan: Plan, state: str, cell: Cell) -> Json | None:
+    """The record of a cell; None of one that was not measured. Raises ValueError for one that cannot be read."""
+    record: Json | None = results.read(plan.results.record(state, cell.name))
+    return record
+
+
+def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
+    """The rates of a cell, {} of one that is not valid; None of one that was not measured."""
+    record = record_of(plan, state, cell)
+    return record and (record["metrics"] if record["status"] == "valid" else {})
+
+
+def write_manifest(plan: Plan, state: str, reasons: Mapping[str, Reason]) -> list[Cell]:
+    """Write the manifest of a state, with the `reasons` for cells that are not to be measured.
+
+    What an earlier manifest skipped stays skipped. Returns the cells that have neither a record nor a reason: then no
+    manifest is written.
+    """
+    lacking = [cell for cell in plan.to_measure(state) if cell.name not in reasons]
+    if lacking:
+        return lacking
+    before = plan.skipped(state)
+    rows = []
+    for cell in plan.cells[state]:
+        record = plan.results.record(state, cell.name)
+        row = {"cell": cell.name, "kind": cell.kind, "order": cell.order, "params": cell.params}
+        if record.exists():
+            row |= {"record": str(record.relative_to(plan.results.root)), "why": None}
+        elif cell.name in reasons:
+            reason = reasons[cell.name]
+            row |= {"record": None, "why": reason.why, "predicted": dict(reason.predicted)}
+        else:
+            row = {**before[cell.name], **row, "record": None}
+        rows.append(row)
+    manifest = {
+        "study": plan.study.name,
+        "target": plan.target.name,
+        "state": state,
+        "nominal": plan.states[state].nominal,
+        "cells": rows,
+    }
+    results.write(plan.manifest(state), manifest)
+    return []
+
+
+def quarantine_folder(plan: Plan) -> Path:
+    """Where records go that are not wanted any more."""
+    return plan.results.root / "quarantine" / plan.target.name / plan.study.name
+
+
+def quarantine(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str]) -> int:
+    """Have the cells measured again that are `chosen` by state and name and have one of `statuses` (none: any).
+
+    Their records are moved, and what skipped them is struck from the manifests. Raw output stays where it is. The
+    evidence of a state of which no record is left goes with them: by then the state may be another one. Returns how
+    many cells they are. Raises ValueError for a record that cannot be read.
+    """
+    count = 0
+    left = plan.results.existing_records()
+    for state, cells in plan.cells.items():
+        names = {cell.name for cell in cells if chosen(state, cell.name)}
+        if not names:
+            continue
+        for name in sorted(names & left.get(state, set())):
+            path = plan.results.record(state, name)
+            record = results.read(path)
+            if not statuses or record["status"] in statuses:
+                _move(path, quarantine_folder(plan) / state / f"{name}.{record['attempt']}.json")
+                left[state].remove(name)
+                count += 1
+        if not statuses or SKIPPED in statuses:
+            count += _strike(plan, state, names - left.get(state, set()))
+        if not left.get(state) and plan.results.state(state).exists():
+            _move(plan.results.state(state), quarantine_folder(plan) / f"{state}.{time.time_ns()}.json")
+    return count
+
+
+def _strike(plan: Plan, state: str, names: set[str]) -> int:
+    """Strike the reasons of cells from a state's manifests; of how many there were any."""
+    struck = names & plan.skipped(state).keys()
+    for path in plan.results.manifests_of(state) if struck else ():
+        manifest = results.read(path)
+        manifest["cells"] = [row for row in manifest["cells"] if row["record"] or row["cell"] not in struck]
+        results.write(path, manifest)
+    return len(struck)
+
+
+def _move(path: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(path, to)
