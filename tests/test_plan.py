@@ -317,17 +317,18 @@ def test_an_inventory_that_is_not_called_as_its_target_is_refused(plan, tmp_path
         load_pools(sorted((tmp_path / "config").glob("*.yaml")), [tmp_path / "inventories/there"], plan.results.root)
 
 
-def test_what_is_missing_is_decided_once(plan, tmp_path):
+def test_the_jobs_of_a_run_are_decided_once(plan, tmp_path, monkeypatch):
     plans = load_pools(sorted((tmp_path / "config").glob("*.yaml")), [tmp_path / "inventories/here"], plan.results.root)
     noted = runs.note(plans, runs.Run(runs.identity("snakemake tiny")), tmp_path / "notes")
-    cell = plan.cells["30.00@8M"][0]
-    results.write(plan.results.record("30.00@8M", cell.name), {})
-    later = load_pools(sorted((tmp_path / "config").glob("*.yaml")), [tmp_path / "inventories/here"], plan.results.root)
-    assert len(later["tiny"].plans[0].missing["30.00@8M"]) == 1
-    assert len(runs.as_noted(later, noted)["tiny"].plans[0].missing["30.00@8M"]) == 2
+    for cell in plan.cells["30.00@8M"]:
+        results.write(plan.results.record("30.00@8M", cell.name), {})
+    monkeypatch.setenv(runs.NOTE, str(noted))
+    first, *others = runs.jobs()["tiny"]["here"]
+    assert (first.name, first.states, first.cells) == ("populate_tiny_30.00@8M", ["30.00@8M"], 2)
+    assert len(others) == 3 and again(plan).jobs(1, adaptive=False)[0].states != ("30.00@8M",)
     noted.unlink()
     with pytest.raises(runs.Superseded, match="another took its place"):
-        runs.as_noted(later, noted)
+        runs.jobs()
 
 
 def test_the_jobs_of_a_killed_run_lose_their_licence(plan, tmp_path, monkeypatch):

@@ -29,9 +29,6 @@ if workflow.is_main_process:
         atexit.register(note.unlink, missing_ok=True)
     screen.set_up(workflow.output_settings.verbose)
 
-# How many states one job visits, one after another: many where starting a job costs much.
-BATCH_STATES = config.get("batch_states", 1)
-
 # A resource limits nothing unless its limit is set for all.
 for name in CALL.targets:
     for resource in resources.of_target(name, CALL.shared[name]):

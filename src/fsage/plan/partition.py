@@ -54,7 +54,6 @@ def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
     """
     first = next(iter(plans.values()))
     common = common_states(first.study, first.states)
-    recorded = {name: plan.results.existing_records() for name, plan in plans.items()}
 
     def whole(target: str, state: str) -> bool:
         return not plans[target].to_measure(state)
@@ -67,7 +66,7 @@ def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
     owner: dict[str, str] = {}
     for state in first.states:
         measured = (name for name in count if whole(name, state))
-        begun = (name for name in stay if recorded[name].get(state))
+        begun = (name for name in stay if plans[name].results.recorded(state))
         if state not in common and (first_target := next(measured, None) or next(begun, None)):
             owner[state] = first_target
     work = {

@@ -36,13 +36,6 @@ CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,
 CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
 
 
-class Noted(NamedTuple):
-    """What a run decided once: the cells to measure of each state with a job, and the states that are to be reached."""
-
-    todo: Mapping[str, Sequence[str]]
-    unreached: Sequence[str]
-
-
 class Job(NamedTuple):
     """A job of the DAG, which writes the manifests of `states`; `cells` are to be measured, perhaps none.
 
@@ -50,8 +43,8 @@ class Job(NamedTuple):
     """
 
     name: str
-    words: tuple[str, ...]
-    states: tuple[str, ...]
+    words: Sequence[str]
+    states: Sequence[str]
     cells: int
     what: str
 
@@ -70,8 +63,6 @@ class Plan:
     """Names of the states that are measured here, where several targets measure a study; None: all."""
     lost: bool = False
     """Whether nothing more is measured here: the target was said to be lost."""
-    noted: Noted | None = None
-    """What the run that a job belongs to decided; None: what is missing now."""
 
     @property
     def title(self) -> str:
@@ -102,20 +93,14 @@ class Plan:
     @cached_property
     def todo(self) -> dict[str, tuple[Cell, ...]]:
         """State -> its missing cells, of each state that has any, or no manifest."""
-        if self.noted:
-            return {
-                state: tuple(cell for cell in self.cells[state] if cell.name in set(names))
-                for state, names in self.noted.todo.items()
-            }
-        recorded = self.results.existing_records()
         todo: dict[str, tuple[Cell, ...]] = {}
-        for state, cells in self.cells.items():
-            left = [cell for cell in cells if cell.name not in recorded.get(state, ())]
-            if left:
-                left = self._without_reason(state, left)
+        for state in self.states:
+            left = self.to_measure(state)
+            if left and self.lost:
+                continue
             if left or not self.manifest(state).exists():
                 todo[state] = tuple(left)
-        return {state: left for state, left in todo.items() if not (self.lost and left)}
+        return todo
 
     @cached_property
     def missing(self) -> dict[str, tuple[Cell, ...]]:
@@ -137,15 +122,9 @@ class Plan:
         rows = self.results.skipped(state)
         return {name: row for name, row in rows.items() if name in params and row["params"] == params[name]}
 
-    def _without_reason(self, state: str, cells: Sequence[Cell]) -> list[Cell]:
-        skipped = self.skipped(state)
-        return [cell for cell in cells if cell.name not in skipped]
-
     @cached_property
     def unreached(self) -> set[str]:
         """States with missing cells that have no evidence yet."""
-        if self.noted:
-            return set(self.noted.unreached)
         return {state for state in self.missing if not self.results.state(state).exists()}
 
     @cached_property
@@ -165,8 +144,10 @@ class Plan:
 
     def to_measure(self, state: str) -> list[Cell]:
         """Cells of a state that have at this moment neither a record nor a reason, in planned order."""
-        left = [cell for cell in self.cells[state] if not self.results.record(state, cell.name).exists()]
-        return self._without_reason(state, left) if left else []
+        recorded = self.results.recorded(state)
+        left = [cell for cell in self.cells[state] if cell.name not in recorded]
+        skipped = self.skipped(state) if left else {}
+        return [cell for cell in left if cell.name not in skipped]
 
     def check(self) -> None:
         """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""

@@ -131,17 +131,12 @@ class Results:
         """Folder of what was counted in the study's states, with its page."""
         return self.root / "counts" / self.target / self.study
 
-    def existing_records(self) -> dict[str, set[str]]:
-        """State -> names of the cells that have a record; one look into each folder, for speed at parse time."""
-        names: dict[str, set[str]] = {}
+    def recorded(self, state: str) -> set[str]:
+        """Names of the cells of a state that have a record; one look into its folder, for speed at parse time."""
         try:
-            states = list(os.scandir(self.records("")))
+            return {name[:-5] for name in os.listdir(self.records(state)) if name.endswith(".json")}
         except FileNotFoundError:
-            return names
-        for state in states:
-            if state.is_dir():
-                names[state.name] = {name[:-5] for name in os.listdir(state.path) if name.endswith(".json")}
-        return names
+            return set()
 
 
 def check(root: Path) -> None:

@@ -28,15 +28,9 @@ class Reason(NamedTuple):
     predicted: Mapping[str, float] = {}
 
 
-def record_of(plan: Plan, state: str, cell: Cell) -> Json | None:
-    """The record of a cell; None of one that was not measured. Raises ValueError for one that cannot be read."""
-    record: Json | None = results.read(plan.results.record(state, cell.name))
-    return record
-
-
 def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
     """The rates of a cell, {} of one that is not valid; None of one that was not measured."""
-    record = record_of(plan, state, cell)
+    record: Json | None = results.read(plan.results.record(state, cell.name))
     return record and (record["metrics"] if record["status"] == "valid" else {})
 
 
@@ -86,28 +80,24 @@ def quarantine(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str
     many cells they are. Raises ValueError for a record that cannot be read.
     """
     count = 0
-    left = plan.results.existing_records()
     for state, cells in plan.cells.items():
         names = {cell.name for cell in cells if chosen(state, cell.name)}
-        if not names:
-            continue
-        for name in sorted(names & left.get(state, set())):
+        for name in sorted(names & plan.results.recorded(state)):
             path = plan.results.record(state, name)
             record = results.read(path)
             if not statuses or record["status"] in statuses:
                 _move(path, quarantine_folder(plan) / state / f"{name}.{record['attempt']}.json")
-                left[state].remove(name)
                 count += 1
         if not statuses or SKIPPED in statuses:
-            count += _strike(plan, state, names - left.get(state, set()))
-        if not left.get(state) and plan.results.state(state).exists():
+            count += _strike(plan, state, names)
+        if names and not plan.results.recorded(state) and plan.results.state(state).exists():
             _move(plan.results.state(state), quarantine_folder(plan) / f"{state}.{time.time_ns()}.json")
     return count
 
 
 def _strike(plan: Plan, state: str, names: set[str]) -> int:
     """Strike the reasons of cells from a state's manifests; of how many there were any."""
-    struck = names & plan.skipped(state).keys()
+    struck = names & plan.skipped(state).keys() - plan.results.recorded(state)
     for path in plan.results.manifests_of(state) if struck else ():
         manifest = results.read(path)
         manifest["cells"] = [row for row in manifest["cells"] if row["record"] or row["cell"] not in struck]

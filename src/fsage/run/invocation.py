@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from fsage.model.message import lines
 from fsage.plan import results, settings
-from fsage.plan.plan import Plan
+from fsage.plan.plan import Job, Plan
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import DIRECTORY, target_of, why_directory
 from fsage.run import resources, runs, stopping
@@ -34,6 +35,15 @@ class Invocation:
     pools: dict[str, Pool]
     shared: dict[str, set[str]]
     began: datetime
+
+    def jobs(self) -> list[tuple[Plan, int, Job]]:
+        """What Snakemake is to do on each target for each study, with its priority: as the run noted, once."""
+        planned = runs.jobs()
+        return [
+            (plan, 10**8 - 10**6 * number - position, job)
+            for number, plan in enumerate(self.plans)
+            for position, job in enumerate(planned[plan.study.name][plan.target.name])
+        ]
 
     @property
     def plans(self) -> list[Plan]:
@@ -100,6 +110,7 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
     Snakemake takes for studies, rules and files to make; None where it makes nothing.
     """
     settings.check(config)
+    batch_states = cast(int, config.get("batch_states", 1))
     os.environ |= settings.places(config, os.environ)
     studies = study_files()
     if goals is not None:
@@ -123,7 +134,7 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
             plan.check()  # before the DAG is built
         if run.precision:
             _check_budget(invocation, invocation.pools[name], run.precision)
-    os.environ[runs.NOTE] = str(runs.note(invocation.pools, run, NOTES))
+    os.environ[runs.NOTE] = str(runs.note(invocation.pools, run, NOTES, batch_states))
     return invocation
 
 
@@ -147,8 +158,7 @@ def check_goals(goals: Collection[str], studies: Collection[str], rules: Collect
 def join() -> Invocation:
     """The run that this process, a job, belongs to. Raises Superseded when it has lost its licence."""
     run = runs.current()
-    invocation = _lay_out(run, runs.studies(), datetime.now().astimezone())
-    return replace(invocation, pools=runs.as_noted(invocation.pools, Path(os.environ[runs.NOTE])))
+    return _lay_out(run, list(runs.jobs()), datetime.now().astimezone())
 
 
 def _lay_out(run: runs.Run, names: Sequence[str], now: datetime) -> Invocation:

@@ -1,8 +1,8 @@
 """Runs of Snakemake in one folder: who each is, what it has still to measure, and which of them have gone.
 
 A run notes once, before its first job, in one file: who it is (`holder`), to what it narrows its studies (`only`),
-when its window closes (`until`), which states each of its targets has (`parts`), and what was missing: a job that
-parses the Snakefile again must see the same DAG.
+when its window closes (`until`), which states each of its targets has (`parts`), and its jobs: one that parses the
+Snakefile again must see the same DAG.
 Jobs find the file by an environment variable. It is also their licence. A run that was killed leaves it, and its jobs
 on a cluster go on or still wait; the next run in this folder takes the target over, takes the note away, and those jobs
 can do nothing any more.
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from fsage.model.hosts import Holder
 from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.partition import Parts
-from fsage.plan.plan import Noted, Plan
+from fsage.plan.plan import Job
 from fsage.plan.pool import Pool
 
 NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belongs to
@@ -89,9 +89,13 @@ def told_by(note_of_run: Path) -> Path:
     return note_of_run.with_suffix(".told")
 
 
-def studies() -> list[str]:
-    """The studies that the run of this process has planned. Raises Superseded when it has lost its licence."""
-    return list(_noted(Path(os.environ[NOTE]))["todo"])
+def jobs() -> dict[str, dict[str, list[Job]]]:
+    """Study -> target -> the jobs that the run of this process has planned. Raises Superseded without its licence."""
+    noted = _noted(Path(os.environ[NOTE]))["jobs"]
+    return {
+        study: {target: [Job(*job) for job in jobs] for target, jobs in of_study.items()}
+        for study, of_study in noted.items()
+    }
 
 
 def _noted(path: Path) -> Json:
@@ -114,8 +118,8 @@ def identity(command: str) -> Holder:
     }
 
 
-def note(pools: Mapping[str, Pool], run: Run, folder: Path) -> Path:
-    """Note a run and what is missing now; return the file."""
+def note(pools: Mapping[str, Pool], run: Run, folder: Path, batch_states: int = 1) -> Path:
+    """Note a run and its jobs, each of so many states; return the file."""
     assert run.holder
     path = folder / f"{run.holder['run']}.json"
     noted = {
@@ -129,31 +133,13 @@ def note(pools: Mapping[str, Pool], run: Run, folder: Path) -> Path:
         },
         "until": run.until.isoformat() if run.until else None,
         "precision": run.precision,
-        "todo": _of_plans(
-            pools, lambda plan: {state: [cell.name for cell in cells] for state, cells in plan.todo.items()}
-        ),
-        "unreached": _of_plans(pools, lambda plan: sorted(plan.unreached)),
+        "jobs": {
+            study: {plan.target.name: plan.jobs(batch_states, run.precision is not None) for plan in pool.plans}
+            for study, pool in pools.items()
+        },
     }
     results.write(path, noted)
     return path
-
-
-def _of_plans(pools: Mapping[str, Pool], read_plan: Callable[[Plan], object]) -> dict[str, dict[str, object]]:
-    """By study and target."""
-    return {study: {plan.target.name: read_plan(plan) for plan in pool.plans} for study, pool in pools.items()}
-
-
-def as_noted(pools: dict[str, Pool], path: Path) -> dict[str, Pool]:
-    """The plans with what was missing when `path` was written, whatever has come about since. Raises Superseded."""
-    noted = _noted(path)
-
-    def of_plan(plan: Plan) -> Plan:
-        name = plan.target.name
-        todo = noted["todo"].get(plan.study.name, {})
-        unreached = noted["unreached"].get(plan.study.name, {})
-        return replace(plan, noted=Noted(todo.get(name, {}), unreached.get(name, ())))
-
-    return {study: replace(pool, plans=tuple(map(of_plan, pool.plans))) for study, pool in pools.items()}
 
 
 def check() -> None:
