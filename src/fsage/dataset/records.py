@@ -70,13 +70,11 @@ def _read(path: Path) -> list[Json]:
         if "cells" in content:
             Manifest.model_validate(content)
             rows = [_skipped(content, cell) for cell in content["cells"] if cell["why"]]
-            of_file = {"target": path.parts[-3], "study": path.parts[-2]}
         else:
             Record.model_validate(content)
             rows = [_row(content)]
-            of_file = _of_path(path)
         for row in rows:
-            _check(row, of_file)
+            _check(row, _of_path(path))
         return rows
     except FileNotFoundError:
         return []
@@ -106,8 +104,10 @@ def _check(row: Json, place: dict[str, str]) -> None:
 
 
 def _of_path(path: Path) -> dict[str, str]:
-    """What `<target>/<study>/<state>/<cell>.json` says of a record that cannot be read."""
+    """What the path says of a record, `TARGET/STUDY/STATE/CELL.json`, or `manifests/TARGET/STUDY/STATE.DIGEST.json`."""
     target, study, state, cell = ("", "", "", "", *path.with_suffix("").parts)[-4:]
+    if target == "manifests":
+        return {"target": study, "study": state, "state": cell.rpartition(".")[0], "cell": ""}
     return {"target": target, "study": study, "state": state, "cell": cell}
 
 
