@@ -24,7 +24,7 @@ ENDINGS = ("kill", "kill fio first", "stop", "term", "int")
 """How a run is interrupted. A stopped one goes on after a while, and is killed then."""
 DEEDS = ("nothing", "altered file", "deleted records", "deleted manifest")
 """What happens to the target and the results between two runs."""
-INTERRUPTIONS = 12
+INTERRUPTIONS, AMID = 12, 0.7
 
 
 def do(deed: str, project: Project, draw: random.Random) -> None:
@@ -40,6 +40,25 @@ def do(deed: str, project: Project, draw: random.Random) -> None:
             path.unlink()
     elif deed == "deleted manifest" and manifests:
         draw.choice(manifests).unlink()
+
+
+def reached(project: Project, run: subprocess.Popen, draw: random.Random) -> bool:
+    """Wait for a moment of a run, most often amid measuring; whether the run was there to see it."""
+    before = observations(project)
+    if draw.random() < AMID:
+        while observations(project) == before and run.poll() is None:
+            time.sleep(0.05)
+    try:
+        run.wait(timeout=draw.uniform(0, 5))
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+def observations(project: Project) -> int:
+    """How many there are, fetched or not."""
+    places = project.home / "outbox", project.root / "results/raw"
+    return sum(1 for place in places for _ in place.rglob("*.json"))
 
 
 def end(ending: str, run: subprocess.Popen, draw: random.Random) -> None:
@@ -109,9 +128,7 @@ def test_the_same_command_ends_with_the_same_cells(project: Project, filesystem:
         do(deed, project, draw)
         kept = project.taken()
         run = project.start("snakemake", *MEASURE)
-        try:
-            run.wait(timeout=draw.uniform(2, 14))
-        except subprocess.TimeoutExpired:
+        if reached(project, run, draw):
             end(ending, run, draw)
             done[f"{deed}, {ending}"] += 1
         else:
