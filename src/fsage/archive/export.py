@@ -201,7 +201,7 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
     root, target, study = plan.results.root, plan.target.name, plan.study.name
     kinds = {
         "records": "A record for each cell: its request, its state and its results",
-        "manifests": "Of each state, its records, and why cells have none",
+        "manifests": "Which records a state has, and why cells have none",
         "states": "Evidence of each state's layout",
         "report": "The report, its figures, and all records as one table",
         **({"raw": "What the tools said, as they said it"} if raw else {}),
