@@ -24,8 +24,8 @@ from target import loop_target
 
 from fsage.evidence import free
 from fsage.host.device import below, kept
-from fsage.host.evidence.ext2fs import BlockBitmap
 from fsage.host.states import state
+from fsage.host.stores.ext4 import BlockBitmap
 from fsage.host.structure import work
 from fsage.host.system import mounting
 from fsage.host.system.sparse_files import clone

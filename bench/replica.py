@@ -21,16 +21,15 @@ from target import loop_target
 
 from fsage.evidence.free import read
 from fsage.evidence.windows import Windows
-from fsage.host.evidence import fiemap
 from fsage.host.states import state
+from fsage.host.stores import fiemap
 from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
-from fsage.model.filler import path_of
-from fsage.model.structure import ALONE
-from fsage.studies.replica.host import free_space, punched
+from fsage.model.structure import ALONE, path_of
+from fsage.studies.replica.host import free_space_layout, punched
 from fsage.studies.replica.model import Replica
 
 COUNT, BLOCK, DEVICE_BYTES = 100_000, 4096, 16 << 30
@@ -53,7 +52,7 @@ def of_replica() -> None:
     """The step, from the request's text to what is read back, and the loop on a file of its own."""
     with loop_target(DEVICE_BYTES >> 30) as spec, tempfile.TemporaryDirectory() as place:
         target = open_target(spec)
-        _, room = free_space.read(target)
+        _, room = free_space_layout.read(target)
         draw = random.Random(67005)
         starts = sorted(draw.sample(range(0, DEVICE_BYTES // BLOCK - 12, 12), COUNT))
         wanted = extents.common([(at * BLOCK, (at + draw.randint(1, 11)) * BLOCK) for at in starts], room)

@@ -25,7 +25,7 @@ from mkdocs.structure.pages import Page
 
 from fsage import workloads
 from fsage.cli import app
-from fsage.count import columns as counts
+from fsage.count import table as counts
 from fsage.dataset import columns
 from fsage.study.study import schema
 from fsage.text.sizes import format_size

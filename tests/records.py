@@ -9,8 +9,7 @@ from pathlib import Path
 
 from fsage import dataset, report
 from fsage.figures.panel import Panel
-from fsage.model.evidence.files import FileLayouts
-from fsage.model.evidence.fragmentation import Extent
+from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.freespace import ONCE
 from fsage.model.evidence.store import Store
 from fsage.plan.target import load_target

@@ -10,9 +10,8 @@ from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
 from fsage.host.targets.target import Target
 from fsage.model import structure
-from fsage.model.filler import Method
 from fsage.model.request import Request
-from fsage.model.structure import Shard, Step
+from fsage.model.structure import Method, Shard, Step
 from fsage.model.token import Token
 from fsage.studies.paf.model import Fragment, Populate
 

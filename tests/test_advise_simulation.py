@@ -6,7 +6,7 @@ from simulated import DISTRIBUTIONS, error, lognormal, stays_below
 
 from fsage.advise import decide as decisions
 from fsage.advise.decide import decide, probabilities
-from fsage.advise.weigh import Cost
+from fsage.advise.measured import Cost
 
 FALSE = "a choice where the best are equal"
 

@@ -19,10 +19,9 @@ from small_filesystems import MIB, small
 from test_requests import claim_of
 
 from fsage.evidence import free, verdict
-from fsage.host.evidence import ext4
 from fsage.host.inspect import inspect
-from fsage.host.stores import filesystems
-from fsage.host.system import memory, mounting
+from fsage.host.stores import ext4, filesystems
+from fsage.host.system import mounting, space
 from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
@@ -193,7 +192,7 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
         sampled, said = prepared(larger_layout(tmp_path / "odd", **changes))
         assert sampled.target.name == "local" and re.search(f"is not laid whole, but sampled: .*{why}", said), said
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(memory, "available_bytes", lambda: 1)
+        patched.setattr(space, "available_bytes", lambda: 1)
         assert "sampled: laying it takes 512 MiB of memory, and 0 MiB are available" in prepared(ost)[1]
     _, said = prepared(ost, larger_layout(tmp_path / "unlike", flex_groups=16))
     assert said.endswith("they are not all made alike; give them one at a time"), said

@@ -25,7 +25,7 @@ from states import bring, populate
 from tiers import first_of
 
 from fsage.host.cells import measure
-from fsage.host.lustre import limits, space, stripes
+from fsage.host.lustre import space, stripes
 from fsage.host.structure import eviction, files, work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets import claims, kinds
@@ -313,7 +313,7 @@ def test_a_rest_is_what_its_ost_has(place: Place) -> None:
     path = place.point / "target/filler/rest"
     size = Quota(target).rest(path)
     ost = place.osts(place.point)[place.lying(path)[0].osts[0]]
-    assert size > 0.9 * ost.total_bytes and ost.available_bytes > 0.9 * limits.OTHERS_SHARE * ost.total_bytes
+    assert size > 0.9 * ost.total_bytes and ost.available_bytes > 0.9 * space.OTHERS_SHARE * ost.total_bytes
 
 
 @pytest.mark.parametrize("too_much", [1, 7_960_000_000])

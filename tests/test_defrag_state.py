@@ -17,7 +17,7 @@ from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
 from fsage.model.errors import Failure
-from fsage.model.filler import path_of
+from fsage.model.structure import path_of
 from fsage.studies.defrag import host
 
 pytestmark = pytest.mark.root

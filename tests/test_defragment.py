@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_filesystems import MIB, fragmented, small
 
 from fsage.host.defragmentation import defragment
-from fsage.host.evidence import fiemap
+from fsage.host.stores import fiemap
 from fsage.model import filesystems
 from fsage.model.errors import Refusal
 from fsage.model.evidence import fragmentation

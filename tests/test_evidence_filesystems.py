@@ -15,18 +15,18 @@ from test_state import bring, fragment, populate
 from tiers import first_of
 
 from fsage.evidence import verdict
-from fsage.host.evidence import ext4, fiemap
 from fsage.host.filesystems.btrfs import RESERVED
 from fsage.host.inspect import inspect
 from fsage.host.states import inspection, state
 from fsage.host.states.fingerprint import layout_of
+from fsage.host.stores import ext4, fiemap
 from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.model import filesystems, typed
 from fsage.model.evidence import fragmentation, texts
-from fsage.model.evidence.layout import StoresLayout
+from fsage.model.evidence.store import StoresLayout
 
 MIB = 1 << 20
 # The second generation fills the holes that the first one left: its files are in pieces.

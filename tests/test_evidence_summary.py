@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.model.evidence.files import FileLayouts
-from fsage.model.evidence.fragmentation import Extent
-from fsage.model.evidence.freespace import ALIGNED_POWERS, Counting
-from fsage.model.evidence.groups import BUCKETS
+from fsage.model.evidence.fragmentation import Extent, FileLayouts
+from fsage.model.evidence.freespace import ALIGNED_POWERS, BUCKETS, Counting
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsage.evidence.page import page
-from fsage.evidence.tables import extents_per_file
+from fsage.evidence.terminal import extents_per_file
 from fsage.model.evidence import texts
 from fsage.model.evidence.store import KEYS, NotThisText
 

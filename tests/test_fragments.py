@@ -19,9 +19,8 @@ from small_filesystems import MIB, Small, fragmented, small
 from fsage.cli import main
 from fsage.evidence import server
 from fsage.host.defragmentation.look import Device
-from fsage.host.evidence import fiemap
 from fsage.host.inspect import inspect
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.system import mounting
 from fsage.host.system.files import regular_files
 from fsage.model import filesystems as known

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from small_filesystems import MIB
 from tiers import first_of
 
-from fsage.host.evidence import ext4
-from fsage.host.evidence.ext2fs import BlockBitmap
 from fsage.host.filesystems import xfs
+from fsage.host.stores import ext4
+from fsage.host.stores.ext4 import BlockBitmap
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents, texts
 from fsage.model.evidence.extents import Extents

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from local_targets import claimed
 from states import MIB, bring
 
-from fsage.host.evidence import fiemap
 from fsage.host.states import state
+from fsage.host.stores import fiemap
 from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
-from fsage.model.filler import path_of
-from fsage.model.structure import Step
+from fsage.model.structure import Step, path_of
 from fsage.studies.prealloc import model as prealloc
 
 FILES = 5

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fsage.host.verbs import request_check
+from fsage.host.verbs import checks
 from fsage.model import MIB
 from fsage.model.errors import Refusal
 from fsage.report.section import Data
@@ -131,7 +131,7 @@ def eventually(true: object) -> bool:
 def ask(target: dict[str, object], verb: str, **of: object) -> dict[str, Any]:
     """What guests answer to a verb on a target of kind `uml`."""
     given = {"target": target, "request": of, "hosts": None}
-    answer = uml.Uml.answered(verb, given, request_check.checked(of, None), False)
+    answer = uml.Uml.answered(verb, given, checks.checked(of, None), False)
     assert answer is not None
     return answer
 

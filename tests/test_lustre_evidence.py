@@ -15,7 +15,7 @@ import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host import helper
-from fsage.host.lustre import osts
+from fsage.host.lustre import servers
 from fsage.host.system import privilege
 from fsage.model import typed
 from fsage.model.errors import Refusal
@@ -49,7 +49,7 @@ def test_the_device_that_lustre_names_is_read_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     spec = lustre_target(tmp_path, site)
-    first, second = osts.inspect(spec, {}, False)["osts"]
+    first, second = servers.inspect(spec, {}, False)["osts"]
     assert (first["ost"], first["store"], first["filesystem"]) == ("lustre-OST0000", 0, "ldiskfs")
     assert first["source"]["free"].startswith("dumpe2fs")
     assert first["groups"]["count"] == 64
@@ -74,14 +74,14 @@ def test_a_users_helper_becomes_dumpe2fs_of_an_ost(site: Site, tmp_path: Path, m
     spec = lustre_target(tmp_path, site)
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     monkeypatch.setattr(privilege, "HELPER", "helper-of-nobody")
-    first, _ = osts.inspect(spec, {}, False)["osts"]
+    first, _ = servers.inspect(spec, {}, False)["osts"]
     assert "`dumpe2fs /dev/vdc` ended with status 1: " in first["absent"]["free_extents"]
 
 
 def test_zfs_is_recognised_and_unsupported(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, parameters("zfs"))
-    stores = osts.inspect(spec, {}, False)["osts"]
+    stores = servers.inspect(spec, {}, False)["osts"]
     assert [one["filesystem"] for one in stores] == ["zfs", "zfs"]
     assert stores[0]["absent"]["groups"] == "unsupported: the layout of zfs OSTs is not read, only of ldiskfs"
     assert site.commands("dumpe2fs") == []
@@ -91,7 +91,7 @@ def test_a_server_without_osts_has_none(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
     missing = "error: get_param: param_path 'osd-*/lustre-OST*/fstype': No such file or directory\n"
     site.answer(ASKED, stderr=missing, rc=2)
-    assert osts.inspect(spec, {}, False)["osts"] == []
+    assert servers.inspect(spec, {}, False)["osts"] == []
 
 
 @pytest.mark.long

@@ -63,20 +63,20 @@ def test_an_ost_that_is_not_needed_may_be_silent_and_what_passes_is_asked_again(
     whole = {"stdout": text, "stderr": "", "rc": 0}
     for passing in ("Input/output error", "Cannot send after transport endpoint shutdown"):
         site.answers({f"lfs df {mount}": [says(passing), says(passing), whole]})
-        assert len(space.osts(mount)) == 2 and len(site.commands()) == 3
+        assert len(space.read_osts(mount)) == 2 and len(site.commands()) == 3
     site.answers({f"lfs df {mount}": [says("Input/output error")]})
-    assert [ost.number for ost in space.osts(mount, [0])] == [0] and len(site.commands()) == 1
+    assert [ost.number for ost in space.read_osts(mount, [0])] == [0] and len(site.commands()) == 1
     monkeypatch.setattr(space, "PASSES_S", 0.1)
     sentence = rf"how full lustre-OST0001 \(Input/output error\) of {mount} is, in 0 s of attempts: `lfs check"
     with pytest.raises(Failure, match=sentence):
-        space.osts(mount, [1])
+        space.read_osts(mount, [1])
     site.answers({f"lfs df {mount}": [says("Operation not permitted")]})
     with pytest.raises(Failure, match=r"lustre-OST0001 \(Operation not permitted\) of .* is, in one attempt"):
-        space.osts(mount)
+        space.read_osts(mount)
     mdt = text.splitlines()[1]
     site.answer(f"lfs df {mount}", text.replace(mdt, "MDT0000 : Input/output error"))
     with pytest.raises(Failure, match="MDT0000"):
-        space.osts(mount, [0])
+        space.read_osts(mount, [0])
 
 
 def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch
     with pytest.raises(
         Failure, match=r"`lfs df /mnt/lustre` did not end within 0\.2 s: an OST or MDT does not answer; "
     ):
-        space.osts(Path("/mnt/lustre"))
+        space.read_osts(Path("/mnt/lustre"))
 
 
 PLACE = Path("/mnt/lustre")

@@ -29,7 +29,7 @@ from fsage.model.evidence.freespace import Counting
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
 from fsage.studies.paf.model import Populate
-from fsage.studies.replica.host import free_space
+from fsage.studies.replica.host import free_space_layout
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -360,10 +360,10 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
     claim.claim(spec, {}, False)
     target = open_target(spec)
     with pytest.raises(Failure, match=r"declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"):
-        free_space.check(target)
+        free_space_layout.check(target)
     target.lustre.update(first_ost=1, oss=["oss1", "oss2"])
     with pytest.raises(Failure, match=r"where nobody else writes: declare lustre.capacity_gib all"):
-        free_space.check(target)
+        free_space_layout.check(target)
     target.state_known = True
     target.osts.servers = at_servers("oss1", "oss2")["hosts"]["servers"]
     mntdev = "osd-ldiskfs.lustre-OST0001.mntdev"

@@ -19,8 +19,8 @@ from local_targets import claimed
 
 from fsage.host.cells import measure, phases
 from fsage.host.cells.phases import Phases
-from fsage.host.evidence import fiemap
 from fsage.host.states import state
+from fsage.host.stores import fiemap
 from fsage.host.system import caches
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target

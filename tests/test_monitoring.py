@@ -23,8 +23,8 @@ from tiers import first_row_of
 from fsage.evidence import monitoring
 from fsage.evidence.program import program
 from fsage.evidence.server import main
-from fsage.host.evidence import ext4
 from fsage.host.inspect import inspect
+from fsage.host.stores import ext4
 from fsage.host.system import mounting
 
 ROOT = Path(__file__).resolve().parents[1]

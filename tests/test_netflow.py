@@ -1,6 +1,6 @@
 """Workload netflow: the file's format, its phases through the map with real tasks, what is wrong with a file or a task.
 
-Several hosts are as many processes here, told what fsage.host.remote.synchronised tells them.
+Several hosts are as many processes here, told what fsage.host.remote.connection tells them.
 """
 
 from __future__ import annotations

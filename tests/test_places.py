@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_targets import Spec, claimed
 
-from fsage.host.cells import outbox
+from fsage.host.cells import observed
 from fsage.host.states import inspection, state
 from fsage.host.structure.files import make_room
 from fsage.host.system import files, mounting, places
@@ -212,7 +212,7 @@ def test_what_a_target_keeps_is_for_its_owner_alone(directory_target: Spec) -> N
         create.create(directory_target, {}, False)
         claim.claim(directory_target, {}, False)
         state.scrub(directory_target, {"steps": [], "state": "empty", "reuse": "fresh"}, False)
-        outbox.bundle(directory_target, {}, False)
+        observed.bundle(directory_target, {}, False)
     finally:
         os.umask(old)
     tops = [Path(directory_target["home"]), Path(directory_target["directory"])]

@@ -20,8 +20,8 @@ from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.instruments import settings as settings_of
-from fsage.host.preallocation import ldiskfs, requested
-from fsage.host.preallocation import tune as prealloc
+from fsage.host.lustre import ldiskfs
+from fsage.host.lustre import preallocation as prealloc
 from fsage.host.system import files, settings
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -104,7 +104,7 @@ def test_the_simulated_kernel_does_what_the_recorded_one_did() -> None:
 )
 def test_every_trap_of_the_table_is_refused(table: Any, says: str) -> None:
     with pytest.raises(Refusal, match=says):
-        requested.read({"table": table})
+        ldiskfs.read({"table": table})
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_every_trap_of_the_table_is_refused(table: Any, says: str) -> None:
 )
 def test_a_size_needs_its_unit_and_is_a_power_of_two(size: Any) -> None:
     with pytest.raises(Refusal, match="a power of two from 64KiB to 1GiB is wanted, with its unit, such as 4MiB"):
-        requested.read({"size": size})
+        ldiskfs.read({"size": size})
 
 
 def test_the_studys_tables_are_known_and_no_others() -> None:
-    tables = {size: requested.table_of(requested.read({"size": size})) for size in ("1MiB", "2M", "4 MiB", "8MiB")}
+    tables = {size: ldiskfs.table_of(ldiskfs.read({"size": size})) for size in ("1MiB", "2M", "4 MiB", "8MiB")}
     assert tables == {
         "1MiB": (32, 64, 128),
         "2M": (128, 256, 512),
@@ -126,22 +126,22 @@ def test_the_studys_tables_are_known_and_no_others() -> None:
     with pytest.raises(
         Refusal, match=r"16MiB, for which no table is known \(1MiB: 32 64 128.*give tune_prealloc_table"
     ):
-        requested.table_of(requested.read({"size": "16MiB"}))
+        ldiskfs.table_of(ldiskfs.read({"size": "16MiB"}))
     with pytest.raises(Refusal, match="give one"):
-        requested.read({"size": "4MiB", "table": "256"})
+        ldiskfs.read({"size": "4MiB", "table": "256"})
     for group in ("12abc", "-1", "01", True, 1.5):
         with pytest.raises(Refusal, match="the number of a block group"):
-            requested.read({"group": group})
-    assert requested.settings_in({"size": "", "table": [], "group": 0}) == {"group": 0}
+            ldiskfs.read({"group": group})
+    assert ldiskfs.settings_in({"size": "", "table": [], "group": 0}) == {"group": 0}
 
 
 @given(st.one_of(st.text("0123456789 ,\tx-MKa\n", max_size=40), st.lists(st.sampled_from([4, 16, 256, 512, 1024, 5]))))
 def test_whatever_is_taken_the_kernel_takes_as_it_stands(table: Any) -> None:
     try:
-        ask = requested.read({"table": table})
+        ask = ldiskfs.read({"table": table})
     except Refusal:
         return
-    text = requested.table_words(ask.table or ())
+    text = ldiskfs.table_words(ask.table or ())
     if ask.table and ask.table[-1] <= MOST_BLOCKS:
         assert kernel_table(text) == text and len(text) < 127
 

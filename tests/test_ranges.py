@@ -14,7 +14,7 @@ import pytest
 from small_filesystems import MIB, fragmented, small
 
 from fsage.host.defragmentation import ranges
-from fsage.host.evidence import fiemap
+from fsage.host.stores import fiemap
 from fsage.host.system import mounting
 from fsage.model.errors import Refusal
 from fsage.model.evidence import fragmentation

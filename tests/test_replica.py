@@ -30,7 +30,7 @@ from small_filesystems import MIB, small
 from states import bring
 from tiers import first_of
 
-from fsage.evidence import drawn, free
+from fsage.evidence import free
 from fsage.evidence.windows import Windows
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting
@@ -360,14 +360,14 @@ def test_what_a_text_of_sizes_says_is_true_of_each_draw(classes, data):
     device_bytes = data.draw(st.sampled_from([None, 2 * free_bytes + 4096 * number]))
     store = {"block_bytes": 4096, "device_bytes": device_bytes, "filesystem": "xfs", "source": {"free": "freesp"}}
     store["free_extents"] = {"histogram": histogram}
-    head, places = drawn.lay(store, (1, 1))
+    head, places = free.lay(store, (1, 1))
     lengths = places[:, 1] - places[:, 0]
     for row in histogram:
         own = lengths[(lengths >= row["from_bytes"]) & (lengths < 2 * row["from_bytes"])]
         assert (len(own), own.sum()) == (row["extents"], row["bytes"])
     assert (places[1:, 0] > places[:-1, 1]).all() and places[0, 0] >= 0 and places[-1, 1] <= head.device_bytes
     assert head.device_bytes == (device_bytes or head.device_bytes) > free_bytes
-    assert (drawn.lay(store, (1, 1))[1] == places).all()
+    assert (free.lay(store, (1, 1))[1] == places).all()
 
 
 def test_a_text_of_sizes_is_a_state_for_each_draw(tmp_path):

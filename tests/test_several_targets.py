@@ -11,8 +11,7 @@ import yaml
 from sent import CLAIM
 
 from fsage.plan import results
-from fsage.plan.partition import common_states
-from fsage.plan.pool import MOST_TARGETS, Pool, load_pools, names_of
+from fsage.plan.pool import MOST_TARGETS, Pool, common_states, load_pools, names_of
 from fsage.run import resources, runs
 from fsage.study.study import StudyError
 

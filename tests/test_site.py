@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from fsage.commands.common import Where
-from fsage.host.verbs import create, site_check
+from fsage.host.verbs import checks, create
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 from fsage.plan.target import Target, load_target
@@ -253,7 +253,7 @@ def test_a_site_is_refused_what_its_claim_is_refused_and_by_the_same_words(tmp_p
     place = str(tmp_path / declared.get("directory", "new"))
     spec = {"name": "mine", "kind": "directory", "home": str(tmp_path / "home"), **declared, "directory": place}
     before = sorted(tmp_path.rglob("*"))
-    probed = site_check.check_site(spec, {"launches": True}, False)["probe"]
+    probed = checks.check_site(spec, {"launches": True}, False)["probe"]
     assert sorted(tmp_path.rglob("*")) == before
     found = findings(Site([host("me", **probed)], ("clients",)), Target(complete(spec)), {})
     if said is None:

@@ -18,7 +18,7 @@ from tiers import first_of
 
 from fsage.host.cells import measure
 from fsage.host.device import below, loops
-from fsage.host.loop import image_files
+from fsage.host.loop import images
 from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
@@ -46,8 +46,8 @@ def noted(spec: Spec) -> dict:
 
 def unmount_below(spec: Spec) -> None:
     home = claim_file(spec).parent
-    for image in image_files.located(home, noted(spec))["images"]:
-        loops.detach(image_files.whole(image))
+    for image in images.located(home, noted(spec))["images"]:
+        loops.detach(images.whole(image))
     mounting.unmount(below.point_of(home))
     loops.detach(below.image(noted(spec)))
 

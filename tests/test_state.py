@@ -17,9 +17,9 @@ from fsage.host.states.fingerprint import digest
 from fsage.host.structure import files, fillers, verify
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.model import filler, structure
+from fsage.model import structure
 from fsage.model.errors import Failure, Refusal
-from fsage.model.filler import path_of
+from fsage.model.structure import path_of
 from fsage.studies.paf.model import to_delete
 
 pytestmark = pytest.mark.root
@@ -231,7 +231,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
 
 @pytest.mark.long
 def test_a_generation_of_many_files_lies_in_several_directories(new_target, monkeypatch):
-    monkeypatch.setattr(filler, "SHARD", 6)
+    monkeypatch.setattr(structure, "SHARD", 6)
     monkeypatch.setattr(files, "SHARD", 6)
     new_target.update(stores=2, size_gib=2)
     claimed(new_target)

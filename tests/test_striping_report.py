@@ -11,7 +11,7 @@ import recorded
 from records import CONFIG
 
 from fsage import dataset
-from fsage.analysis import agreement
+from fsage.analysis import conditions
 from fsage.analysis.groups import summarise
 from fsage.model import typed
 from fsage.plan import results
@@ -130,9 +130,9 @@ def test_another_amount_of_work_may_give_another_result_but_no_other_way_of_doin
         return {**known, "params": json.dumps(params)}
 
     rows = [row("A", 1.0, flows=10, nodes=1), row("B", 1.0, flows=10, nodes=2), row("A", 2.0, flows=20, nodes=1)]
-    assert not agreement.disagreements(pd.DataFrame(rows))
+    assert not conditions.disagreements(pd.DataFrame(rows))
     rows += [row("B", 3.0, flows=10, nodes=1, distribution="asynchronous"), {**rows[0], "status": "failed"}]
-    (said,) = agreement.disagreements(pd.DataFrame(rows))
+    (said,) = conditions.disagreements(pd.DataFrame(rows))
     assert said.startswith("results differ: models has checksum 3 in B i1, and 1 in 2 other cells")
 
 

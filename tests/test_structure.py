@@ -13,8 +13,7 @@ from fsage.host.structure import verify, work
 from fsage.host.targets.limits import Limits
 from fsage.host.targets.site_limits import UNLIMITED
 from fsage.model import structure
-from fsage.model.filler import draw, path_of
-from fsage.model.structure import Shard
+from fsage.model.structure import Shard, draw, path_of
 from fsage.studies.paf import model as paf
 
 MIB = 1 << 20

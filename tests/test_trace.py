@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from local_targets import claimed
 
-from fsage.host.evidence import fiemap
 from fsage.host.instruments import trace
 from fsage.host.instruments.cleanup import undo
+from fsage.host.stores import fiemap
 from fsage.host.system import journal, mounting, places
 from fsage.host.targets.opening import open_target
 

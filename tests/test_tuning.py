@@ -12,7 +12,7 @@ import pytest
 import yaml
 from local_targets import claimed
 
-from fsage.host.device import queue
+from fsage.host.device import loops
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, tune
 from fsage.model import tuning
@@ -62,7 +62,7 @@ def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("0")
     (tmp_path / "queue/nomerges").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Refusal, match="nomerges is no tunable of a block queue; nothing was touched"):
-        queue.tune([tmp_path / "queue"], "nomerges", 2, None, False)
+        loops.tune([tmp_path / "queue"], "nomerges", 2, None, False)
     assert (tmp_path / "elsewhere").read_text() == "0"
 
 
@@ -112,14 +112,14 @@ def test_the_next_study_has_no_tunables_of_the_last_one(local_target: dict) -> N
     (queues,) = target.queues()
     before = (queues / "nomerges").read_text()
     home = Path(local_target["home"]) / local_target["name"]
-    set_knob, seen = queue.set_knob, []
+    set_knob, seen = loops.set_knob, []
 
     def looking(knob: Path, value: object) -> None:
         seen.append(json.loads((home / "tunables.json").read_text())["nomerges"]["before"])
         set_knob(knob, value)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(queue, "set_knob", looking)
+        patched.setattr(loops, "set_knob", looking)
         tune.tune(local_target, {"tuning": {"nomerges": 2}}, False)
     assert seen == [[before.strip()]]
     assert target.astray({"nomerges": 2}) == []

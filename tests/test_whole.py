@@ -23,7 +23,7 @@ from test_geometry import OST, free_of, made
 
 from fsage.evidence import free
 from fsage.host.device import below
-from fsage.host.system import memory, mounting
+from fsage.host.system import mounting, space
 from fsage.host.system.sparse_files import FICLONERANGE, clone
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -167,8 +167,8 @@ setattr(place, name, killed)
 bring(spec, structure.read(step), reuse="fresh", inputs=inputs)
 """
 SPOTS = {
-    "when the blocks are taken": ("fsage.host.evidence.ext2fs", "BlockBitmap.close", 1, True, None),
-    "before the blocks are taken": ("fsage.host.evidence.ext2fs", "BlockBitmap.take", 1, False, None),
+    "when the blocks are taken": ("fsage.host.stores.ext4", "BlockBitmap.close", 1, True, None),
+    "before the blocks are taken": ("fsage.host.stores.ext4", "BlockBitmap.take", 1, False, None),
     "before it has its name": ("os", "rename", 1, False, None),
     "in the copy back": ("fcntl", "ioctl", 3, True, FICLONERANGE),
     "after the copy": ("fsage.host.loop.stores", "clone", 1, True, None),
@@ -195,23 +195,23 @@ def test_laying_that_is_killed_is_resumed_by_the_same_command(alike, tmp_path, s
 
 def test_a_machine_without_the_memory_is_told_both_numbers(alike, monkeypatch) -> None:
     claimed(alike.spec)
-    monkeypatch.setattr(memory, "available_bytes", lambda: MIB // 4)
+    monkeypatch.setattr(space, "available_bytes", lambda: MIB // 4)
     with pytest.raises(Failure, match=r"free extents, and to lay them takes \d+ MiB .* has 0 MiB available.*--samples"):
         alike.lay()
 
 
 def test_what_a_control_group_leaves_is_all_the_memory_there_is() -> None:
-    places = [Path(mount.point) for mount in mounting.mounts() if mount.type in memory.LIMITS]
+    places = [Path(mount.point) for mount in mounting.mounts() if mount.type in space.LIMITS]
     group = (
         next((place for place in places if (place / "memory.stat").exists()), places[0]) / f"fsage-test-{os.getpid()}"
     )
     group.mkdir()
     try:
-        limit = next((group / names[0] for names in memory.LIMITS.values() if (group / names[0]).exists()), None)
+        limit = next((group / names[0] for names in space.LIMITS.values() if (group / names[0]).exists()), None)
         if limit is None:
             pytest.skip("no group has a memory controller")
         limit.write_text(f"{300 * MIB}")
-        asks = "from fsage.host.system.memory import available_bytes as left; print(left())"
+        asks = "from fsage.host.system.space import available_bytes as left; print(left())"
         words = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", sys.executable, "-S", "-c", asks]
         answer = subprocess.run(words, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SOURCE)})
         assert 200 * MIB < int(answer.stdout) < 300 * MIB

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from fsage.model.answers import Able, HeldTarget, Obstacle
 from fsage.model.counting import Job
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.local import Able, HeldTarget, Obstacle
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
@@ -120,10 +120,10 @@ def why_not_made(spec: Spec, memory_bytes: int) -> str | None:
 
     `memory_bytes`: of memory that must be available to lay something on it.
     """
-    from fsage.host.system import memory
+    from fsage.host.system import space
     from fsage.host.verbs import create
 
-    if memory_bytes > (available := memory.available_bytes()):
+    if memory_bytes > (available := space.available_bytes()):
         return f"laying it takes {memory_bytes >> 20} MiB of memory, and {available >> 20} MiB are available here"
     try:
         create.create(spec, {}, True)

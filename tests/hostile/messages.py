@@ -17,8 +17,8 @@ from sent import CLAIM, STUDY, bundle, observation
 
 from fsage import dataset
 from fsage.host import __main__ as agent
-from fsage.host.lustre import osts
-from fsage.host.verbs import request_check
+from fsage.host.lustre import servers
+from fsage.host.verbs import checks
 from fsage.model import answers
 from fsage.model.hosts import differences, skews
 from fsage.plan import results, words
@@ -170,8 +170,8 @@ def read_question(drawn: tuple[bytes, str]) -> None:
     """As an agent does: of its types, and no cell's file lies elsewhere."""
     text, verb = drawn
     question = agent.question(text)
-    taken: Any = request_check.checked(question.get("request") or {}, question.get("hosts"))
-    request_check.needed(verb, taken)
+    taken: Any = checks.checked(question.get("request") or {}, question.get("hosts"))
+    checks.needed(verb, taken)
     for cell in taken.get("cells", []):
         folders = (taken.get("study", "s"), taken.get("state", "s"))
         path = Path("/outbox", *folders, f"{cell['name']}.{cell['attempt']}.json")
@@ -231,7 +231,7 @@ def read_osts(text: bytes) -> None:
     """What servers say of their OSTs names each store once."""
     told = json.loads(text)
     if isinstance(told, list):
-        assert [ost["store"] for ost in osts.every(OfLustre(), told)][:2] == [0, 1]  # type: ignore[arg-type]
+        assert [ost["store"] for ost in servers.every(OfLustre(), told)][:2] == [0, 1]  # type: ignore[arg-type]
 
 
 @cache

@@ -25,7 +25,7 @@ from fsage.advise import distribution
 from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
-from fsage.evidence import page, tables
+from fsage.evidence import page, terminal
 from fsage.host import inspect
 from fsage.host.lustre import mounts, params, servers, space, stripes
 from fsage.model.errors import Failure, Refusal
@@ -100,7 +100,7 @@ def _target(text: bytes) -> None:
 
 def _evidence(text: bytes) -> None:
     found = inspect.inspect(str(_file("evidence.txt", text)), 1000)
-    list(tables.tables(found["stores"][0]))
+    list(terminal.tables(found["stores"][0]))
     json.dumps(found)
 
 

@@ -17,8 +17,8 @@ from fsage.analysis.conditions import values
 from fsage.analysis.groups import measures, plural, samples
 from fsage.analysis.headline import at_largest_transfer, of_state
 from fsage.statistics import ALPHA, MARGIN, adjust_primary
+from fsage.study.comparisons import REPEAT, SHARE
 from fsage.study.study import Study
-from fsage.study.targets import REPEAT, SHARE
 
 AS_MEASURED = "_as_measured"
 LEVEL = 0.95

@@ -43,7 +43,7 @@ def advise(
     Exit 0 with advice, or where the data do not decide, which is said.
     """
     from fsage.advise import distribution, measured, show
-    from fsage.advise.advice import AdviceRequest
+    from fsage.advise.decide import AdviceRequest
 
     request = AdviceRequest(
         files=distribution.read(files) if files else None,

@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 
 import fsage
-from fsage.evidence.tables import extents_per_file, tables, title
+from fsage.evidence.terminal import extents_per_file, tables, title
 from fsage.evidence.verdict import verdicts
 from fsage.figures import Axis, Bars, Figure, Strips
 from fsage.figures.drawing import draw

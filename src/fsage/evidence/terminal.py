@@ -1,19 +1,204 @@
-"""What `fsage evidence` and `fsage fragments` print, here and on a server that has nothing of fsage."""
+"""A store's summary as tables of words, for the terminal and for the page alike.
+
+What `fsage evidence` and `fsage fragments` print, here and on a server that has nothing of fsage.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsage import seam
 from fsage.evidence import verdict
-from fsage.evidence.tables import Table, of_fragments, tables, title
 from fsage.model.message import printable
 from fsage.model.typed import Json
+from fsage.text.sizes import round_size
+
+NUMBERS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words; the first column names, the others are numbers unless `numbers` says no. No heads: "" each."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    numbers: bool = True
+
+
+def title(store: Json) -> str:
+    """'ext4, 8 GiB, 9.04% full'; what is not known is left out."""
+    words = [store["filesystem"] or "files"]
+    if store["device_bytes"]:
+        words += [round_size(store["device_bytes"]), f"{store['fullness_percent']:.2f}% full"]
+    return ", ".join(words)
+
+
+def tables(store: Json) -> Iterator[Table]:
+    """All that the store's summary (agent.evidence.store.Store.summary) has."""
+    if store["device_bytes"]:
+        yield _space(store)
+    if store["free_extents"]:
+        yield _histogram(store["free_extents"]["histogram"], store["free_bytes"])
+    if store["aligned_free_share"]:
+        shares = [(int(size), share) for size, share in store["aligned_free_share"].items() if share is not None]
+        rows = [[round_size(size), _percent(share)] for size, share in shares]
+        yield Table("Free space in whole, aligned chunks", ["chunk", "of free bytes"], rows)
+    if store["groups"]:
+        yield _groups(store["groups"])
+    for name, files in (store["files"] or {}).items():
+        yield from _files(name, files, store["source"]["files"])
+    if store["absent"]:
+        yield _absent(store["absent"])
+
+
+def _space(store: Json) -> Table:
+    rows = [[key, round_size(store[f"{key.replace(' ', '_')}_bytes"])] for key in ("device", "block", "used", "free")]
+    if extents := store["free_extents"]:
+        rows.append(["free extents", f"{extents['count']:,}"])
+        rows.append(["largest", round_size(extents["largest_bytes"])])
+        rows.append(["mean", _size(extents["mean_bytes"])])
+    return Table(f"Space, by {store['source']['free']}", ["", ""], rows)
+
+
+def _histogram(classes: list[dict[str, int]], free_bytes: int) -> Table:
+    rows = [
+        [
+            f"{round_size(size_class['from_bytes'])} …",
+            f"{size_class['extents']:,}",
+            round_size(size_class["bytes"]),
+            _percent(size_class["bytes"] / free_bytes if free_bytes else 0),
+        ]
+        for size_class in classes
+        if size_class["extents"]
+    ]
+    return Table("Free extents by size", ["from, to twice that", "extents", "bytes", "of free bytes"], rows)
+
+
+def _groups(groups: Json) -> Table:
+    inodes = groups["inode_buckets"]
+    columns = ["free", "by bytes", "of all"] + (["by inodes"] if inodes else [])
+    rows = [
+        [bucket["label"], f"{bucket['groups']:,}", _percent(bucket["groups"] / groups["count"])]
+        + ([f"{inodes[number]['groups']:,}"] if inodes else [])
+        for number, bucket in enumerate(groups["buckets"])
+    ]
+    return Table(
+        f"{groups['count']:,} {groups['kind']}s, the largest {round_size(groups['group_bytes'])}", columns, rows
+    )
+
+
+def _files(name: str, files: Json, source: str) -> Iterator[Table]:
+    score = files["layout_score"]
+    rows = [
+        ["files", f"{files['files']:,}"],
+        ["bytes", _size(files["bytes"])],
+        ["extents", f"{files['extents']:,}"],
+        ["mean extent", _size(files["mean_extent_bytes"])],
+        ["layout score", "unknown" if score is None else f"{score:.5f}"],
+    ]
+    yield Table(f"Files {name}, by {source}", ["", ""], rows)
+    shown = [
+        [number, f"{count:,}", _percent(count / files["files"])] for number, count in extents_per_file(files).items()
+    ]
+    yield Table(f"Extents of files {name}", ["extents", "files", "of files"], shown)
+
+
+def extents_per_file(files: Json) -> dict[str, int]:
+    """Number of extents -> files; of many numbers, classes by power of two: '4-7'."""
+    counts: dict[str, int] = files["extents_per_file"]
+    if len(counts) <= NUMBERS_SHOWN:
+        return counts
+    classes: Counter[str] = Counter()
+    for number, count in counts.items():
+        low = 1 << (int(number).bit_length() - 1) if int(number) else 0
+        classes[f"{low}-{2 * low - 1}" if low > 1 else str(low)] += count
+    return classes
+
+
+def _absent(absent: dict[str, str]) -> Table:
+    """One row a reason."""
+    keys: dict[str, list[str]] = {}
+    for key, why in absent.items():
+        keys.setdefault(why, []).append(key.replace("_", " "))
+    return Table("Absent", ["what", "why"], [[", ".join(names), why] for why, names in keys.items()], numbers=False)
+
+
+def _size(size_bytes: float | None) -> str:
+    return "unknown" if size_bytes is None else round_size(size_bytes)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def of_fragments(fragments: Json) -> Iterator[Table]:
+    """The tables of `fsage fragments`, from fsage.host.defragmentation.look.summary."""
+    yield _all_files(fragments)
+    yield Table(
+        "Files by extents",
+        ["extents", "files", "bytes"],
+        [
+            [_pieces(extents_class["from_extents"]), f"{extents_class['files']:,}", round_size(extents_class["bytes"])]
+            for extents_class in fragments["histogram"]
+        ],
+    )
+    if fragments["worst"]:
+        worst, fragmented = len(fragments["worst"]), fragments["files_in_pieces"]
+        title = f"The worst {worst} of {fragmented:,} files in more extents than need be"
+        yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], _worst_files(fragments))
+
+
+def _all_files(fragments: Json) -> Table:
+    every = fragments["all"]
+    rows = [
+        ["files", f"{every['files']:,}"],
+        ["bytes", round_size(every["bytes"])],
+        ["extents", f"{every['extents']:,}"],
+        ["extents that they need", f"{every['ideal_extents']:,}"],
+        ["fragmentation factor", f"{100 * every['fragmentation_factor']:.2f}%"],
+    ]
+    if device := fragments["device"]:
+        rows += [
+            ["a seek", f"{1000 * device['seek_s']:.3g} ms"],
+            ["transfer", f"{device['bytes_per_s'] / 1e6:.4g} MB/s ({device['source']})"],
+            ["reading all cold takes", f"{every['read_s_at_most']:.3g} s at most"],
+            ["defragmenting would gain", f"{every['gain_s_at_most']:.3g} s at most"],
+            ["", f"{device['statement']}; no forecast"],
+        ]
+    else:
+        rows.append(["no gain is told", fragments["device_absent"]])
+    unmapped = fragments["unmapped"]
+    if unmapped["last"]:
+        counted = f"{unmapped['folders']:,} folders and {unmapped['files']:,} files"
+        rows.append(["could not be read", f"{counted}, the last {unmapped['last']}"])
+    if fragments["truncated"]:
+        rows.append(["not seen", "there are more files (--files)"])
+    return Table("All files", ["", ""], rows, numbers=False)
+
+
+def _worst_files(fragments: Json) -> list[list[str]]:
+    return [
+        [
+            file["path"],
+            f"{file['extents']:,}",
+            round_size(file["bytes"]),
+            "-" if file["gain_s_at_most"] is None else f"{file['gain_s_at_most']:.3g} s",
+            "-" if file["speedup_at_most"] is None else f"{file['speedup_at_most']:.3g}",
+        ]
+        for file in fragments["worst"]
+    ]
+
+
+def _pieces(low: int) -> str:
+    return str(low) if low < 2 else f"{low}-{2 * low - 1}"
+
 
 SHADES = "█▓▒░ "  # in use to free
 STRIP_COLUMNS = 64

@@ -13,7 +13,7 @@ from scipy.stats import wasserstein_distance
 
 from fsage.evidence.free import BUFFERED, Free
 from fsage.model.evidence.extents import Extents, Head
-from fsage.model.evidence.groups import BUCKETS, bucket
+from fsage.model.evidence.freespace import BUCKETS, bucket
 
 DRAWS = 200
 LEVEL = 0.95

@@ -14,19 +14,18 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
-from fsage.host.cells import measure, outbox
+from fsage.host.cells import measure, observed
 from fsage.host.device import capabilities
 from fsage.host.instruments import cleanup, server_cache
-from fsage.host.lustre import osts
+from fsage.host.lustre import preallocation, servers
 from fsage.host.lustre.format import format_osts
-from fsage.host.preallocation import tune as preallocation
 from fsage.host.states import state
 from fsage.host.system import interruption, libc, namespace, space
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import kinds as targets
 from fsage.host.targets import lease
 from fsage.host.targets.opening import claim_of, refuse_other_claim
-from fsage.host.verbs import claim, create, recover, request_check, site_check, tune
+from fsage.host.verbs import checks, claim, create, recover, tune
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
@@ -106,7 +105,7 @@ def question(text: bytes) -> Json:
 
 
 VERBS: dict[str, Verb] = {
-    "probe": site_check.check_site,
+    "probe": checks.check_site,
     "create": create.create,
     "remove": create.remove,
     "claim": claim.claim,
@@ -122,12 +121,12 @@ VERBS: dict[str, Verb] = {
     "prealloc_osts": preallocation.prealloc_osts,
     "prealloc": preallocation.prealloc,
     "scrub": state.scrub,
-    "osts": osts.inspect,
+    "osts": servers.inspect,
     "format_osts": format_osts,
     "evidence": state.evidence,
     "measure": measure.measure,
-    "bundle": outbox.bundle,
-    "acknowledge": outbox.acknowledge,
+    "bundle": observed.bundle,
+    "acknowledge": observed.acknowledge,
 }
 QUESTION_BYTES = 128 * MIB
 ON_STEPS = ("apply_step", "work_on_step", "end_step")
@@ -187,8 +186,8 @@ def main(arguments: list[str]) -> int:
         spec = given.get("target") or {}
         with among_mounts(spec):
             end_with_parent()
-            request = request_check.checked(given.get("request") or {}, given.get("hosts"))
-            request_check.needed(verb, request)
+            request = checks.checked(given.get("request") or {}, given.get("hosts"))
+            checks.needed(verb, request)
             if not check and verb != "probe":
                 tune.settle(request)
             of_kind = targets.named(complete(spec)["kind"]).answered(verb, given, request, check)

@@ -3,7 +3,7 @@
 The first line gives `target`, `claim` and `role` (client or server). The agent answers with the facts of this host, and
 with a whole probe where the target is not claimed yet. Every later line says what to `do`. Each line has one line as
 its answer; {"failed": sentence} says what could not be done. A running command may request numbers
-(fsage.host.remote.synchronised): its lines go to the launcher, and the launcher's numbers to it. When the connection
+(fsage.host.remote.connection): its lines go to the launcher, and the launcher's numbers to it. When the connection
 ends, so does all that was started here.
 """
 
@@ -20,7 +20,7 @@ from typing import cast
 
 from fsage.host.instruments import instrument as instruments
 from fsage.host.remote import probe
-from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
+from fsage.host.remote.connection import NEXT, SynchronisedCommand
 from fsage.host.system import caches
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import kinds

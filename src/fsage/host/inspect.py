@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from fsage.host.device import loops
-from fsage.host.evidence import devices, fiemap
+from fsage.host.stores import fiemap
 from fsage.host.stores import filesystems as stores
 from fsage.host.system import mounting
 from fsage.host.system.files import Unread, regular_files
@@ -18,7 +18,7 @@ from fsage.host.system.shell import run
 from fsage.model import filesystems
 from fsage.model.errors import Failure
 from fsage.model.evidence import texts
-from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.fragmentation import FileLayouts
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
 from fsage.model.evidence.text import UTF_16_MARKS
@@ -96,7 +96,7 @@ def _of_device(device: str, counting: Counting) -> tuple[Store, Path | None]:
 
 def _of_unmounted(device: str, counting: Counting) -> Store:
     """An image or a device that is mounted nowhere; ext4 may be."""
-    if why := devices.why_closed(device):
+    if why := fiemap.why_closed(device):
         raise Failure(why)
     filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
     if not (system := stores.like(filesystem)):

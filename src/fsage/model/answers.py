@@ -1,14 +1,52 @@
-"""What a host beside the launcher answers to what it was told (fsage.host.host_agent): a type for each."""
+"""What a machine has and holds, as the launcher is told (fsage.seam).
+
+What a host beside the launcher answers to what it was told (fsage.host.host_agent): a type for each.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from fsage.model import MIB, typed
 from fsage.model.hosts import Facts
 from fsage.model.message import printable, read
 from fsage.model.signs import Look
 from fsage.model.typed import Check, Count, Json, Printable, Seconds, Signed, Word
+
+
+class Obstacle(NamedTuple):
+    """Why a capability cannot be had here: what failed, the name of its errno where there is one, what helps."""
+
+    reason: str
+    errno: str | None
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}"
+
+
+class Able(NamedTuple):
+    """A capability that fsage needs of a machine, what for, and why this process has it not; None: it has."""
+
+    name: str
+    purpose: str
+    obstacle: Obstacle | None
+
+
+class HeldTarget(NamedTuple):
+    """A target that a machine holds. `what`: in words; `inventory`: its own, with which it is given back anywhere.
+
+    `take_over`: the id of its claim, where that is known by the mark in the target alone.
+    """
+
+    name: str
+    kind: str
+    home: Path
+    what: str
+    inventory: Path | None
+    take_over: str | None = None
+
 
 ANSWER_BYTES = 4 * MIB
 MOST_ENDS = 100_000  # of free extents in one answer: 19 digits each

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypedDict
 
 from fsage.model import typed
-from fsage.model.evidence.layout import StoresLayout
+from fsage.model.evidence.store import StoresLayout
 from fsage.model.signs import Looks
 from fsage.model.structure import Achieved, Notes
 from fsage.model.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between

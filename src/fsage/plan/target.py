@@ -62,7 +62,7 @@ class Target:
 
     @property
     def outbox(self) -> Path:
-        """Where observations wait on the launcher host, until they are fetched (see fsage.host.cells.outbox)."""
+        """Where observations wait on the launcher host, until they are fetched (see fsage.host.cells.observed)."""
         return home_of(self.spec) / "outbox"
 
 

@@ -18,8 +18,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
 from pydantic import AfterValidator, Field
 
 from fsage.model import plugins
-from fsage.model.filler import Method
-from fsage.model.structure import Step
+from fsage.model.structure import Method, Step
 from fsage.model.typed import Json
 from fsage.text.sizes import format_size
 from fsage.text.strict import Size

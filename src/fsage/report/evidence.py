@@ -1,17 +1,29 @@
-"""Evidence of states as hosts leave it (`results/states/…json`), read and checked before anything is drawn."""
+"""Evidence of states as hosts leave it (`results/states/…json`), read and checked before anything is drawn.
+
+The table of states: requested and achieved values, and the layout; columns without information are left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from pydantic import ValidationError
 
-from fsage.model.evidence.layout import StoresLayout
+from fsage.analysis.groups import samples
+from fsage.analysis.words import NONE
+from fsage.model.evidence.store import StoresLayout
+from fsage.model.evidence.store import StoresLayout as Layout
 from fsage.model.message import Unacceptable
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
+from fsage.report.render import known
+from fsage.report.view import view_of
+from fsage.text.sizes import round_size
 
 AGAIN = "move the file away and run the study again"
 
@@ -73,3 +85,151 @@ def first_problem(error: ValidationError) -> str:
     """Where the first of the problems is, and what: 'stores.0.bitmap: Field required'."""
     problem = error.errors()[0]
     return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table, below its group's heading."""
+
+    group: str
+    label: str
+    number: bool
+    cells: list[str]
+
+
+@dataclass(frozen=True)
+class States:
+    """The table: names of the states, the columns, and by state the digests of its layouts and if it was made anew."""
+
+    names: list[str]
+    columns: list[Column]
+    digests: dict[str, list[str]] = field(default_factory=dict)
+    rebuilt: set[str] = field(default_factory=set)
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """Headings over the columns, and how many each spans."""
+        spans: list[tuple[str, int]] = []
+        for column in self.columns:
+            if spans and spans[-1][0] == column.group:
+                spans[-1] = (column.group, spans[-1][1] + 1)
+            else:
+                spans.append((column.group, 1))
+        return spans
+
+
+def _number(digits: int, of: float = 1.0) -> Callable[[Any], str]:
+    return lambda value: f"{value / of:,.{digits}f}".replace(",", "\u202f")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+OF_RECORDS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
+    ("nominal", "fullness, %", "capacity_percent", _number(0)),
+    ("nominal", "deleted, %", "fragmentation_percent", _number(0)),
+    ("nominal", "files of", "file_size_bytes", round_size),
+    ("achieved", "filled, %", "capacity_percent_achieved", _number(2)),
+    ("achieved", "deleted, % of files", "deleted_share_files", _percent),
+    ("achieved", "deleted, % of bytes", "deleted_share_bytes", _percent),
+    ("achieved", "real fullness, %", "real_fullness_percent", _number(2)),
+    ("filler", "files", "filler_files", _number(0)),
+    ("filler", "extents", "filler_extents", _number(0)),
+    ("measured files", "extents (median)", "measured_extents", _number(0)),
+    ("measured files", "mean extent, MiB", "measured_mean_extent_bytes", _number(3, MIB)),
+    ("measured files", "layout score", "measured_layout_score", _number(4)),
+    ("measured files", "mean position", "measured_mean_position", _number(4)),
+)
+OF_LAYOUTS: tuple[tuple[str, str, str, Callable[[object], str]], ...] = (
+    ("filler", "mean extent, MiB", "mean_extent_bytes", _number(3, MIB)),
+    ("filler", "layout score", "layout_score", _number(4)),
+    ("free extents", "count", "free_extents", _number(0)),
+    ("free extents", "largest, MiB", "largest_free_bytes", _number(3, MIB)),
+)
+GROUPS = ("requested", "nominal", "achieved", "filler", "free extents", "measured files", "cells")
+
+
+def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> States:
+    """Every planned state."""
+    readable = frame[frame["status"] != "unreadable"]
+    medians = readable.groupby("state")[[column for *_, column, _ in OF_RECORDS]].median()
+    valid = samples(frame)["state"].value_counts()
+    layouts = {state: _layout(evidence.layouts[state]) for state in planned if state in evidence.layouts}
+    digests = readable.groupby("state")["layout_digest"].unique()
+    rebuilt = readable.groupby("state")["rebuilt"].any()
+    names = view_of(readable).headings
+    columns = [
+        *_asked(readable, planned),
+        *(
+            Column(group, names.get(label, label), True, _cells([medians[key].get(name) for name in planned], text))
+            for group, label, key, text in OF_RECORDS
+        ),
+        *(
+            Column(group, label, True, _cells([layouts.get(name, {}).get(key) for name in planned], text))
+            for group, label, key, text in OF_LAYOUTS
+        ),
+        Column("cells", "valid", True, [str(valid.get(name, 0)) for name in planned]),
+    ]
+    return States(
+        planned,
+        sorted(
+            (column for column in columns if set(column.cells) - {NONE}), key=lambda column: GROUPS.index(column.group)
+        ),
+        {name: sorted(digests.get(name, pd.Series()).dropna()) or _digest(evidence, name) for name in planned},
+        {name for name in planned if rebuilt.get(name, False)},
+    )
+
+
+def _asked(frame: pd.DataFrame, planned: list[str]) -> list[Column]:
+    """The levels of the states on the axes of their recipe, sizes as such; of PaF these have columns of their own."""
+    first = frame[frame["capacity_percent"].isna() | frame["fragmentation_percent"].isna()]
+    axes = first.dropna(subset="axes").groupby("state")["axes"].first().map(json.loads)
+    names = dict.fromkeys(
+        name for levels in axes for name, level in levels.items() if not isinstance(level, dict | list)
+    )
+    return [
+        Column(
+            "requested", axis_label(name), False, [level_text(name, axes.get(state, {}).get(name)) for state in planned]
+        )
+        for name in names
+    ]
+
+
+def axis_label(name: str) -> str:
+    """'preallocation_bytes' -> 'preallocation'."""
+    return name.removesuffix("_bytes").replace("_", " ")
+
+
+def level_text(name: str, level: Any) -> str:
+    """A level in words."""
+    if level is None:
+        return NONE
+    return round_size(level) if name.endswith("_bytes") else str(level)
+
+
+def _cells(values: list[object], text: Callable[[object], str]) -> list[str]:
+    return [NONE if known(value) is None else text(value) for value in values]
+
+
+def _digest(evidence: Evidence, state: str) -> list[str]:
+    digest = layout_digest(evidence.known[state]) if state in evidence.known else None
+    return [digest] if digest else []
+
+
+def _layout(layout: Layout) -> Mapping[str, float | None]:
+    """A state's layout in a few numbers, over all its stores; None for what no store knows."""
+    free = [store.free_extents for store in layout.stores if store.free_extents]
+    filler = [store.files["filler"] for store in layout.stores if store.files and "filler" in store.files]
+    extents = sum(summary.extents for summary in filler)
+    in_extents = [summary.bytes for summary in filler if summary.bytes is not None]
+    scores = [summary.layout_score for summary in filler if summary.layout_score is not None]
+    return {
+        "free_extents": sum(summary.count for summary in free) if free else None,
+        "largest_free_bytes": max(summary.largest_bytes for summary in free) if free else None,
+        "mean_extent_bytes": sum(in_extents) / extents if extents and in_extents else None,
+        "layout_score": min(scores) if scores else None,
+    }

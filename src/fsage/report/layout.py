@@ -13,8 +13,8 @@ import pandas as pd
 from fsage.analysis import missing
 from fsage.analysis.groups import samples
 from fsage.figures import Axis, Figure, Strips, lines, powers_of_two, shares
-from fsage.model.evidence.layout import StoreLayout as Store
-from fsage.model.evidence.layout import StoresLayout as Layout
+from fsage.model.evidence.store import StoreLayout as Store
+from fsage.model.evidence.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.section import Section
 from fsage.text.sizes import counted, round_size

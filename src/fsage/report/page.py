@@ -18,7 +18,7 @@ from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure, Lines
 from fsage.plan.target import Target
 from fsage.report import absent, drift, evidence, latency, layout, provenance, render, signs, targets, traces
-from fsage.report import states as state_table
+from fsage.report import evidence as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
 from fsage.report.render import template

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from fsage import dataset, recipes, report
-from fsage.analysis import agreement, targets, truth
+from fsage.analysis import conditions, targets, truth
 from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
@@ -63,7 +63,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     study = pool.study
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
     measured = dataset.load(pool.files())
-    differ = agreement.disagreements(measured) + truth.failures(measured)
+    differ = conditions.disagreements(measured) + truth.failures(measured)
     not_measured = [f"not measured: {count} cells of {state}: {stopping.LEFT_OUT}" for state, count in left_out.items()]
     for problems in (wrong, failed, not_measured, differ):
         lines += problems[:SHOWN] + ([f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])

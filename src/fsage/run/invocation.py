@@ -16,9 +16,9 @@ from fsage.plan.plan import Job, Plan
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import DIRECTORY, target_of, why_directory
 from fsage.run import resources, runs, stopping
+from fsage.study.comparisons import SHARE
 from fsage.study.files import check_alone, in_folder
 from fsage.study.study import StudyError
-from fsage.study.targets import SHARE
 from fsage.text.strict import nearest
 
 NOTES = Path(".snakemake/fsage")

@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 
 class Doing:
-    """What a playbook's command does at the moment, as its host tells (fsage.host.targets.doing)."""
+    """What a playbook's command does at the moment, as its host tells (fsage.host.targets.claims)."""
 
     def __init__(self, log: Path) -> None:
         """`log`: the playbook's; beside it the action plugin puts what it hears."""

@@ -22,9 +22,8 @@ from fsage.model.errors import Refusal
 from fsage.model.hosts import Holder
 from fsage.model.typed import Json
 from fsage.plan import results
-from fsage.plan.partition import Parts
 from fsage.plan.plan import Job
-from fsage.plan.pool import Pool
+from fsage.plan.pool import Parts, Pool
 
 NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belongs to
 

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from fsage import seam, workloads
 from fsage.model import device, filesystems, kinds, plugins, tools
+from fsage.model.answers import HeldTarget
 from fsage.model.declaration import HOME_OF_ROOT, complete, home_of, usual_home
 from fsage.model.errors import Refusal
-from fsage.model.local import HeldTarget
 from fsage.model.message import say
 from fsage.model.target import Spec
 from fsage.model.typed import Json

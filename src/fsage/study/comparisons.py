@@ -1,4 +1,8 @@
-"""What a study compares, and what it leaves out.
+"""What several targets of one study are for.
+
+Block `count:` of a study: how many layouts of each state are counted, and for which device a cost is computed.
+
+What a study compares, and what it leaves out.
 
 States are compared with each other, and a study with another. The entries of `only` and `exclude` are subsets: each has
 a few levels of a few axes.
@@ -11,9 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator
 
 from fsage import recipes
+from fsage.model.declaration import device_model
+from fsage.model.errors import Refusal
+from fsage.model.typed import Json
 from fsage.recipes import State
 from fsage.study.cells import CellAxes, Combination, level_text
 from fsage.text.strict import (
@@ -22,6 +29,7 @@ from fsage.text.strict import (
     block_of,
     count_of,
     noting,
+    problems_of,
     read_levels,
     refuse,
     scalar_of,
@@ -29,6 +37,57 @@ from fsage.text.strict import (
     unknown_key,
     unknown_value,
 )
+
+TARGETS = r"^[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,63}$"
+SHARE, REPEAT = "share", "repeat"
+"""Each measures a part of the states; each measures all."""
+
+
+class Bind(Strict):
+    """Targets that stand for the levels of an axis of the states, one each: four servers with a preallocation each."""
+
+    bind: str = Field(description="an axis of the states; the targets get its levels in turn")
+
+
+def read_targets(block: object) -> object:
+    """Return 'share', 'repeat' or a Bind; raises ValueError or ValidationError for anything else."""
+    if block in (SHARE, REPEAT):
+        return block
+    if not isinstance(block, dict):
+        raise ValueError(unknown_value(block, [SHARE, REPEAT, "{bind: AXIS}"]))
+    try:
+        return Bind.model_validate(block)
+    except ValidationError as error:
+        refuse(problems_of(error, Bind))
+
+
+LAYOUTS, MOST = 30, 1000
+
+
+class Count(Strict):
+    """What `fsage count` counts."""
+
+    layouts: Annotated[int, Field(ge=1, le=MOST)] = Field(
+        LAYOUTS, description="how many layouts of each state, with seeds from the study's on"
+    )
+    places: Annotated[int, Field(ge=1, le=99)] = Field(
+        1, description="how many files are left in a layout one after the other, each at a place of its own"
+    )
+    with_run: bool = Field(False, description="whether a run of the study counts too, after its cells")
+    device: Json | None = Field(
+        None,
+        description="the device for which the cost is computed, as `device_model` of a target; null: the target's, or "
+        "fsage's modelled disk (IOCost)",
+    )
+
+    @field_validator("device")
+    @classmethod
+    def _complete(cls, device: Json | None) -> Json | None:
+        try:
+            return None if device is None else device_model(device, "device")
+        except Refusal as why:
+            raise ValueError(str(why)) from why
+
 
 Filter = dict[str, tuple[object, ...]]
 """Axis -> levels; a combination matches that has one of them on every axis named."""

@@ -18,11 +18,23 @@ from fsage.model.typed import Json
 from fsage.recipes import State
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
-from fsage.study.comparisons import NAME, Axes, Compare, Filter, Headline, any_matches, of_cells
-from fsage.study.count import Count
+from fsage.study.comparisons import (
+    NAME,
+    REPEAT,
+    SHARE,
+    TARGETS,
+    Axes,
+    Bind,
+    Compare,
+    Count,
+    Filter,
+    Headline,
+    any_matches,
+    of_cells,
+    read_targets,
+)
 from fsage.study.extra_cells import AdditionalCells, DiagnosticCells, ReferenceReads, Sentinels, Traces, schemas
 from fsage.study.extra_cells import schema as additional_schema
-from fsage.study.targets import REPEAT, SHARE, TARGETS, Bind, read_targets
 from fsage.text import yaml_text
 from fsage.text.strict import (
     Problem,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 
 from fsage.host import containers
-from fsage.host.cells import outbox
+from fsage.host.cells import observed
 from fsage.host.cells.session import Session
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
-from fsage.host.targets import doing, opening
+from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Orphaned, Watch, held
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
@@ -27,7 +27,7 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
     target = opening.opened(spec, request)
     containers.verify(target.claim)
     hosts = hosts_of(target, request)
-    cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
+    cells = [cell for cell in request["cells"] if not observed.place(target, request, cell).exists()]
     answer: dict[str, object] = {"changed": bool(cells), "msg": f"would measure {len(cells)} cells", "undone": None}
     measured, lost, stopped = 0, None, None
     if not check:
@@ -68,12 +68,12 @@ def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None,
     measured, lost, stopped = 0, None, None
     try:
         for cell in cells:
-            doing.say(session.target.home, "measuring", len(session.request["cells"]) - len(cells) + measured)
+            claims.note_doing(session.target.home, "measuring", len(session.request["cells"]) - len(cells) + measured)
             stopped = session.instruments.held_up(cell)
             if stopped:
                 break
             lost = session.cell(cell)
-            measured += outbox.place(session.target, session.request, cell).exists()
+            measured += observed.place(session.target, session.request, cell).exists()
             if session.instruments.stopped and not lost:
                 stopped = session.instruments.held_up()
             if lost or stopped:
@@ -88,7 +88,7 @@ def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None,
 
 def undone(target: Target, request: Request, lost: str | None, stopped: str | None) -> str | None:
     """A sentence: which of the request's cells were not measured, and why; None when all were."""
-    missing = [cell["name"] for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
+    missing = [cell["name"] for cell in request["cells"] if not observed.place(target, request, cell).exists()]
     if not missing and not lost:
         return None
     return (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host import token
-from fsage.host.cells import leftover, observed, outbox
+from fsage.host.cells import leftover, observed
 from fsage.host.cells.phases import Phases
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.instruments.instrument import Instruments, Visit, opened
@@ -76,7 +76,7 @@ class Session:
             why = f"the state changed during this session, and before which cell is not known: {differs}"
         else:
             return None
-        outbox.doubt(self.target, self.request, self.unsure)
+        observed.doubt(self.target, self.request, self.unsure)
         return why
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Session:
         seen = self.structure.check(self.now)
         seen["rebuilt"] = self.request.get("first_instance") not in (None, self.now.instance)
         if not seen["agreed"]:
-            outbox.doubt(self.target, self.request, self.unsure)
+            observed.doubt(self.target, self.request, self.unsure)
             return f"before cell {cell['name']}: the state changed since the session began: {self.structure.why}"
         self.unsure = [*self.unsure, cell] if seen["looked_at"] == "sample" else []
         observation["check"], observation["conditions"] = seen, self.conditions
@@ -108,7 +108,7 @@ class Session:
                     return None
                 observation["status"], observation["why"] = "stopped", str(ended)
         observation["ended"], observation["layout"] = utc_now(), layout_record(self.target, self.now)
-        outbox.keep(outbox.place(self.target, self.request, cell), observation)
+        observed.keep(observed.place(self.target, self.request, cell), observation)
         return broken
 
     def measure(self, cell: Cell, observation: Observation) -> str | None:

@@ -9,7 +9,7 @@ from typing import cast
 from fsage.host import containers
 from fsage.host.claiming import calibrate
 from fsage.host.instruments.instrument import Visit, opened
-from fsage.host.targets import claims, doing, kinds, site_limits
+from fsage.host.targets import claims, kinds, site_limits
 from fsage.host.targets.target import Target
 from fsage.model import frozen
 from fsage.model.claim import Claim, ClaimedStore, utc_now
@@ -22,7 +22,7 @@ UNKNOWN_MIB_S = 500.0  # the first guess where the device below cannot be measur
 
 def calibrated(target: Target, request: Asker, raw: dict[str, object], guess_mib_s: float) -> None:
     """Measure how much a task moves and how fast, and mark the target as claimed. `raw`: rates of the bare device."""
-    doing.say(target.home, "calibrating")
+    claims.note_doing(target.home, "calibrating")
     with opened(Visit(target, request)) as instruments:
         amount = calibrate.amount(target, guess_mib_s, instruments)
     amount["calibration"] = {

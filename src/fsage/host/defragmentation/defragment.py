@@ -19,8 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fsage.host.evidence import fiemap
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.stores.filesystems import of_mount
 from fsage.host.system import caches, mounting
 from fsage.host.system.files import regular_files

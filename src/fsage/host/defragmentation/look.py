@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.evidence import fiemap
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.system.files import Unread, regular_files
 from fsage.host.system.mounting import Mount, mount_of
 from fsage.model.evidence import fragmentation

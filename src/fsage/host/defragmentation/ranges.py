@@ -13,8 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.host.evidence import fiemap
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.stores.filesystem import Mover, Range
 from fsage.host.system import caches
 from fsage.model import filesystems as model

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.host.device import cgroups, loops, seekdisk
-from fsage.host.evidence import fiemap
+from fsage.host.stores import fiemap
 from fsage.host.system import caches, fanotify, mounting, namespace, shell, space
+from fsage.model.answers import Obstacle
 from fsage.model.errors import Failure, Refusal
-from fsage.model.local import Obstacle
 
 LOOP_CONTROL = "/dev/loop-control"
 LOOP_CLR_FD = 0x4C01  # linux/loop.h

@@ -10,7 +10,7 @@ import re
 import struct
 from pathlib import Path
 
-from fsage.host.evidence import ext4
+from fsage.host.stores import ext4
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.model import filesystems as facts
 from fsage.model import message

@@ -23,7 +23,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.host.evidence.fiemap import free_extents
+from fsage.host.stores.fiemap import free_extents
 from fsage.host.stores.filesystem import FileSystem, Mover, Preallocation, Range
 from fsage.host.system import mounting
 from fsage.host.system.shell import run

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import interruption
-from fsage.host.targets import doing
+from fsage.host.targets import claims
 from fsage.host.targets.kinds import Remote
 from fsage.host.targets.target import Target
 from fsage.model import plugins
@@ -258,7 +258,7 @@ class Instruments:
         """Look on around fsage's own work, which begins when it may, and is paused at each file where it may not."""
         if why := self.held_up():
             raise Stopped(f"{what} did not begin: {why}")
-        doing.say(target.home, what)
+        claims.note_doing(target.home, what)
         target.pace.pause = self.pause
         try:
             with self.beside(what):

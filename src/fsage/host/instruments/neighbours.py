@@ -25,7 +25,7 @@ from fsage.host.lustre import servers as of_servers
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.system import files, interruption, places
 from fsage.host.system.library import BOOT, packed, sent
-from fsage.host.targets import directories, doing
+from fsage.host.targets import claims, directories
 from fsage.host.targets.kinds import Servers
 from fsage.host.targets.target import OtherHost, Target
 from fsage.model.claim import utc_now
@@ -376,7 +376,7 @@ class Neighbours(Instrument):
         """Wait until others no longer suffer, by `in_a_row` looks below the limits; whether that came in time."""
         began, below = time.monotonic(), 0
         minutes = self.stop_if["wait_minutes"]
-        doing.say(self.target.home, f"waiting, at most {minutes:g} minutes: {why}")
+        claims.note_doing(self.target.home, f"waiting, at most {minutes:g} minutes: {why}")
         wait: Json = {"began": utc_now(), "during": self.what, "why": why}
         self.noted["waits"].append(wait)
         while time.monotonic() - began < 60 * minutes:
@@ -384,7 +384,7 @@ class Neighbours(Instrument):
             below = 0 if suffer else below + 1
             wait["seconds"] = round(time.monotonic() - began, 1)
             if below == self.stop_if["in_a_row"]:
-                doing.say(self.target.home, self.what or "going on")
+                claims.note_doing(self.target.home, self.what or "going on")
                 return True
             deadline = time.monotonic() + EVERY_S
             while time.monotonic() < deadline:

@@ -75,7 +75,7 @@ class Osts(Instrument):
 
     def _fullness(self) -> Json | None:
         try:
-            return space.fullness(space.osts(self.target.mounts[0], ()))
+            return space.fullness(space.read_osts(self.target.mounts[0], ()))
         except Failure as why:
             self.absent["fullness"] = str(why)
             return None

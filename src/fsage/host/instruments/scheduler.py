@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from fsage.host.device import loops, queue
+from fsage.host.device import loops
 from fsage.host.system import journal
 from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
@@ -47,7 +47,7 @@ def put(target: Target, name: str) -> None:
             journal.note(journal.path_of(target.home), entry)
             _set(path, name)
         if favours.exists():
-            queue.set_knob(favours, "0")
+            loops.set_knob(favours, "0")
 
 
 def _put_back(entry: journal.Entry) -> str:
@@ -56,7 +56,7 @@ def _put_back(entry: journal.Entry) -> str:
     path = _path(entry["device"])
     _set(path, entry["before"])
     if "low_latency" in entry:
-        queue.set_knob(_favours(path), entry["low_latency"])
+        loops.set_knob(_favours(path), entry["low_latency"])
     return f"{entry['device']} has the scheduler {entry['before']} again"
 
 
@@ -69,12 +69,12 @@ def _path(device: str) -> Path:
 
 def _favours(path: Path) -> Path:
     """BFQ's switch that favours processes that seem interactive; it exists while BFQ is set."""
-    return path.parent / queue.OF_BFQ
+    return path.parent / loops.OF_BFQ
 
 
 def _set(path: Path, name: str) -> None:
     try:
-        queue.set_knob(path, name)
+        loops.set_knob(path, name)
     except Refusal as why:
         raise Failure(str(why)) from why
     if _now(path) != name:

@@ -12,13 +12,12 @@ from typing import Any, ClassVar, cast
 
 from fsage.host.instruments import server_cache
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.lustre import mounts, params, tunables
+from fsage.host.lustre import ldiskfs, mounts, params, preallocation, tunables
 from fsage.host.lustre.granted import TUNABLES, tunable
-from fsage.host.preallocation import ldiskfs, setting
 from fsage.host.remote.connection import Lost, ask_all
 from fsage.host.system import mounting, settings
 from fsage.host.system.settings import Holder
-from fsage.host.targets import lease, tuned
+from fsage.host.targets import claims, lease
 from fsage.host.targets.target import OtherHost, Target
 from fsage.model.errors import Failure
 from fsage.model.request import Cell, Request
@@ -45,7 +44,7 @@ class Settings(Instrument):
 
     def __init__(self, visit: Visit) -> None:
         super().__init__(visit)
-        self.noted = tuned.whole(self.target.home)
+        self.noted = claims.complete_tunables(self.target.home)
 
     def conditions(self) -> Json:
         if why := self._untuned():
@@ -70,7 +69,7 @@ class Settings(Instrument):
 
     def _untuned(self) -> str | None:
         """Why the servers have another preallocation than was noted; None: the same, or none was set."""
-        return setting.unavailable_because(self.hosts, self.noted.get(PREALLOCATION))
+        return preallocation.unavailable_because(self.hosts, self.noted.get(PREALLOCATION))
 
 
 def of_client(target: Target, tuning: Mapping[str, object]) -> list[str]:
@@ -103,7 +102,7 @@ def of_server(spec: Spec) -> list[str]:
 
 def _not_as_named(target: Target, fsname: str, tuning: Mapping[str, object]) -> list[str]:
     """What the study names, and is not set: somebody changed it since, or a mount is new."""
-    noted = tuned.read(target.home)
+    noted = claims.read_tunables(target.home)
     names = [name for name in sorted(tuning) if "unsupported" not in noted.get(name, {})]
     if not names:
         return []

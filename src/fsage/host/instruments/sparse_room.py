@@ -12,8 +12,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.evidence import fiemap
 from fsage.host.instruments.instrument import Instrument, Visit
+from fsage.host.stores import fiemap
 from fsage.host.stores.filesystem import Range
 from fsage.host.targets.directories import measured_files
 from fsage.model.errors import Failure

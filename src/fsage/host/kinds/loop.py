@@ -12,7 +12,7 @@ from fsage.host.claiming import calibrate, claim
 from fsage.host.device import below, capabilities, loops, models, seek
 from fsage.host.device.model import Model
 from fsage.host.instruments.cleanup import shared_left_over, undo
-from fsage.host.loop import image_files, images
+from fsage.host.loop import images
 from fsage.host.loop.stores import Stores
 from fsage.host.stores import filesystems
 from fsage.host.system import files, journal, mounting, space
@@ -61,7 +61,7 @@ class Loop(Stores):
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
             elif spec["sparse"] and not images.known_images(declaration.home_of(spec), None):
-                missing += filter(None, [image_files.why_no_room(spec, good[0])])
+                missing += filter(None, [images.why_no_room(spec, good[0])])
             if why := models.why_refused(spec["device_model"]):
                 missing.append(why)
         return Lacking(missing, room_bytes)
@@ -75,7 +75,7 @@ class Loop(Stores):
         """The images of a claimed target, attached again if need be as its device model has it."""
         target = cls(spec, claimed)
         frozen.refuse(target.claim, spec)
-        disks = [*map(image_files.whole, noted["images"]), *seek.disks(target.home)]
+        disks = [*map(images.whole, noted["images"]), *seek.disks(target.home)]
         attached = sum(len(loops.devices_of(disk)) for disk in disks)
         if target.claim["status"] != "claimed" or attached == spec["stores"]:  # `claim` itself finishes a half claim
             return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": noted["images"]}
@@ -94,7 +94,7 @@ class Loop(Stores):
         home = declaration.home_of(spec)
         noted = claims.images(home)
         if noted and not check:
-            image_files.located(home, noted, put=all(image["status"] == "written" for image in noted["images"]))
+            images.located(home, noted, put=all(image["status"] == "written" for image in noted["images"]))
         made = images.known_images(home, None)
         if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
@@ -106,8 +106,8 @@ class Loop(Stores):
                 f"target {spec['name']} was created with {len(made)} stores, and {spec['stores']} are declared "
                 f"now; remove it first: {loops.CLEAR}"
             )
-        for image in made if not noted or not image_files.below_is_away(home, noted) else ():
-            loops.verify(image_files.whole(image))
+        for image in made if not noted or not images.below_is_away(home, noted) else ():
+            loops.verify(images.whole(image))
         if noted and "below" in noted and noted["below"]["bytes"] < (taken := takes(spec)).total_bytes:
             raise Refusal(
                 f"target {spec['name']} was created with {noted['below']['bytes'] / declaration.GIB:.2f} GiB below, "
@@ -184,7 +184,7 @@ class Loop(Stores):
             return
         if self.claim["device_model"]["kind"] == Model.kind:
             for store, device, _ in self.stores():
-                image_files.fill(device, store["image_id"]["bytes"])
+                images.fill(device, store["image_id"]["bytes"])
 
     @classmethod
     def begun(cls, spec: Spec) -> bool:
@@ -205,7 +205,7 @@ class Loop(Stores):
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
         proof += undo(home, seek.UNDO)
-        proof += image_files.give_back(home)
+        proof += images.give_back(home)
         proof += undo(home, below.UNDO)
         proof += undo(home)  # after the loop devices, which hold on to the control group
         for store in claim["stores"] if claim else ():

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.lustre import cold, limits, osts, servers, space, stripes, tunables
+from fsage.host.lustre import cold, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
 from fsage.host.remote import connection
 from fsage.host.system import files, privilege
 from fsage.host.system.settings import Holder
-from fsage.host.targets import directories, lease, tuned
+from fsage.host.targets import claims, directories, lease
 from fsage.host.targets.kinds import Lacking, Servers
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.host.targets.osts import NoOsts
@@ -61,10 +61,10 @@ class LustreOsts(NoOsts):
         return lustre.tolerance_bytes(self.target.lustre, self.target.claim)
 
     def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
-        return osts.every(self.target, list(answers))
+        return servers.every(self.target, list(answers))
 
     def fullness(self) -> dict[str, object]:
-        return {"osts": osts.fullness(self.target)}
+        return {"osts": servers.fullness(self.target)}
 
     def spread(self, folder: Path) -> None:
         everywhere: Striping = {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY}
@@ -125,7 +125,7 @@ class Lustre(Directory, facts.Lustre):
         if not lacking:
             try:
                 mount = lustre.mount_of(spec).point
-                room_bytes = {str(mount): sum(ost.available_bytes for ost in space.osts(mount, ()))}
+                room_bytes = {str(mount): sum(ost.available_bytes for ost in space.read_osts(mount, ()))}
                 if not whole:
                     room_bytes = {spec["directory"]: lustre.inspect(spec).capacity_bytes}
             except (Refusal, Failure) as error:
@@ -151,7 +151,7 @@ class Lustre(Directory, facts.Lustre):
     @classmethod
     def reach(cls, spec: Spec, hosts: Servers) -> None:
         if lustre_of(spec)["oss"]:
-            servers.reach(hosts, lustre_of(spec), space.osts(lustre.mount_of(spec).point, ()))
+            servers.reach(hosts, lustre_of(spec), space.read_osts(lustre.mount_of(spec).point, ()))
 
     def begin(self, mount: Path) -> None:
         if self.state_known and lustre.laid_ost(self.lustre):
@@ -190,7 +190,7 @@ class Lustre(Directory, facts.Lustre):
     def verify(self) -> None:
         """`Refusal` unless directory and file system are those that were claimed."""
         lustre.verify(self.spec, self.claim)
-        lustre.refuse_without_osts(space.osts(self.mounts[0], self.usable), self.spec, self.claim)
+        lustre.refuse_without_osts(space.read_osts(self.mounts[0], self.usable), self.spec, self.claim)
 
     def empty(self) -> None:
         """Delete what fsage made, and wait until the OSTs have freed its objects. Raises Failure."""
@@ -205,11 +205,11 @@ class Lustre(Directory, facts.Lustre):
             space.await_frees(mount, self.osts.sync, wrong, self.state_known, self.usable)
 
     def limits(self) -> Limits:
-        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, self.usable)
+        return space.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, self.usable)
 
     def free(self, mount: Path) -> Free:
         usable = self.usable
-        osts = [ost for ost in space.osts(mount, usable) if usable is None or ost.number in usable]
+        osts = [ost for ost in space.read_osts(mount, usable) if usable is None or ost.number in usable]
         # `available`: without the servers' reserve, as the capacity of the claim
         return Free(sum(ost.available_bytes for ost in osts), None, space.used(osts))
 
@@ -237,15 +237,15 @@ class Lustre(Directory, facts.Lustre):
         self, wanted: Mapping[str, object], holder: Holder, check: bool
     ) -> tuple[bool, list[str], dict[str, object]]:
         changed, proof, noted = tunables.tune(self.mounts[0], wanted, holder, check)
-        changed |= noted != tuned.read(self.home)
+        changed |= noted != claims.read_tunables(self.home)
         if not check:
-            tuned.note(self.home, noted)
+            claims.note_tunables(self.home, noted)
         return changed, proof, noted
 
     def untune(self, holder: Holder, check: bool) -> list[str]:
         proof = tunables.put_back(holder, check)
         if not check:
-            tuned.note(self.home, {})
+            claims.note_tunables(self.home, {})
         return proof
 
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from fsage.host.device import below, capabilities, kept, loops
-from fsage.host.evidence import fiemap
-from fsage.host.preallocation import setting
-from fsage.host.stores import filesystems, metadata_image
+from fsage.host.lustre import preallocation
+from fsage.host.stores import fiemap, filesystems, metadata_image
 from fsage.host.stores.filesystem import FileSystem, Range
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting, places
@@ -130,8 +129,8 @@ class Stores(Target, facts.Loop):
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
             self.stamp(index)
             settable = self.made_of.preallocation
-            if settable and settable.size_at(point) != setting.size_bytes(self):  # the file system is new
-                settable.give(point, setting.size_bytes(self))
+            if settable and settable.size_at(point) != preallocation.size_bytes(self):  # the file system is new
+                settable.give(point, preallocation.size_bytes(self))
 
     def make(self, mount: bool = True) -> None:
         """mkfs with the last UUID that the claim names for each store, then note it as the current one."""
@@ -177,7 +176,7 @@ class Stores(Target, facts.Loop):
 
     def _options(self) -> str:
         settable = self.made_of.preallocation
-        chosen = [settable.option(setting.size_bytes(self)) if settable else ""]
+        chosen = [settable.option(preallocation.size_bytes(self)) if settable else ""]
         return ",".join(filter(None, [*chosen, self.made_of.sparse_option if self.spec["sparse"] else ""]))
 
     def stores(self) -> list[tuple[ClaimedStore, str, Path]]:

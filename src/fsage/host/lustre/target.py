@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.lustre import limits, mounts, params, space, stripes
+from fsage.host.lustre import mounts, params, space, stripes
 from fsage.host.system import files, places, privilege
 from fsage.host.system import space as space_of
 from fsage.host.system.files import regular_files
@@ -55,7 +55,7 @@ def inspect(spec: Spec) -> Found:
     if whole:
         _refuse_shared(spec, client)
     declared = declared_osts(lustre)
-    osts = space.osts(mount, declared)
+    osts = space.read_osts(mount, declared)
     usable = _usable(lustre, osts)
     noted: LustreClaim = {
         "declared": _declared(lustre),
@@ -71,7 +71,7 @@ def inspect(spec: Spec) -> Found:
         if lustre["capacity_gib"] is not None:
             budget["capacity_gib"] = int(float(lustre["capacity_gib"]) * GIB)
         existing = space_of.existing(place)
-        lefts = limits.quotas_left(existing, limits.project_of(existing))
+        lefts = space.quotas_left(existing, space.project_of(existing))
         capacity_bytes, noted["budget"] = least(spec["name"], budget, lefts), budget
     return Found(mount, capacity_bytes, whole, noted)
 
@@ -242,7 +242,7 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, 
     """
     ours = sum(_held_bytes(place / name) for name in TREES)
     usable = claim["lustre"].get("usable")
-    now = [ost for ost in space.osts(place, usable) if usable is None or ost.number in usable]
+    now = [ost for ost in space.read_osts(place, usable) if usable is None or ost.number in usable]
     used_bytes = sum(space.used(now).values())
     directories.clear(place, keep_mark=True, threads=THREADS, spend=spend)
     left = [name for name in TREES if os.path.lexists(place / name)]

@@ -15,8 +15,8 @@ from fsage.host.containers import versions
 from fsage.host.device import iocost
 from fsage.host.lustre import granted, mounts, params, tunables
 from fsage.host.system import files, places, privilege
-from fsage.host.system.memory import memory_bytes
 from fsage.host.system.shell import SSH, run
+from fsage.host.system.space import memory_bytes
 from fsage.host.targets import kinds, run_as, site_limits
 from fsage.model import declaration
 from fsage.model.declaration import GIB

@@ -15,8 +15,17 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.remote import probe
-from fsage.host.remote.connection import PATIENCE_S, Host, Lost, answers_of, ask_all, end, silence, start
-from fsage.host.remote.synchronised import SynchronisedCommand
+from fsage.host.remote.connection import (
+    PATIENCE_S,
+    Host,
+    Lost,
+    SynchronisedCommand,
+    answers_of,
+    ask_all,
+    end,
+    silence,
+    start,
+)
 from fsage.host.system import caches
 from fsage.host.targets import kinds, site_limits
 from fsage.host.targets.directories import measured_files

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.evidence import fiemap
 from fsage.host.states.sample import Sample, seen
+from fsage.host.stores import fiemap
 from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
-from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.fragmentation import FileLayouts
 from fsage.model.evidence.store import SCHEMA
 from fsage.model.observation import Extents
 from fsage.model.typed import Json

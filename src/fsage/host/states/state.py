@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from fsage.host import structure as making
 from fsage.host import token
 from fsage.host.instruments.instrument import Stopped, looked_on
-from fsage.host.lustre import space
-from fsage.host.preallocation import setting
+from fsage.host.lustre import preallocation, space
 from fsage.host.remote.remote_hosts import refuse_unfit
 from fsage.host.states.fingerprint import digest, fingerprint, layout
 from fsage.host.states.inspection import inspect, layout_record, remove_measured, settle
@@ -26,7 +25,7 @@ from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
 from fsage.model import structure, typed
 from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.layout import StoresLayout
+from fsage.model.evidence.store import StoresLayout
 from fsage.model.hosts import clients_of
 from fsage.model.observation import StateEvidence
 from fsage.model.request import Request
@@ -173,7 +172,7 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
-        setting.verify_step(target, step)
+        preallocation.verify_step(target, step)
         room, wanted = target.room_below(), step.writes_bytes(target.capacity_bytes)
         if room is not None and wanted > room:
             raise Refusal(
@@ -237,7 +236,7 @@ def end(spec: Mapping[str, object], request: Request, step: Step) -> Result:
         now = token.read(target.mounts[0])
         if not now or now.step != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
-        setting.verify_step(target, step)
+        preallocation.verify_step(target, step)
         before = now.done
         if before and step.continues(before[-1]):
             before = before[:-1]

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.evidence import devices
+from fsage.host.stores import fiemap
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import caches, mounting, places
 from fsage.host.system.fanotify import FileWatch
@@ -197,7 +197,7 @@ def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONC
     except ValueError as error:  # an extent that lies in another, or before it
         reason = f"it was written to while it was read, and what was read cannot be ({error}); ask again"
     except OSError as error:
-        reason = devices.why(device, error)
+        reason = fiemap.why(device, error)
     except Failure as error:
         reason = str(error)
     return Store(filesystem, {}, {}, without(OF_DEVICE, reason))

@@ -15,8 +15,7 @@ from pathlib import Path
 from fsage.host.targets.target import Target
 from fsage.model import plugins
 from fsage.model.errors import Failure
-from fsage.model.filler import place_of
-from fsage.model.structure import Notes, Shard, Step, expected
+from fsage.model.structure import Notes, Shard, Step, expected, place_of
 
 UNWANTED = -1
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from fsage.host.structure import files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
-from fsage.host.system.memory import memory_bytes
+from fsage.host.system.space import memory_bytes
 from fsage.host.targets.target import Target
 from fsage.model import striping
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
-from fsage.model.filler import path_of
 from fsage.model.striping import EVICTION_FILES
+from fsage.model.structure import path_of
 
 MEMORY = "memory"
 GENERATION = 1

@@ -10,7 +10,7 @@ from ctypes import c_int64
 from pathlib import Path
 
 from fsage.host.system import libc, places
-from fsage.model.filler import SHARD, Method, folder_of
+from fsage.model.structure import SHARD, Method, folder_of
 
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20

@@ -19,7 +19,7 @@ from typing import IO
 from fsage.host.structure import files
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
-from fsage.model.filler import BLOCK_BYTES, OWN_BYTES, Method
+from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, Method
 
 ENTRY_BYTES = 64  # of a directory, for each file
 EVERYWHERE = -1  # files that lie on any store

@@ -1,4 +1,8 @@
-"""Reading the claim and the images of a target from its home, and trusting them only on the host that wrote them.
+"""What a command does at the moment, in words, for who waits for it: a file in the target's home.
+
+What a target has set of tunables, noted in its home: `asked`, `before` and `now`, or `unsupported`, of each.
+
+Reading the claim and the images of a target from its home, and trusting them only on the host that wrote them.
 
 One host has a loop target, so its notes name that host. Otherwise, where a home is copied or shared, another host's
 devices and images would be taken for this one's. The clients of a directory or a Lustre target may share its home.
@@ -10,18 +14,60 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
-from fsage.host.system import files
+from fsage.host.system import files, places
 from fsage.host.targets import kinds
 from fsage.model import declaration
 from fsage.model.claim import Claim, Here, Images
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, Host, clients_of, servers_of
 from fsage.model.target import Spec
+from fsage.model.tuning import PREALLOCATION
 from fsage.model.typed import Json
+
+DOING = "doing.json"
+
+
+def note_doing(home: Path, words: str, cells: int = 0) -> None:
+    """Note it, and how many cells this command has measured. Nobody is kept from work where that is not possible."""
+    beside = home / f".{DOING}"
+    with contextlib.suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(os.open(beside, flags, places.PRIVATE_FILE), "w", encoding="utf-8") as file:
+            json.dump({"doing": words, "since": time.time(), "cells": cells}, file)
+        beside.replace(home / DOING)
+
+
+def tunables_path(home: Path) -> Path:
+    """The note; it also has the preallocation, under a key of its own, which its own verb restores."""
+    return home / "tunables.json"
+
+
+def read_tunables(home: Path) -> Json:
+    """What is noted of each tunable."""
+    return {name: entry for name, entry in complete_tunables(home).items() if name != PREALLOCATION}
+
+
+def complete_tunables(home: Path) -> Json:
+    """The same, with the preallocation."""
+    noted: Json = files.read_json(tunables_path(home)) or {}
+    return noted
+
+
+def note_tunables(home: Path, tunables: Json) -> None:
+    """Note the tunables; the preallocation stays noted."""
+    before = complete_tunables(home)
+    after = {**tunables, **{name: entry for name, entry in before.items() if name == PREALLOCATION}}
+    if not after:
+        files.remove(tunables_path(home))
+    elif after != before:
+        files.write_json(tunables_path(home), after)
+
 
 MACHINE_ID = Path("/etc/machine-id")
 INVENTORY = "inventory.json"  # in a target's home: Ansible reads it as YAML

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from fsage.host.system import libc
 from fsage.model.errors import Refusal
 from fsage.model.evidence.lfs_df import Ost
-from fsage.model.filler import SLACK_BYTES
+from fsage.model.structure import SLACK_BYTES
 
 
 class Limits:

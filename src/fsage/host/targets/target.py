@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.device import models, queue
+from fsage.host.device import loops, models
 from fsage.host.device.model import Model
 from fsage.host.stores.filesystem import Range
 from fsage.host.system import caches, files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.settings import Holder
-from fsage.host.targets import directories, run_as, tuned
+from fsage.host.targets import claims, directories, run_as
 from fsage.host.targets.kinds import Kind
 from fsage.host.targets.limits import Free, Limits, Wrong, nothing
 from fsage.host.targets.osts import NoOsts
@@ -261,46 +261,46 @@ class Target(Kind):
 
         Each is noted before it is set. What was set before and is not wanted any more goes back.
         """
-        noted = tuned.read(self.home)
+        noted = claims.read_tunables(self.home)
         entries: Json = {}
         changed = set(noted) > set(wanted)
         proof = self._queues_back({name: entry for name, entry in noted.items() if name not in wanted}, check)
         for name, value in sorted(wanted.items()):
-            before = noted.get(name, {}).get("before") or queue.values(self.queues(), name)
+            before = noted.get(name, {}).get("before") or loops.values(self.queues(), name)
             if before and not check:
-                tuned.note(self.home, {**noted, **entries, name: {"asked": value, "before": before}})
-            entries[name], now, sentence = queue.tune(self.queues(), name, value, before, check)
+                claims.note_tunables(self.home, {**noted, **entries, name: {"asked": value, "before": before}})
+            entries[name], now, sentence = loops.tune(self.queues(), name, value, before, check)
             proof.append(f"{name}: {sentence}")
             changed = changed or now or noted.get(name) != entries[name]
         if not check:
-            tuned.note(self.home, entries)
+            claims.note_tunables(self.home, entries)
         return changed, proof, entries
 
     def astray(self, tuning: Mapping[str, object]) -> list[str]:
         """A sentence for each tunable that is not as a study's `tuning` says, and for each that it does not name."""
-        noted = {name: entry for name, entry in tuned.read(self.home).items() if "unsupported" not in entry}
+        noted = {name: entry for name, entry in claims.read_tunables(self.home).items() if "unsupported" not in entry}
         sentences = [
             f"{name} of {self.name}'s queue is {', '.join(now)}, and the study does not name it: an earlier one did"
             for name, entry in sorted(noted.items())
-            if name not in tuning and (now := queue.values(self.queues(), name)) != entry["before"]
+            if name not in tuning and (now := loops.values(self.queues(), name)) != entry["before"]
         ]
         return sentences + [
             f"{name} of {self.name}'s queue is {', '.join(now)}, and the study names {tuning[name]}: "
             "tune_clients.yml sets it"
             for name in sorted(set(tuning) & set(noted))
-            if set(now := queue.values(self.queues(), name)) != {str(tuning[name])}
+            if set(now := loops.values(self.queues(), name)) != {str(tuning[name])}
         ]
 
     def untune(self, holder: Holder, check: bool) -> list[str]:
         """Restore what was set by `tune`; a sentence for each tunable that changes."""
-        proof = self._queues_back(tuned.read(self.home), check)
+        proof = self._queues_back(claims.read_tunables(self.home), check)
         if not check:
-            tuned.note(self.home, {})
+            claims.note_tunables(self.home, {})
         return proof
 
     def _queues_back(self, noted: Json, check: bool) -> list[str]:
         back = [
-            queue.put_back(self.queues(), name, entry.get("before", ()), check) for name, entry in sorted(noted.items())
+            loops.put_back(self.queues(), name, entry.get("before", ()), check) for name, entry in sorted(noted.items())
         ]
         return [sentence for sentences in back for sentence in sentences]
 

@@ -14,7 +14,7 @@ from fsage.host import containers
 from fsage.host.instruments import groups
 from fsage.host.remote.remote_hosts import meet
 from fsage.host.system import files, places
-from fsage.host.targets import claims, directories, doing, kinds, lease, site_limits
+from fsage.host.targets import claims, directories, kinds, lease, site_limits
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.opening import open_target, why_left_behind
 from fsage.model import declaration, frozen
@@ -161,7 +161,7 @@ def forget(spec: Spec) -> list[str]:
         places.remove(home / name)
     if not (home / "images.json").exists():
         files.remove(home / claims.INVENTORY)
-    for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock", doing.NOTE):
+    for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock", claims.DOING):
         files.remove(home / name)
     usual = [Path.home() / ".local/state/fsage", Path.home() / ".local/state", Path.home() / ".local"]
     # Its images stay, or other targets; of a user's folders what others have there.

@@ -21,12 +21,11 @@ from typing import cast
 
 import fsage
 from fsage.host.device import capabilities, loops
-from fsage.host.evidence import fiemap
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.states import state
 from fsage.host.states.fingerprint import digest
 from fsage.host.states.inspection import remove_measured, settle
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting, namespace, places
 from fsage.host.system.shell import run
@@ -35,8 +34,7 @@ from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
-from fsage.model.filler import Method
-from fsage.model.structure import ALONE, Notes, Step
+from fsage.model.structure import ALONE, Method, Notes, Step
 from fsage.model.token import BUILDING, Token
 from fsage.model.typed import Json
 

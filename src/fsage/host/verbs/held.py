@@ -10,9 +10,9 @@ from pathlib import Path
 from fsage.host.system import files
 from fsage.host.targets import claims, kinds
 from fsage.model import declaration
+from fsage.model.answers import HeldTarget
 from fsage.model.declaration import GIB
 from fsage.model.errors import Failure, Refusal
-from fsage.model.local import HeldTarget
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fsage.host.lustre import granted, tunables
 from fsage.host.system import settings
-from fsage.host.targets import claims, lease, tuned
+from fsage.host.targets import claims, lease
 from fsage.host.targets.lease import held, holder_of
 from fsage.host.targets.opening import open_target, opened
 from fsage.model import tuning
@@ -40,7 +40,7 @@ def tune(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
             "changed": changed,
             "msg": f"{len(wanted)} tunables" + (", of which nothing was set" if check else ""),
             "proof": proof,
-            "tunables": {**tuned.whole(target.home), **noted},
+            "tunables": {**claims.complete_tunables(target.home), **noted},
             "device_model": model,
         }
 
@@ -62,11 +62,11 @@ def untune(declared: Mapping[str, object], request: Request, check: bool) -> dic
     spec = complete(declared)
     home, holder = home_of(spec), holder_of(spec, request)
     held_here = any(settings.same(holder, other) for other in settings.holders(OF_CLIENTS))
-    changed, proof = not check and (held_here or bool(tuned.read(home))), list[str]()
+    changed, proof = not check and (held_here or bool(claims.read_tunables(home))), list[str]()
     if changed:
         with held(home, request):
             proof = tunables.put_back(holder) if spec["lustre"] else _device_back(spec, holder)
-            tuned.note(home, {})
+            claims.note_tunables(home, {})
     beside = (home / lease.NOTE).exists() and not (home / "claim.json").exists()
     if request.get("release") and not check and beside:  # on the first client `hold` does it
         lease.drop(home, request)
@@ -95,4 +95,4 @@ def settle(request: Asker) -> None:
             with contextlib.suppress(Failure, Refusal, OSError):
                 granted.tune(holder["fsname"], holder, {})
                 if holder["user"] == os.geteuid():
-                    tuned.note(Path(holder["home"]), {})
+                    claims.note_tunables(Path(holder["home"]), {})

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fsage.model.evidence.classes import Class, of_classes, spread
-from fsage.model.evidence.files import FileLayouts
-from fsage.model.evidence.fragmentation import Extent
+from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.store import (
     MOST_BLOCK_BYTES,
     OF_DEVICE,

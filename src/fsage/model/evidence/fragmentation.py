@@ -1,8 +1,16 @@
-"""In how many pieces files lie, and which bytes of a file lie elsewhere afterwards; from FIEMAP."""
+"""In how many pieces files lie, and which bytes of a file lie elsewhere afterwards; from FIEMAP.
+
+How whole files lie: extents per file, mean extent, layout score.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple
+
+from fsage.model.evidence.store import NotThisText
 
 
 class Extent(NamedTuple):
@@ -78,3 +86,91 @@ def moved_bytes(before: list[Extent], after: list[Extent]) -> int:
                 break  # it reaches into the next one
             was = next(old, None)
     return moved
+
+
+MOST_NUMBERS = 100_000
+
+
+class FileLayouts:
+    """The layouts of a set of files, counted one by one (`add`).
+
+    The layout score is the share of a file's blocks that lie directly behind the preceding block of the file. The first
+    block does not count, so a file of one block has no score. The score of a set is the share among all its blocks that
+    count. It is 1 when every file is contiguous, and 0 when no two blocks of a file are neighbours. With B blocks in E
+    extents it is (B - E) / (B - 1).
+
+    Source: K. A. Smith and M. I. Seltzer, "File system aging", SIGMETRICS 1997. Agrawal et al. (Impressions, FAST 2009)
+    generate images of a given layout score.
+    """
+
+    def __init__(self, block_bytes: int | None) -> None:
+        self.block_bytes = block_bytes
+        self._files = self._bytes = self._behind = self._counted = 0
+        self._numbers_only = False
+        self._devices: set[str] = set()
+        self.has_score = True
+        """Whether places and lengths are those of the data."""
+        self._extents_per_file: Counter[int] = Counter()
+        self._extents_of_size: Counter[int] = Counter()
+
+    def add(self, extents: list[Extent], devices: Sequence[str] = ()) -> int:
+        """Count one file, its extents in logical order; return how many it has. `devices`: which each lies on.
+
+        What follows on the device is one extent, written or not: some tools join such, others do not. So is what lies
+        behind a hole that is as large on the device, or takes no place there, as filefrag counts (misc/filefrag.c).
+        """
+        lengths: list[int] = []
+        before, on = Extent(-1, -1, 0, False), ""
+        for extent, device in zip(extents, devices or repeat("")):
+            jump = extent.physical - before.physical
+            follows = jump in (before.length, extent.logical - before.logical)
+            if not lengths or not follows or device != on:
+                lengths.append(0)
+            lengths[-1] += extent.length
+            before, on = extent, device
+        runs, length = len(lengths), sum(lengths)
+        self._check(runs)
+        self._extents_of_size.update(1 << length.bit_length() - 1 for length in lengths if length)
+        self._files += 1
+        self._bytes += length
+        self._extents_per_file[runs] += 1
+        self._devices.update(devices)
+        if self.block_bytes and runs:
+            blocks = -(-length // self.block_bytes)
+            self._behind += blocks - runs
+            self._counted += blocks - 1
+        return runs
+
+    def add_number(self, extents: int) -> None:
+        """Count one file of which only the number of extents is known; then the summary has no bytes."""
+        self._check(extents)
+        self._files += 1
+        self._extents_per_file[extents] += 1
+        self._numbers_only = True
+
+    def _check(self, extents: int) -> None:
+        if len(self._extents_per_file) >= MOST_NUMBERS and extents not in self._extents_per_file:
+            raise NotThisText(f"it has files of more than {MOST_NUMBERS:,} different numbers of extents")
+
+    def summary(self) -> dict[str, object]:
+        """One entry of the key `files` of a store's summary.
+
+        - bytes: those that have a place on the device; None where only numbers of extents are known;
+        - extents_per_file: number of extents (as text) -> files;
+        - extents_of_size: smallest size (a power of two, as text) -> extents of this size to below twice that;
+        - mean_extent_bytes: None also where there is no extent;
+        - layout_score: None also where no file has two blocks, the size of a block is not known, or files lie on
+          several devices, whose places cannot be compared.
+        """
+        extents = sum(number * files for number, files in self._extents_per_file.items())
+        has_places = not self._numbers_only
+        has_score = has_places and self.has_score and len(self._devices) < 2
+        return {
+            "files": self._files,
+            "bytes": self._bytes if has_places else None,
+            "extents": extents,
+            "mean_extent_bytes": self._bytes / extents if extents and has_places else None,
+            "layout_score": self._behind / self._counted if self._counted and has_score else None,
+            "extents_of_size": {str(size): number for size, number in sorted(self._extents_of_size.items())},
+            "extents_per_file": {str(number): files for number, files in sorted(self._extents_per_file.items())},
+        }

@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fsage.model.evidence.classes import Class, of_classes
-from fsage.model.evidence.freespace import ALIGNED_POWERS
-from fsage.model.evidence.groups import Groups
+from fsage.model.evidence.freespace import ALIGNED_POWERS, Groups
 from fsage.model.evidence.store import NotThisText, Store, number_of, runs_of, shown
 
 ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")

@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fsage.model.evidence.classes import Class, of_classes
-from fsage.model.evidence.files import FileLayouts
-from fsage.model.evidence.fragmentation import Extent
+from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import (
     OF_DEVICE,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from fsage.model.evidence.extents import Extents
-from fsage.model.filler import BLOCK_BYTES, path_of
-from fsage.model.structure import Notes, Step
+from fsage.model.structure import BLOCK_BYTES, Notes, Step, path_of
 
 Operation = Literal["warm_up", "fallocate", "fill", "make", "unlink"]
 

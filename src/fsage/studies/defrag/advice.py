@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from statistics import median
 
-from fsage.advise.advice import AdviceRequest
-from fsage.advise.measured import Measured
-from fsage.advise.weigh import Choice, Options, Parts
+from fsage.advise.decide import AdviceRequest
+from fsage.advise.measured import Choice, Measured, Options, Parts
 from fsage.model.typed import Json
 from fsage.statistics import median_interval
 from fsage.studies.defrag.recipe import BEFORE, States

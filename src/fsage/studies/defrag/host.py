@@ -14,15 +14,13 @@ from pathlib import Path
 
 from fsage.host.defragmentation import ranges
 from fsage.host.defragmentation.defragment import defragment as by_tool
-from fsage.host.evidence import fiemap
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence import fragmentation
-from fsage.model.filler import BLOCK_BYTES, path_of
-from fsage.model.structure import Shard, Step
+from fsage.model.structure import BLOCK_BYTES, Shard, Step, path_of
 from fsage.model.typed import Json
 from fsage.studies.defrag.model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
 

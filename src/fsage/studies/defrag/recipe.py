@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage import recipes as laying
-from fsage.model.filler import Method
-from fsage.model.structure import Step
+from fsage.model.structure import Method, Step
 from fsage.recipes import Filler, State
 from fsage.studies.defrag.model import Defragment, FragmentedFile, FreeReservedRun
 from fsage.studies.paf.model import Populate

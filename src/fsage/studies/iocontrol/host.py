@@ -15,17 +15,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
-from fsage.host.evidence import fiemap
 from fsage.host.instruments import query
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import fragmentation
-from fsage.model.filler import path_of
-from fsage.model.structure import Shard, Step
+from fsage.model.structure import Shard, Step, path_of
 from fsage.studies.defrag.host import MORE_PERCENT
 from fsage.studies.iocontrol.model import (
     BETWEEN,

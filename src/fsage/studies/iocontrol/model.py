@@ -6,8 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fsage.model.filler import SLACK_BYTES
-from fsage.model.structure import Achieved, Files, Step, filled
+from fsage.model.structure import SLACK_BYTES, Achieved, Files, Step, filled
 from fsage.studies.defrag.model import whole_mib
 from fsage.studies.prealloc.model import MAP_BYTES
 

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from fsage.model import filler, kinds, tools
+from fsage.model import kinds, structure, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cost, Group, IoGroups, Phase
@@ -76,7 +76,7 @@ class Params(shared.Params):
 
 def path_of(claim: Claim, generation: int, file: int) -> Path:
     """A file of the state."""
-    return filler.path_of([Path(claim["stores"][0]["mount"])], generation, file)
+    return structure.path_of([Path(claim["stores"][0]["mount"])], generation, file)
 
 
 def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]:

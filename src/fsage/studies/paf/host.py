@@ -16,8 +16,7 @@ from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
-from fsage.model.filler import SHARD, path_of
-from fsage.model.structure import Shard, Step
+from fsage.model.structure import SHARD, Shard, Step, path_of
 from fsage.studies.paf.model import Fragment, Populate, sizes_of
 
 

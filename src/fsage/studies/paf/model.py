@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from fsage.model.filler import BLOCK_BYTES, Method, order
-from fsage.model.structure import Achieved, Files, Step, filled
+from fsage.model.structure import BLOCK_BYTES, Achieved, Files, Method, Step, filled, order
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
 from fsage import recipes as laying
-from fsage.model.filler import Method
-from fsage.model.structure import Step
+from fsage.model.structure import Method, Step
 from fsage.recipes import Filler, State
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.studies.paf.notation import Generation, PaF, parse

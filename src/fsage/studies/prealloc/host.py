@@ -3,7 +3,7 @@
 With `fallocate` one process gives the files their pieces in turns, like a server with a preallocation of that size.
 With `together` all files are written at once, and the server lays them out (tune_prealloc.yml tunes it before). One
 more file gets what is left over, because slack would hide the cost of the pieces. Only SLACK_BYTES
-(fsage.model.filler) stay free, for the target's own token.
+(fsage.model.structure) stay free, for the target's own token.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
-from fsage.model.filler import path_of
-from fsage.model.structure import Shard, Step
+from fsage.model.structure import Shard, Step, path_of
 from fsage.studies.prealloc.model import TOGETHER, DeleteFiles, Interleave, sizes_of
 
 

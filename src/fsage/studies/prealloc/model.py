@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fsage.model.filler import OWN_BYTES, order
-from fsage.model.structure import Achieved, Files, Step, filled
+from fsage.model.structure import OWN_BYTES, Achieved, Files, Step, filled, order
 
 MAP_BYTES = 16  # a piece costs at most about that much in its file's extent tree
 RESERVE_BYTES = 256 * 1024  # of each file, and for directories

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from fsage.advise.advice import AdviceRequest
-from fsage.advise.measured import Measured
-from fsage.advise.weigh import Choice, Options, Parts
+from fsage.advise.decide import AdviceRequest
+from fsage.advise.measured import Choice, Measured, Options, Parts
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED, States
 from fsage.text.sizes import round_size
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import yaml
 
-from fsage.evidence import drawn, free
+from fsage.evidence import free
 from fsage.evidence.free import Free
 from fsage.model.evidence.extents import Head
 from fsage.model.message import Unacceptable
@@ -64,7 +64,7 @@ def prepare(
 
     It is named after what was read: the same layouts are the same study, which is then resumed. `samples`: of a layout
     larger than the target `base`; None: all are laid whole, on a target made like the original, where one can be made.
-    Of a text of sizes alone, draws (fsage.evidence.drawn), five unasked. Raises ValueError.
+    Of a text of sizes alone, draws (fsage.evidence.free), five unasked. Raises ValueError.
     """
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
@@ -92,7 +92,7 @@ def prepare(
                     raise ValueError(
                         f"{source}: --at and --delete need its free extents, of which it has the sizes only"
                     )
-                samples = samples or drawn.DRAWS
+                samples = samples or free.DRAWS
             digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
             names.append(name)
             heads.append(free_space.head)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.model.filler import path_of
-from fsage.model.structure import Achieved, Notes, Step
+from fsage.model.structure import Achieved, Notes, Step, path_of
 
 EXTENT_BYTES = 420
 """Memory that a free extent takes while a layout is laid on a host, as measured (bench/full_size.py)."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fsage.advise.advice import AdviceRequest
-from fsage.advise.measured import Measured
-from fsage.advise.weigh import Choice, Options, Parts
+from fsage.advise.decide import AdviceRequest
+from fsage.advise.measured import Choice, Measured, Options, Parts
 from fsage.model.striping import Segment
 from fsage.studies.striping.recipe import States
 from fsage.text.sizes import round_size

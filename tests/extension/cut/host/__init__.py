@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from fsage.host.structure import Work
 from fsage.host.targets.target import Target
-from fsage.model.filler import path_of
-from fsage.model.structure import Shard, Step
+from fsage.model.structure import Shard, Step, path_of
 from fsage.studies.cut.model import Cut
 from fsage.studies.paf.model import sizes_of
 

@@ -12,7 +12,7 @@ from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
 from fsage.studies.allocator.model import PlantFreeSpace
-from fsage.studies.replica.host import free_space, free_space_layout
+from fsage.studies.replica.host import free_space_layout
 
 GROUP_BLOCKS_A_BYTE = 8
 
@@ -21,7 +21,7 @@ def plant_free_space(
     step: PlantFreeSpace, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
 ) -> Work:
     """Lay it out; notes of what is free now, and of the group in which the run lies."""
-    head, usable = free_space.read(target)
+    head, usable = free_space_layout.read(target)
     try:
         wanted = step.wanted(usable)
     except ValueError as why:

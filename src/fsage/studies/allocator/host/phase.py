@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.host.evidence import fiemap
+from fsage.host.stores import fiemap
 from fsage.host.system import caches
 from fsage.model import typed
-from fsage.model.filler import BLOCK_BYTES
 from fsage.model.message import Unacceptable
+from fsage.model.structure import BLOCK_BYTES
 from fsage.model.typed import Json
 from fsage.studies.allocator.host import bounded
 from fsage.studies.allocator.model import Assignment

@@ -16,10 +16,9 @@ from pydantic import Field, model_validator
 
 from fsage.model import filesystems, kinds, typed
 from fsage.model.claim import Claim
-from fsage.model.filler import BLOCK_BYTES
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
-from fsage.model.structure import Step
+from fsage.model.structure import BLOCK_BYTES, Step
 from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput
 from fsage.studies.allocator.model import Assignment, Operation

@@ -16,10 +16,9 @@ from pydantic import Field
 
 from fsage.model import structure, tools
 from fsage.model.claim import Claim
-from fsage.model.filler import path_of
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
-from fsage.model.structure import Step
+from fsage.model.structure import Step, path_of
 from fsage.model.typed import JsonView
 from fsage.parse import MIB, BadOutput
 from fsage.studies.defrag.model import FragmentedFile

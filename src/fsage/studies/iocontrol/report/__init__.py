@@ -15,7 +15,6 @@ from fsage.report.answer import Answer, Card
 from fsage.report.section import Data
 from fsage.report.view import View
 from fsage.statistics import MARGIN
-from fsage.studies.iocontrol.report.hot import hot, moved_share
 from fsage.studies.iocontrol.report.rates import fair, queries, sharing, steps
 from fsage.studies.iocontrol.report.rows import (
     AFTER,
@@ -31,7 +30,7 @@ from fsage.studies.iocontrol.report.rows import (
     shared,
     victim,
 )
-from fsage.studies.iocontrol.report.victims import victims
+from fsage.studies.iocontrol.report.victims import hot, moved_share, victims
 from fsage.study.study import Study
 
 PATTERN = "P4"

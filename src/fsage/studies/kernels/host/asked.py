@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import cast
 
 import fsage
-from fsage.host.cells import outbox
+from fsage.host.cells import observed
 from fsage.host.cells.measure import undone
 from fsage.host.system import files
-from fsage.host.targets import claims, doing, opening
+from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Watch, held, refuse_if_held
 from fsage.host.targets.target import Target
 from fsage.model import GIB, declaration, frozen, typed
@@ -111,7 +111,7 @@ def scrub(asked: Asked, check: bool) -> Json:
         name, before = asked.spec["name"], {path.name for path in images.place().glob("*.img")}
         if check:
             return {"changed": False, "msg": f"would have the image of state {asked.request['state']} of {name}"}
-        doing.say(asked.home, f"making the image of {asked.request['state']}")
+        claims.note_doing(asked.home, f"making the image of {asked.request['state']}")
         image = state(asked)
         made = image.path.name not in before
         return {"changed": made, "msg": f"{image.path.name} is {'made' if made else 'kept'}, for target {name}"}
@@ -181,7 +181,7 @@ def _answers(ended: Ended) -> list[Json]:
 def measure(asked: Asked, check: bool) -> Json:
     """Measure the request's cells, each in a guest of its own, two at a time."""
     target = asked.target
-    cells = [cell for cell in asked.request["cells"] if not outbox.place(target, asked.request, cell).exists()]
+    cells = [cell for cell in asked.request["cells"] if not observed.place(target, asked.request, cell).exists()]
     if check or not cells:
         return {**_measured(asked, target, 0, len(cells)), "changed": bool(cells), "undone": None}
     measured = 0
@@ -195,9 +195,9 @@ def measure(asked: Asked, check: bool) -> Json:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
                     for future in ended:
                         cell, observation = future.result()
-                        outbox.keep(outbox.place(target, asked.request, cell), observation)
+                        observed.keep(observed.place(target, asked.request, cell), observation)
                         measured += 1
-                        doing.say(asked.home, "measuring", measured)
+                        claims.note_doing(asked.home, "measuring", measured)
                     if watch.orphaned():
                         raise Failure(f"the run that requested {len(cells)} cells has ended; {measured} are kept")
             except BaseException:

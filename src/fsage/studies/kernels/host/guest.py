@@ -19,18 +19,16 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.__main__ import perform
-from fsage.host.evidence import fiemap
 from fsage.host.kinds.loop import HASH_SEED, Loop
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting, places
 from fsage.host.system.files import read_json, write_json
-from fsage.host.verbs import request_check
+from fsage.host.verbs import checks
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
-from fsage.model.filler import BLOCK_BYTES
-from fsage.model.structure import ALONE, Step
+from fsage.model.structure import ALONE, BLOCK_BYTES, Step
 from fsage.model.typed import Json
 
 POWER_OFF = 0x4321FEDC  # reboot(2)
@@ -150,7 +148,7 @@ def answered(job: Json, device: str, point: Path) -> Json:
 
 
 def _perform(verb: str, given: Json) -> Json:
-    return perform(verb, given, request_check.checked(given["request"], given.get("hosts")), False)
+    return perform(verb, given, checks.checked(given["request"], given.get("hosts")), False)
 
 
 def _built(given: Json) -> Json:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.structure import files
-from fsage.model.filler import Method
 from fsage.model.request import Phase
+from fsage.model.structure import Method
 from fsage.model.typed import Json
 from fsage.studies.kernels.model import TASK
 

@@ -12,14 +12,19 @@ from fsage.analysis.headline import at_largest_transfer, of_state
 from fsage.report.answer import SENTENCES, Answer, Named, by_comparisons, plain
 from fsage.report.section import Data, Section
 from fsage.report.view import View
-from fsage.studies.paf.report.amount import amount, several_amounts, told
 from fsage.studies.paf.report.curves import loss, metadata, over_capacity, over_fragmentation
 from fsage.studies.paf.report.fragments import file_sizes, filler, largest, several_fillers, sizes_told
-from fsage.studies.paf.report.fullness import EQUAL_WITHIN_POINTS, at_equal_fullness, position
+from fsage.studies.paf.report.fullness import (
+    EQUAL_WITHIN_POINTS,
+    amount,
+    at_equal_fullness,
+    position,
+    several_amounts,
+    told,
+)
 from fsage.studies.paf.report.plane import plane
-from fsage.studies.paf.report.published import published
 from fsage.studies.paf.report.rows import axes_of
-from fsage.studies.paf.report.truth import planted_told, truth
+from fsage.studies.paf.report.truth import planted_told, published, truth
 from fsage.study.study import Study
 
 Draw = Callable[[Data], Section | None]

@@ -19,14 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsage.host.structure import Work, files
-from fsage.host.system import memory
+from fsage.host.system import space
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
 from fsage.model.structure import Shard, Step
-from fsage.studies.replica.host import free_space, free_space_layout, taken
+from fsage.studies.replica.host import free_space_layout, taken
 from fsage.studies.replica.model import EXTENT_BYTES, KeepFreeSpace, Replica
 
 MOST_BYTES = 1 << 30
@@ -75,7 +75,7 @@ def _refuse_too_many(step: Replica, text: bytes) -> None:
     """Raise Failure where this machine has no memory for so many extents."""
     count = text.count(b"\n") - 3
     needed = EXTENT_BYTES * count
-    if needed > (free := memory.available_bytes()):
+    if needed > (free := space.available_bytes()):
         raise Failure(
             f"layout {step.layout} has {count:,} free extents, and to lay them takes {needed >> 20} MiB of memory; "
             f"{os.uname().nodename} has {free >> 20} MiB available. Stop what takes the rest, or lay a sample of the "
@@ -85,7 +85,7 @@ def _refuse_too_many(step: Replica, text: bytes) -> None:
 
 def replica(step: Replica, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Lay out the free space of the request's layout; notes of how far it agrees."""
-    free_space.check(target)
+    free_space_layout.check(target)
     if step.input and (kept := taken.again(target, step.input, step.joined)):
         return Work(0, kept)
     layout = _given(step, target)

@@ -1,19 +1,49 @@
-"""The free-space layout: free space is laid out block by block like another file system's, and then compared."""
+"""The free space of the one store of a target on which a layout is laid out.
+
+The free-space layout: free space is laid out block by block like another file system's, and then compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from fsage.host.structure import files
+from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
+from fsage.model.evidence.freespace import Counting
 from fsage.model.structure import Notes
-from fsage.studies.replica.host import free_space
 from fsage.studies.replica.host.punched import Punched
 from fsage.studies.replica.host.taken import Taken
 from fsage.studies.replica.host.whole_extents import WholeExtents
+
+
+def check(target: Target) -> None:
+    """Raise Failure where free space cannot be laid out on a target."""
+    if why := target.layout_unavailable_because:
+        raise Failure(why)
+
+
+def read(target: Target) -> tuple[Head, Extents]:
+    """The device and its free extents, after a flush. Raises Failure."""
+    check(target)
+    flush(target)
+    free: Extents = []
+    store = target.laid_space(Counting(keep=lambda *ends: free.extend(zip(*ends))))
+    if why := store.absent.get("free_extents"):
+        raise Failure(f"target {target.name}: its free extents cannot be read: {why}")
+    sizes = store.found["device_bytes"], store.found["block_bytes"]
+    return Head(*sizes, 0, store.filesystem, f"target {target.name} itself"), free
+
+
+def flush(target: Target) -> None:
+    """Flush all writes and deletions to the device. Raises OSError, Failure."""
+    for mount in target.mounts:
+        caches.flush(mount)
+    target.settle()
+
 
 LEAST = 0.9
 """A replica has at least this share of the free bytes in their places."""
@@ -106,14 +136,14 @@ def _summary(free: Extents, device_bytes: int) -> dict[str, object]:
 
 def now(target: Target) -> tuple[Head, Extents]:
     """The device and free extents of a target, mounted anew as for each cell. Raises Failure."""
-    free_space.check(target)
+    check(target)
     target.remount()
-    return free_space.read(target)
+    return read(target)
 
 
 def _fitting(target: Target, head: Head, layout: str) -> tuple[Extents, int]:
     """The target's free extents and the size of its device. Raises Failure where the layout does not fit it."""
-    head_now, free = free_space.read(target)
+    head_now, free = read(target)
     if head.block_bytes != head_now.block_bytes:
         raise Failure(
             f"layout {layout} has blocks of {head.block_bytes} bytes, and target {target.name} of "

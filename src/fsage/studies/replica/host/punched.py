@@ -11,16 +11,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.host.evidence import fiemap
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents
 from fsage.model.evidence.fragmentation import Extent
-from fsage.model.filler import path_of
-from fsage.studies.replica.host import free_space
+from fsage.model.structure import path_of
+from fsage.studies.replica.host import free_space_layout
 
 PARTS = 16
 ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
@@ -54,7 +53,7 @@ class Punched:
             if self.total is not None:
                 self._join(self.total)
             for smallest, times in ROUNDS:
-                left = free_space.read(self.target)[1]
+                left = free_space_layout.read(self.target)[1]
                 wrong = extents.without(left, self.wanted)
                 if extents.size(wrong) <= ENOUGH * extents.size(self.wanted):
                     break
@@ -66,7 +65,7 @@ class Punched:
 
     def _join(self, total: int) -> None:
         """Want `total` bytes in one run, less the reserved blocks, which stay where they are."""
-        left = free_space.read(self.target)[1]
+        left = free_space_layout.read(self.target)[1]
         room = extents.without(self.wanted, left)
         run = extents.joined(room, max(0, total - extents.size(left)), self.centre)
         self.wanted = sorted([*left, *run])
@@ -91,7 +90,7 @@ class Punched:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        free_space.flush(self.target)
+        free_space_layout.flush(self.target)
 
 
 def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:

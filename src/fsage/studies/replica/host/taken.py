@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fsage.host.evidence.ext2fs import BlockBitmap
+from fsage.host.stores.ext4 import BlockBitmap
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents

@@ -16,16 +16,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.host.evidence import fiemap
-from fsage.host.stores import filesystems
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents
-from fsage.model.filler import BLOCK_BYTES, path_of
-from fsage.studies.replica.host import free_space
+from fsage.model.structure import BLOCK_BYTES, path_of
+from fsage.studies.replica.host import free_space_layout
 
 PIECE_BYTES = 128 << 10
 CHECK_EVERY = 4096
@@ -51,7 +50,7 @@ class WholeExtents:
         self.quota = Quota(target)
         self.sizes, self.descriptors = [0, 0], list[int]()
         self.ranges: list[tuple[int, int, int]] = []  # as FileSystem.data_ranges has them
-        self.free = free_space.read(target)[1]
+        self.free = free_space_layout.read(target)[1]
         self.known: dict[int, Extents] = {}  # what is left of chunks that were begun, by their places
         self.left: Extents = []  # of the one where the last piece lies
         self.looks_again = LOOKS_AGAIN
@@ -112,7 +111,7 @@ class WholeExtents:
                 return
         if self.looks_again:  # more is free there than was
             self.looks_again -= 1
-            self.free = free_space.read(self.target)[1]
+            self.free = free_space_layout.read(self.target)[1]
             self.known.clear()
             self.left = []
 

@@ -61,7 +61,7 @@ def _foreign(data: Data) -> list[str]:
 
 
 def _from_draws(data: Data) -> list[str]:
-    """Of a text of sizes, how much of each interval's width comes from what it does not say (fsage.evidence.drawn)."""
+    """Of a text of sizes, how much of each interval's width comes from what it does not say (fsage.evidence.free)."""
     drawn = {
         data.axes_of(state)["layout"]: notes["drawn"]
         for state, notes in copied(data).items()

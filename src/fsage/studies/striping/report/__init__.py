@@ -14,9 +14,8 @@ from fsage.model.striping import Segment
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data
 from fsage.report.view import View
-from fsage.studies.striping.report.layouts import layouts, results, server_cache
+from fsage.studies.striping.report.layouts import by_line, layouts, results, rows_of, server_cache, stripes_of
 from fsage.studies.striping.report.rates import phase_times, scaling, speed_up, throughput
-from fsage.studies.striping.report.rows import by_line, rows_of, stripes_of
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 

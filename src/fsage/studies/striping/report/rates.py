@@ -10,7 +10,7 @@ import pandas as pd
 from fsage.analysis.groups import counts, factors, measure_label, medians, plural
 from fsage.figures import Axis, Level, limits, limits_from_zero, lines
 from fsage.report.section import Data, Section
-from fsage.studies.striping.report.rows import by_line, described, one_count_of_nodes, rows_of
+from fsage.studies.striping.report.layouts import by_line, described, one_count_of_nodes, rows_of
 
 PUBLISHED = {
     "IOR.": "Reed et al. (ORNL), on 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3. IOR.4 "

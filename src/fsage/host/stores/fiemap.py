@@ -1,4 +1,6 @@
-"""What lies where on a device, from the kernel: extents of a file (FS_IOC_FIEMAP, linux/fiemap.h), and every block of a
+"""Why this process cannot read a device, and what helps.
+
+What lies where on a device, from the kernel: extents of a file (FS_IOC_FIEMAP, linux/fiemap.h), and every block of a
 mounted file system (FS_IOC_GETFSMAP, linux/fsmap.h; ioctl_getfsmap(2)).
 """
 
@@ -15,6 +17,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.model.evidence.fragmentation import Extent
+
+DENIED = (errno.EACCES, errno.EPERM)
+
+
+def why_closed(device: str) -> str | None:
+    """Why a device cannot be opened for reading; None where it can."""
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        return why(device, error)
+    return None
+
+
+def why(device: str, error: OSError) -> str:
+    """Why a device, or what only root may ask of it, is not to be had."""
+    elsewhere = f"give the command on the machine itself, or start the container with --device {device}"
+    if error.errno in (errno.ENOENT, errno.ENXIO):
+        return f"there is no {device} here, as in a container: {elsewhere}"
+    if error.errno not in DENIED:
+        return f"{device} cannot be read: {error.strerror}"
+    if os.geteuid() == 0:
+        return f"reading {device} needs root of the machine, which this container withholds: {elsewhere}"
+    return f"reading {device} needs root: give the command as root"
+
 
 FS_IOC_FIEMAP = 0xC020660B
 FIEMAP_FLAG_SYNC = 0x1

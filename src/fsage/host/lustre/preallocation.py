@@ -1,4 +1,6 @@
-"""The verbs of tune_prealloc.yml: how much the servers of a target give a file at a time.
+"""The preallocation that was noted when a target was tuned, and whether its servers still have it.
+
+The verbs of tune_prealloc.yml: how much the servers of a target give a file at a time.
 
 On Lustre it is set on the servers (`prealloc_osts`), and the launcher notes what they have (`prealloc`), for all that
 is measured later. Where the file system itself has it (XFS) the launcher sets it, and whoever mounts the target
@@ -12,21 +14,74 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.host.lustre.osts import is_one
-from fsage.host.preallocation import ldiskfs
-from fsage.host.preallocation.requested import read, settings_in
+from fsage.host.lustre import ldiskfs
+from fsage.host.lustre.ldiskfs import read, settings_in, size_words
+from fsage.host.lustre.servers import is_one
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Preallocation
 from fsage.host.system import files, places
-from fsage.host.targets import lease
+from fsage.host.targets import claims, lease
+from fsage.host.targets.kinds import Servers
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.request import Request
+from fsage.model.structure import Step
 from fsage.model.tuning import PREALLOCATION
-from fsage.model.typed import Json
+from fsage.model.typed import Json, JsonView
+
+TABLE = "prealloc_table"
+SHOWN = 3
+
+
+def of(target: Target) -> Json | None:
+    """What tune_prealloc.yml noted of a target."""
+    return claims.complete_tunables(target.home).get(PREALLOCATION)
+
+
+def size_bytes(target: Target) -> int:
+    """Bytes that the file system is to give a file at a time; 0: its own choice."""
+    return int((of(target) or {}).get("bytes", 0))
+
+
+def verify_step(target: Target, step: Step) -> None:
+    """`Refusal` unless the servers preallocate as much as the step needs to lay out its files."""
+    wanted = step.server_preallocation_bytes()
+    if not target.has_osts or wanted is None:
+        return
+    noted = of(target)
+    size = read(noted["asked"]).size_bytes if noted else None
+    if not noted or (size != wanted and "table" not in noted["asked"]):
+        raise Refusal(
+            f"target {target.name}: the servers lay out the state's files in extents of {size_words(wanted)}, and "
+            f"tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
+            f"tune_prealloc_size={size_words(wanted)} first"
+        )
+    if why := unavailable_because(target.osts, noted):
+        raise Refusal(f"target {target.name}: {why}")
+
+
+def unavailable_because(servers: Servers, noted: JsonView | None) -> str | None:
+    """Why the servers have another table than was `noted` when they were tuned; None: the same, or none was set."""
+    wanted = {ost: entry[TABLE] for ost, entry in ((noted or {}).get("now") or {}).items() if TABLE in entry}
+    if not wanted:
+        return None
+    tables: dict[str, str] = {}
+    for answer in servers.ask_servers(do="prealloc").values():
+        tables.update(answer["tables"])
+    other = [ost for ost, table in sorted(wanted.items()) if tables.get(ost) != table]
+    if not other:
+        return None
+    described = "; ".join(f"{ost} has {TABLE} {tables.get(ost)!r}" for ost in other[:SHOWN])
+    more = f"; {len(other) - SHOWN} more have others" if len(other) > SHOWN else ""
+    return (
+        f"{described}{more}, and tune_prealloc.yml had set {wanted[other[0]]!r}: an OST loses its table when it is "
+        "mounted anew. Another target's tune_prealloc.yml sets it, too. Without a size it sets the last requested "
+        "value again"
+    )
+
 
 NOTHING = (
     "nothing is requested, and nothing was before: give tune_prealloc_size (such as 4MiB), tune_prealloc_table or "
