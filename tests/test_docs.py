@@ -236,3 +236,13 @@ def test_the_glossary_and_the_readme_stay_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 920
     rows = re.findall(r"^\| (?!word )", (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert 0 < len(rows) <= 40
+
+
+def test_what_is_read_first_is_there_and_short() -> None:
+    """The list of CONTRIBUTING: at most 40 files and 6,500 lines, which one reads in an afternoon."""
+    text = (ROOT / ".github/CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition("## Where to read first")[2].partition("\n## ")[0]
+    files = re.findall(r"^\| `([\w/]+\.py)` \| \S", section, re.MULTILINE)
+    lines = [len((ROOT / "src/fsage" / file).read_text(encoding="utf-8").splitlines()) for file in files]
+    assert 20 < len(files) <= 40
+    assert sum(lines) <= 6500
