@@ -25,7 +25,7 @@ from mkdocs.structure.pages import Page
 
 from fsage import workloads
 from fsage.cli import app
-from fsage.count import table as counts
+from fsage.count.table import page as columns_of_counts
 from fsage.dataset import columns
 from fsage.study.study import schema
 from fsage.text.sizes import format_size
@@ -90,7 +90,7 @@ def pages() -> dict[str, str]:
         "reference/commands.md": commands(),
         "reference/study.md": study_keys(),
         "reference/workloads.md": workload_keys(),
-        "reference/records.md": f"{columns.page()}\n\n## Counts\n\n{counts.page()}",
+        "reference/records.md": f"{columns.page()}\n\n## Counts\n\n{columns_of_counts()}",
         ROLES: roles(),
     }
     return {name: _escaped(text) for name, text in texts.items()}

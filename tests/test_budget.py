@@ -113,7 +113,7 @@ class Place:
         self.stripe_count = 1
         monkeypatch.setattr(space, "LOOK_EVERY_S", 0.0)
         monkeypatch.setattr(space, "UNSEEN_S", 0.0)
-        monkeypatch.setattr(space, "osts", self.osts)
+        monkeypatch.setattr(space, "read_osts", self.osts)
         monkeypatch.setattr(stripes, "components_of", self.lying)
         monkeypatch.setattr(stripes, "set_on", lambda *_: None)
         monkeypatch.setattr(stripes, "cut", lambda *_: [])

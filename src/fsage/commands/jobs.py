@@ -22,6 +22,7 @@ def request(context: typer.Context, study: StudyName, state: StateName, cells: b
     from fsage.run import request as requests
 
     plan = context.obj.plan(study)
+    plan.check_state(state)
     todo = plan.to_measure(state) if cells else []
     print(json.dumps(requests.make(plan, state, todo), indent=1))
 

@@ -188,9 +188,9 @@ def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Itera
 def _shown(section: Section) -> Section | None:
     """A section with the figures that tell something; None where its text spoke of figures that all tell nothing."""
     figures = [figure for figure in section.figures if _tells(figure)]
-    if section.figures and not (figures or section.table or section.warnings):
-        return None
-    return replace(section, figures=figures)
+    if not section.figures or figures or section.table or section.warnings:
+        return replace(section, figures=figures)
+    return replace(section, figures=[], text="") if section.answer else None
 
 
 def _tells(figure: Figure) -> bool:

@@ -49,7 +49,8 @@ class Section:
     """A heading, what to see, the figures that show it, and sentences on what could not be shown.
 
     `table`: rows of text, the first one the headings. `wide`: whether the figures need more than a phone's width.
-    `front`: how many of the figures are seen at once; the others are folded.
+    `front`: how many of the figures are seen at once; the others are folded. `answer`: sentences that hold without any
+    figure.
     """
 
     title: str
@@ -59,6 +60,7 @@ class Section:
     warnings: list[str] = field(default_factory=list)
     table: list[list[str]] = field(default_factory=list)
     front: int = 0
+    answer: str = ""
 
     @property
     def anchor(self) -> str:

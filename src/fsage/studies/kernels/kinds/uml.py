@@ -15,6 +15,7 @@ class Uml(Loop):
     """Its one file system is an image: made once for each state, never changed, and copied for each cell."""
 
     kind = "uml"
+    takes_layouts = False
     meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")
 
     @classmethod

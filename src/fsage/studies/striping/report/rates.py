@@ -48,13 +48,13 @@ def throughput(data: Data) -> Section | None:
     workloads = sorted({json.loads(text)["workload"] for text in rows["params"]})
     each = sorted(rows["n"].unique())
     text = (
-        " ".join(WORK[name] for name in workloads if name in WORK)
-        + " All bytes by the time from the first task's start to the last one's end. Static layouts have one stripe "
+        "All bytes by the time from the first task's start to the last one's end. Static layouts have one stripe "
         "count and size throughout, dynamic ones change it at watermarks. The model of the device is of each OST. "
         + "".join(text for prefix, text in PUBLISHED.items() if rows["state"].str.startswith(prefix).any())
         + f"n = {', '.join(map(str, each))}."
     )
-    return Section("Throughput of each layout", text, figures)
+    work = " ".join(WORK[name] for name in workloads if name in WORK)
+    return Section("Throughput of each layout", text, figures, answer=work)
 
 
 def speed_up(data: Data) -> Section | None:
@@ -67,9 +67,9 @@ def speed_up(data: Data) -> Section | None:
     figures = [by_line(f"{name} speed-up over {default}", part, data, y, levels=equal) for name, part in _phases(rows)]
     text = (
         f"The median of all pairwise ratios to {default}, the default layout, with the interval that inverts the exact "
-        f"rank-sum test. {_best(rows)}"
+        "rank-sum test."
     )
-    return Section("Speed-up over the default layout", text, figures)
+    return Section("Speed-up over the default layout", text, figures, answer=_best(rows))
 
 
 def _phases(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
