@@ -1,4 +1,6 @@
-"""What was measured that advice can rest on: for each state the seconds that a MiB took, a sample for each record.
+"""What was measured that advice can rest on, and what each choice costs for the files.
+
+What was measured that advice can rest on: for each state the seconds that a MiB took, a sample for each record.
 
 A record holds all measures of its cell, so a mix of them (three quarters read, one quarter written) is one sample too:
 the sum of what each share took. Which set of parameters and which levels of the states' axes: `at`.

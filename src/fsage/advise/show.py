@@ -1,4 +1,6 @@
-"""The advice in plain sentences, the most important first.
+"""`fsage advise`: its sentences, its table, and all of it as JSON.
+
+The advice in plain sentences, the most important first.
 
 `fsage advise`: sentences, then a row for each choice that was compared; or all of it as JSON.
 """

@@ -1,4 +1,6 @@
-"""What must be alike before samples are pooled: what they were taken under, and the layout they were taken in.
+"""What must be alike before samples are pooled: conditions, layouts, and computed results.
+
+What must be alike before samples are pooled: what they were taken under, and the layout they were taken in.
 
 Whether what cells computed is the same in every layout: metrics `<phase>_checksum`, whole numbers below 2**48.
 """

@@ -1,4 +1,6 @@
-"""The free extents of whatever `fsage evidence` reads, whole: as a text of fsage's own, and as arrays for sampling.
+"""The free extents of whatever `fsage evidence` reads: whole, or drawn where a text has only sizes.
+
+The free extents of whatever `fsage evidence` reads, whole: as a text of fsage's own, and as arrays for sampling.
 
 Free extents of which a text has the sizes by class only: sizes within the classes and places, drawn.
 

@@ -1,4 +1,6 @@
-"""A store's summary as tables of words, for the terminal and for the page alike.
+"""A store's summary as tables of words, and what `fsage evidence` and `fsage fragments` print.
+
+A store's summary as tables of words, for the terminal and for the page alike.
 
 What `fsage evidence` and `fsage fragments` print, here and on a server that has nothing of fsage.
 """

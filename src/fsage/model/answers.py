@@ -1,4 +1,6 @@
-"""What a machine has and holds, as the launcher is told (fsage.seam).
+"""What hosts answer: what a machine has and holds, and what it did of what it was told.
+
+What a machine has and holds, as the launcher is told (fsage.seam).
 
 What a host beside the launcher answers to what it was told (fsage.host.host_agent): a type for each.
 """

@@ -1,4 +1,6 @@
-"""Which states of a study each of several targets measures: all, those of its levels, or its share.
+"""A study on one target or on several: which states each measures, and a plan for each.
+
+Which states of a study each of several targets measures: all, those of its levels, or its share.
 
 A study on one target or on several: a plan for each, of the part that is measured there.
 

@@ -1,4 +1,6 @@
-"""What several targets of one study are for.
+"""What a study compares, on how many targets, and what it counts.
+
+What several targets of one study are for.
 
 Block `count:` of a study: how many layouts of each state are counted, and for which device a cost is computed.
 

@@ -1,4 +1,6 @@
-"""Tunables of a block queue, /sys/block/<device>/queue (kernel: Documentation/ABI/stable/sysfs-block).
+"""Loop devices on image files, and the tunables of their queues.
+
+Tunables of a block queue, /sys/block/<device>/queue (kernel: Documentation/ABI/stable/sysfs-block).
 
 They belong to the device: a loop device is taken away and made again when its target is released.
 

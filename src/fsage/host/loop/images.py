@@ -1,4 +1,6 @@
-"""Image files: with all their blocks; or all holes, in an XFS of their own below.
+"""The image files of targets of kind loop: how they are made, attached and deleted.
+
+Image files: with all their blocks; or all holes, in an XFS of their own below.
 
 The first write of a block is slower. A modelled disk hides that; without a model each block is written once before.
 The device of that XFS (fsage.host.device.below) changes.

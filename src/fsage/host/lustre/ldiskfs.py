@@ -1,4 +1,6 @@
-"""What tune_prealloc.yml asks for: a size or a table of blocks, and where the allocation pointer goes.
+"""The preallocation of ldiskfs OSTs: what is asked for is checked, then written and read back.
+
+What tune_prealloc.yml asks for: a size or a table of blocks, and where the allocation pointer goes.
 
 It is checked before anything is written, because ldiskfs refuses hardly any text for the table. It reads `256,512` as
 256, and `1M` as one block. It reads `abc` as an empty table, which switches preallocation off.

@@ -1,4 +1,6 @@
-"""What the servers of Lustre do and tell: they commit, count what OSTs do, and read the free space of an OST.
+"""The servers of Lustre: what they do and tell, and the layout of their OSTs.
+
+What the servers of Lustre do and tell: they commit, count what OSTs do, and read the free space of an OST.
 
 The launcher asks them by their agents (fsage.host.host_agent), which call what is below "On a server".
 

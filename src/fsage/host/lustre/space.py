@@ -1,4 +1,6 @@
-"""How full a Lustre file system is, OST by OST, by `lfs df`; and waiting until what was deleted is free again.
+"""Room on Lustre, OST by OST: how full each is, and how much more of it may be taken.
+
+How full a Lustre file system is, OST by OST, by `lfs df`; and waiting until what was deleted is free again.
 
 After an unlink the old numbers stay for 7 to 8 s: the MDT commits every 5 s, only then it has the objects destroyed.
 

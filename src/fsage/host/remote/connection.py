@@ -1,4 +1,6 @@
-"""A connection to a host agent (fsage.host.host_agent): started over SSH, told what to do, heard, ended.
+"""Connections to host agents, and the synchronised start of a command on several hosts.
+
+A connection to a host agent (fsage.host.host_agent): started over SSH, told what to do, heard, ended.
 
 The launcher starts it as its own user, as MPI does. The agent's code comes over the connection. So it is the launcher's
 version to the byte, no port is opened, and nothing is left behind.

@@ -1,4 +1,6 @@
-"""The block bitmap of an ext4, read and written by libext2fs, the library that mkfs.ext4 and dumpe2fs are made of.
+"""The layout of ext4, from dumpe2fs, and its block bitmap, by libext2fs.
+
+The block bitmap of an ext4, read and written by libext2fs, the library that mkfs.ext4 and dumpe2fs are made of.
 
 A bitmap is kept as a tree of extents: 113 TiB in 5 million extents take 0.3 GB, and all bits would take 3.8 GB.
 

@@ -1,4 +1,6 @@
-"""This host's memory, and what a process may still take of it, as proc_meminfo(5) and its control groups allow.
+"""What this host has to give: memory, and room in a directory.
+
+This host's memory, and what a process may still take of it, as proc_meminfo(5) and its control groups allow.
 
 What a directory offers: free space, the type of its file system, and whether that serves O_DIRECT.
 """

@@ -1,4 +1,6 @@
-"""What a command does at the moment, in words, for who waits for it: a file in the target's home.
+"""What a target's home holds: its claim and images, its tunables, and what is being done to it.
+
+What a command does at the moment, in words, for who waits for it: a file in the target's home.
 
 What a target has set of tunables, noted in its home: `asked`, `before` and `now`, or `unsupported`, of each.
 

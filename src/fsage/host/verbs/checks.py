@@ -1,4 +1,6 @@
-"""The check of a request where it arrives: keys have their types, and what becomes part of a path is a name.
+"""Checks before anything is done: of a request, and of a site.
+
+The check of a request where it arrives: keys have their types, and what becomes part of a path is a name.
 
 What a host can do, and where it launches, whether the target could be claimed as it is declared.
 """

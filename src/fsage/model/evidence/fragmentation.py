@@ -1,4 +1,6 @@
-"""In how many pieces files lie, and which bytes of a file lie elsewhere afterwards; from FIEMAP.
+"""How files lie: in how many extents, and how well they are laid out.
+
+In how many pieces files lie, and which bytes of a file lie elsewhere afterwards; from FIEMAP.
 
 How whole files lie: extents per file, mean extent, layout score.
 """

@@ -1,4 +1,6 @@
-"""Free extents of a device, counted as they come and not kept: the memory needed does not grow with their number.
+"""Free extents of a device, and its groups by how free they are.
+
+Free extents of a device, counted as they come and not kept: the memory needed does not grow with their number.
 
 Runs of blocks, and their numbers, are read as dumpe2fs lists them, `9305-32767, 33000`: there are millions.
 

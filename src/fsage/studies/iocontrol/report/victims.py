@@ -1,4 +1,6 @@
-"""Defragmenting what is hot beside the whole file: what was moved, and what each gained.
+"""Who loses its share, and what defragmenting gives back: the whole file, or what is hot.
+
+Defragmenting what is hot beside the whole file: what was moved, and what each gained.
 
 Who loses its share: the victim under each scheduler, before and after, in words beside what was published.
 """

@@ -1,4 +1,6 @@
-"""How much of the target is measured, and what that does to the loss.
+"""Fragmentation apart from fullness, position and the amount that is measured.
+
+How much of the target is measured, and what that does to the loss.
 
 Fragmentation apart from fullness, and the physical position apart from both.
 

@@ -1,4 +1,6 @@
-"""What was published of populate and fragment beside what was measured, and what is not alike in the two.
+"""What was published, and what was planted, beside what was measured.
+
+What was published of populate and fragment beside what was measured, and what is not alike in the two.
 
 Planted values beside recovered ones, where the target's disk has any.
 """
