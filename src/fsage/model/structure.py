@@ -1,8 +1,8 @@
 """What a state is made of: the steps that lead to it, and which files must then be there.
 
 Everything follows from the steps, their seeds and the capacity, so any host can work on its shard alone and anyone can
-compute afterwards what must be there. A kind of step is a class in the `model` of a study's folder, and a module in
-its `host` that has the kind's name and does it.
+compute afterwards what must be there. A kind of step is a class in the `model` of a study's folder, and a
+function in its `host` that has the kind's name and does it.
 
 The files of a state: the path of each, and the random number that decides when it is deleted.
 """
