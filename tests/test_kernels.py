@@ -173,7 +173,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     cells.append(new_file("option", newest().name, mount="nonsense=1"))
     about = {"study": "s", "state": "60.50", "steps": [step.to_json() for step in steps], "claim": claimed["id"]}
     assert ask(spec, "scrub", **about)["changed"] and not ask(spec, "scrub", **about)["changed"]
-    assert not ask(spec, "begin_step", **about)["due"]
+    assert not ask(spec, "apply_step", **about)["due"]
     assert ask(spec, "evidence", **about)["evidence"]["filler_files"] > 50
     [image] = (tmp_path / "cache/fsage/images").glob("*.img")
     before = image.read_bytes()
