@@ -35,8 +35,8 @@ def test_files_that_grow_at_once_lie_in_turns_a_request_each(tmp_path, filesyste
     written = laid(filesystem, tmp_path, MIB, "write")
     if filesystem == "ext4":
         assert all(1 <= len(one) < SIZE // MIB for one in written)
-    elif filesystem == "btrfs":  # now and then one request is cut where the file system's own blocks lie
-        assert all(SIZE // MIB <= len(extents) <= SIZE // MIB + 1 for extents in written)
+    elif filesystem == "btrfs":  # now and then a request or two are cut where the file system's own blocks lie
+        assert all(SIZE // MIB <= len(extents) <= SIZE // MIB + 2 for extents in written)
     else:
         assert [[(extent.logical, extent.length) for extent in extents] for extents in written] == [
             [(extent.logical, extent.length) for extent in extents] for extents in many
