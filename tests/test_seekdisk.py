@@ -61,7 +61,7 @@ def test_charges_follow_from_bytes_requests_and_jumps():
 
 
 def test_a_model_has_the_declared_rate_or_half_of_it_and_its_label_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seek.Seek, "unavailable_because", staticmethod(lambda declared: None))  # by root alone, with FUSE
+    monkeypatch.setattr(seek.Seek, "unavailable_because", staticmethod(lambda declared: None))
     declared = device_model({"kind": "seek", "bytes_per_s": 100 * MIB})
     for most, rate, words in (
         (100 * MIB, 100 * MIB, "(a disk that charges for seeks, 100 MiB/s, 5 ms"),

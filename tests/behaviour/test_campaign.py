@@ -11,6 +11,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -127,7 +128,7 @@ def test_the_same_command_ends_with_the_same_cells(project: Project, filesystem:
             deed = "deleted records"
         do(deed, project, draw)
         kept = project.taken()
-        run = project.start("snakemake", *MEASURE)
+        run = project.start(sys.executable, "-P", "-m", "fsage.start", *MEASURE)
         if reached(project, run, draw):
             end(ending, run, draw)
             done[f"{deed}, {ending}"] += 1

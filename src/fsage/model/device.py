@@ -44,6 +44,7 @@ class Model:
     may_be_zero: ClassVar[tuple[str, ...]] = ()
     may_be_negative: ClassVar[tuple[str, ...]] = ()
     charges_all = False  # whether what fsage itself reads costs as much as what measured commands read
+    leaves_own_disk = False  # whether a file can also be read as fast as this machine's own disk gives it
     required = False  # whether a target that declares it is refused where it cannot be had
 
     @staticmethod
@@ -76,6 +77,7 @@ class Iocost(Model):
     """The kernel's I/O cost controller: the cost of each request, by rates. By default those of a 7200 rpm disk."""
 
     kind = "iocost"
+    leaves_own_disk = True
     defaults: ClassVar[dict[str, object]] = {
         "bytes_per_s": 190_000_000,
         "sequential_iops": 20_000,

@@ -143,11 +143,11 @@ def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | 
 
 
 def _steps(params: Params, model: type[device.Model]) -> list[str]:
-    """Names of the phases. A model that charges for whatever is read leaves no own disk to read from."""
+    """Names of the phases. Own disk: where a model leaves it to be read beside."""
     before = [f"{PLACE}{number}" for number in range(1, params.place)]
     steps = [*before, "write" if "write" in params.phases else "prepare"]
     steps += ["read"] if "read" in params.phases else []
-    return [*steps, OWN_DISK] if params.own_disk and not model.charges_all else steps
+    return [*steps, OWN_DISK] if params.own_disk and model.leaves_own_disk else steps
 
 
 def _passes(params: Params, claim: Claim) -> int:
