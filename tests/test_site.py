@@ -213,13 +213,13 @@ def test_what_is_broken_beside_a_target_is_said_and_blocks_nothing(tmp_path, cap
     declare("good", "fsage_target: {name: good, kind: directory}")
     declare("tabs", "fsage_target:\n\tname: tabs")
     declare("odd", "fsage_target: {name: other, kind: directory}")
+    (tmp_path / "config").mkdir()
     where = Where("mine", tmp_path / "inventories", tmp_path / "results", tmp_path / "config")
     assert list(where.other_targets()) == ["good"]
     said = capfd.readouterr().err.splitlines()
     assert len(said) == 2 and said[0].startswith("fsage: ") and "odd is left out" in said[0] and "tabs" in said[1]
     with pytest.raises(StudyError, match="name is 'other', and a target has the name of its inventory's folder"):
         replace(where, target_name="odd").target()
-    (tmp_path / "config").mkdir()
     (tmp_path / "config/broken.yaml").write_text("states: [")
     (tmp_path / "config/quickstart.yaml").write_text((ROOT / "config/quickstart.yaml").read_text())
     assert [plan.study.name for plan in where.plans([])] == ["quickstart"]

@@ -64,10 +64,6 @@ def where(
     ] = False,
 ) -> None:
     """Options of all commands, before their names or behind them; a path is relative to the project's root."""
-    for option, folder in (("studies", studies), ("inventories", inventories)):
-        source = context.get_parameter_source(option)
-        if source and source.name != "DEFAULT" and not folder.exists():
-            raise ValueError(f"--{option} {folder}: there is no such folder")
     context.obj = Where(target, inventories, results_root, studies)
 
 

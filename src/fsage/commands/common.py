@@ -33,11 +33,14 @@ class Where:
 
     def __post_init__(self) -> None:
         from fsage.plan import results
+        from fsage.plan.settings import PLACES
 
         if self.target_name == "":
             raise ValueError("--target is empty: give the name of a folder in inventories/, such as --target local")
         for option in ("results", "studies", "inventories"):
             folder: Path = getattr(self, option)
+            if option != "results" and str(folder) != PLACES[option] and not folder.exists():
+                raise ValueError(f"--{option} {folder}: there is no such folder")
             if folder.exists() and not folder.is_dir():
                 raise ValueError(f"--{option} {folder} is no folder")
             if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
