@@ -1,8 +1,6 @@
 """A store's summary as tables of words, and what `fsage evidence` and `fsage fragments` print.
 
-A store's summary as tables of words, for the terminal and for the page alike.
-
-What `fsage evidence` and `fsage fragments` print, here and on a server that has nothing of fsage.
+The tables are for the terminal and for the page alike.
 """
 
 from __future__ import annotations

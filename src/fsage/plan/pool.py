@@ -1,9 +1,5 @@
 """A study on one target or on several: which states each measures, and a plan for each.
 
-Which states of a study each of several targets measures: all, those of its levels, or its share.
-
-A study on one target or on several: a plan for each, of the part that is measured there.
-
 Targets are alike in what their rates depend on, or not, by what was declared and what was claimed.
 """
 

@@ -1,8 +1,6 @@
 """Evidence of states, read and checked, and the table of states.
 
 Evidence of states as hosts leave it (`results/states/…json`), read and checked before anything is drawn.
-
-The table of states: requested and achieved values, and the layout; columns without information are left out.
 """
 
 from __future__ import annotations

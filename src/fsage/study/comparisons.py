@@ -1,10 +1,6 @@
 """What a study compares, on how many targets, and what it counts.
 
-What several targets of one study are for.
-
 Block `count:` of a study: how many layouts of each state are counted, and for which device a cost is computed.
-
-What a study compares, and what it leaves out.
 
 States are compared with each other, and a study with another. The entries of `only` and `exclude` are subsets: each has
 a few levels of a few axes.

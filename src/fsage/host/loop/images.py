@@ -5,8 +5,6 @@ Image files: with all their blocks; or all holes, in an XFS of their own below.
 The first write of a block is slower. A modelled disk hides that; without a model each block is written once before.
 The device of that XFS (fsage.host.device.below) changes.
 
-The image files of a target of kind loop: made, attached and deleted.
-
 `<home>/<target>/images.json` names every image before it exists. Nothing that is not named there is ever written or
 removed.
 """

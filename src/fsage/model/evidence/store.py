@@ -1,8 +1,6 @@
 """What is known of layouts: of one store, and of all stores of a target.
 
 What is known of the layout of one store, in the shape that evidence files and `fsage evidence` share.
-
-What is known of the layout of a target's stores, as evidence has it (fsage.model.evidence.store, Store.summary).
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Tables of layouts, and which rows figures and tables show.
 
-Which rows the figures and the table show.
-
 Tables of layouts: as cells verified them, with and without the servers' cache, and whether results agree.
 """
 
