@@ -11,9 +11,10 @@ from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats,
 
 from fsage.host.cells import measure
 from fsage.host.kinds.lustre import Lustre, LustreOsts
-from fsage.host.lustre import cold, granted
+from fsage.host.lustre import cold, granted, ldiskfs
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
+from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
 from fsage.model import structure
@@ -138,6 +139,24 @@ def test_a_cell_under_a_setting_that_its_study_does_not_name_is_not_valid(spec: 
     tune.tune(spec, {"tuning": {"max_rpcs_in_flight": 32}}, False)
     knobs.change(known=dict.fromkeys(rpcs, "64"))
     assert "is 64, and the study names 32: tune_clients.yml sets it" in again("w_4", max_rpcs_in_flight=32)["why"]
+
+
+def test_a_table_that_another_target_set_on_a_watched_server_fails_the_cell_of_a_guest(
+    spec: dict, tmp_path: Path
+) -> None:
+    """He may log in there, and its note is for everybody."""
+    table = tmp_path / "prealloc_table"
+    table.write_text("256 512\n")
+    other = {**lease.holder_of(complete(spec)), "target": "own2", "home": "/var/lib/fsage/own2"}
+    tables = settings.Kind(ldiskfs.KIND, lambda names: dict.fromkeys(names, "4 8"), lambda values, before: None)
+    settings.change(other, tables, {str(table): "256 512"})
+    request = {"state": "1.00", "steps": STEPS, "study": "test", "cells": [CELL]}
+    request["hosts"] = {"watched": at_servers("oss1")["hosts"]["servers"]}
+    measure.measure(spec, request, False)
+    (path,) = (Path(spec["home"]) / "scratch" / "outbox").rglob("w_1.1.json")
+    seen = json.loads(path.read_text())
+    assert (seen["servers"], seen["watched"], seen["status"]) == ([], ["oss1"], "failed")
+    assert "is 256 512, was 4 8, and target scratch has not set it: target own2 of user" in seen["why"]
 
 
 def test_busy_locks_of_others_on_the_mount_are_a_note_and_no_failure(

@@ -33,6 +33,7 @@ from fsage.study.files import load_study
 DATA = Path(__file__).parent / "data/signs"
 """Taken on Lustre 2.17.57 and NFS 4.2 of Linux 6.12, while a client read: nothing; all OSTs evicted the client; an OST
 was unmounted for 60 s; packets to the NFS server were dropped for 40 s."""
+SETTINGS = "settings of the servers (preallocation tables)"
 FROZEN = ((6.0, signal.SIGSTOP), (14.0, signal.SIGCONT))
 STEPS = [Populate(1, percent=5, file_bytes=(8 << 20,), seed=1, files_at_once=4)]
 
@@ -197,10 +198,14 @@ def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp
     why = "no server is named"
     seen = {"signs": {"before": {}, "after": {"n1": {"absent": {"kernel": "/dev/kmsg: Operation not permitted"}}}}}
     observation = {
-        "hosts": ["n1"],
-        "phases": [{**seen, "metadata": KEPT, "cache_drop_hosts": {}}],
+        "servers": [],
+        "watched": [],
+        "phases": [{**seen, "metadata": KEPT}],
         "layout": {"state_known": False, "notes": {}},
-        "conditions": {"tunables": {"nr_requests": {"asked": 8, "unsupported": "no block queue"}}, "lustre": {}},
+        "conditions": {
+            "tunables": {"nr_requests": {"asked": 8, "unsupported": "no block queue"}},
+            "lustre": {"version": "2.15"},
+        },
         "osts": {"absent": {"brw_stats": why}},
     }
     lacking = absent_of(observation)
@@ -210,7 +215,13 @@ def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp
         "tunable nr_requests",
         "how full and fragmented the file system is",
         "cold names and inodes",
+        "cold caches of the servers",
+        SETTINGS,
     }
+    assert set(lacking) - set(absent_of({**observation, "watched": ["oss1"]})) == {SETTINGS}
+    of_nfs = {"signs": {"after": {"n1": {"nfs": {"/mnt": {"operations": 1}}}}}}
+    lacking_there = absent_of({**observation, "phases": [of_nfs], "conditions": {"tunables": {}}})
+    assert {"cold caches of the servers", SETTINGS} <= set(lacking_there)
     records[0]["absent"] = records[1]["absent"] = {"brw_stats of the OSTs": why, "brw_stats of the MDTs": why}
     records[2] |= {"status": "unsupported", "why": "mdtest cannot be kept to the limits", "metrics": {}}
     page = contents(study, records, tmp_path)

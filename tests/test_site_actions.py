@@ -152,7 +152,7 @@ def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: 
     ]
     watched = Site([host("n1"), host("oss2", "watched")], ("clients", "watched"))
     assert [act.programs for act in actions.acts(watched, lustre(oss=[]), []) if act.hosts == "oss2"] == [
-        ("ssh", "lctl")
+        ("ssh", "lctl", "zfs")
     ]
 
 

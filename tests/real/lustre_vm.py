@@ -61,6 +61,16 @@ def once_written(then: str, patience_s: int = 900, place: str = f"{MOUNT}/fsage"
     ssh(f"timeout {patience_s} sh -c 'until {written}; do sleep 0.2; done' && {then}", timeout=patience_s + 300)
 
 
+def begin(program: str, name: str) -> str:
+    """A shell line that has a Python program print into /run/NAME until `end` of that name."""
+    return f"setsid python3 -c '{program}' </dev/null >>/run/{name} 2>&1 & echo $! >/run/{name}.pid"
+
+
+def end(name: str) -> str:
+    """A shell line that ends what `begin` began, and removes what it printed."""
+    return f"kill -- -$(cat /run/{name}.pid); sleep 1; rm -f /run/{name} /run/{name}.pid"
+
+
 def make_user(user: str) -> str:
     """A shell line that makes a user who is reached by ssh as root is."""
     keys = f"/home/{user}/.ssh"
@@ -125,8 +135,14 @@ class LustreProject(Project):
         self.started.append(super().start(*argv))
         return self.started[-1]
 
-    def run(self, *argv: str, timeout: float = 1500) -> subprocess.CompletedProcess[str]:
+    def run(self, *argv: str, timeout: float = 3000) -> subprocess.CompletedProcess[str]:
         return super().run(*argv, timeout=timeout)
+
+    def end_started(self) -> None:
+        """End what a test that failed left running."""
+        for process in self.started:
+            if process.poll() is None:
+                kill_group(process)
 
     def done(self, *argv: str) -> str:
         """What a command prints that must succeed."""
@@ -257,9 +273,7 @@ def at_work(
         made.done(*made.playing("local_target.yml", "claim.yml"))
         yield made
     finally:
-        for process in made.started:  # of a test that failed
-            if process.poll() is None:
-                kill_group(process)
+        made.end_started()
         made.done(*made.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
         shutil.rmtree(made.env["ANSIBLE_SSH_CONTROL_PATH_DIR"], ignore_errors=True)
     assert ssh(f"ls -A {MOUNT}").split() == []

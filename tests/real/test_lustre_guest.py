@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import lustre_vm as real
 import pytest
 from lustre_vm import HOST, LustreProject, ssh
+from project import make_project
 
 from fsage.model.caches import KEPT
 
@@ -35,7 +37,7 @@ lctl pool_new {POOL}; lctl pool_add {POOL} OST[1,3-4]; sleep 3
 AWAY = f"""umount {FILESET}; rmdir {FILESET}
 lctl pool_remove {POOL} OST[1,3-4]; lctl pool_destroy {POOL}; sleep 3"""
 MDTS = "lctl set_param -n mdt.*.enable_remote_dir_gid"
-DEVICE, POINT = "/dev/vdc", "/mnt/ost0"
+DEVICE, POINT, LIMITS = "/dev/vdc", "/mnt/ost0", "/etc/fsage"
 STUDY = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
 CELLS = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
 
@@ -62,6 +64,24 @@ def refuse_untrue(page: str) -> None:
     assert "drop_caches" not in page and "lru_size" not in page and "at most" in page
 
 
+def test_what_the_claim_would_refuse_is_refused_before_and_a_refused_claim_leaves_nothing(
+    project: LustreProject,
+) -> None:
+    """By the room that his project's quota leaves, for the tasks that he declares; both say the same."""
+    project.write_study(**STUDY, **CELLS)
+    project.declare(amount_mib=None)
+    ssh(f"lfs setquota -p {PROJECT} -b 0 -B 180M -i 0 -I 20000 {real.MOUNT}")
+    before = real.everything(USER)
+    try:
+        why = r"has 17\d MiB, and 15% of it does not hold 64 MiB for each of 2 tasks"
+        assert re.search(why, project.fails("fsage", "--target", project.spec["name"], "site", "small"))
+        assert re.search(why, project.fails(*project.playing("local_target.yml", "claim.yml")))
+        assert sorted(before ^ real.everything(USER)) == []
+    finally:
+        ssh(f"lfs setquota -p {PROJECT} -b 0 -B {LIMIT_MIB}M -i 0 -I 20000 {real.MOUNT}")
+        project.declare(amount_mib=8)
+
+
 def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: LustreProject) -> None:
     name = project.spec["name"]
     before = real.everything(USER)
@@ -78,6 +98,12 @@ def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: Lustr
     (record,) = project.records().values()
     assert record["status"] == "valid", record["why"]
     assert list((project.root / "results").rglob("index.html"))
+    for phase in json.loads((project.root / "results" / record["raw"]["path"]).read_text())["phases"]:
+        jobs = [job[phase["name"]] for job in json.loads(phase["stdout"])["jobs"]]
+        rate = sum(job["io_bytes"] for job in jobs) / max(job["runtime"] for job in jobs) * 1000 / real.MIB
+        assert record["metrics"][f"{phase['name']}_mib_s"] == pytest.approx(rate, rel=1e-6), (
+            "by hand, of fio's own JSON"
+        )
     project.forget()
     claim = project.claim_file()
     assert claim["capacity_bytes"] == min(claim["lustre"]["budget"].values()) <= LIMIT_MIB << 20
@@ -86,6 +112,7 @@ def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: Lustr
     assert (record["phases"][1]["cache_drop"], record["phases"][1]["metadata"]) == ("posix_fadvise(DONTNEED)", KEPT)
     assert record["osts"]["brw_stats"] is None and "brw_stats" in record["osts"]["absent"]
     assert "cold caches of the servers" in record["absent"], "they are only watched"
+    assert (record["servers"], record["watched"]) == ([], [HOST])
     assert ssh(f"ls -A {real.MOUNT}").split() == ["fsageproj"], "his mark lies in his directory"
     project.done(*project.playing("release.yml"))
     assert not (project.root / f"results/targets/{name}.json").exists()
@@ -169,6 +196,77 @@ def test_an_ost_of_his_that_is_lost_amid_a_cell(claimed: LustreProject, how: str
     claimed.valid_again()
 
 
+STRANGER, THEIRS = f"{real.MOUNT}/stranger", f"lfs setstripe -c 1 -i 5 {real.MOUNT}/stranger"
+WRITES = f"""import os, time
+while True:
+    with open("{STRANGER}", "wb") as file:
+        for _ in range(64):
+            file.write(bytes(1 << 20))
+            os.fsync(file.fileno())
+            time.sleep(1 / 12)
+"""
+EVICTED = f"lctl set_param obdfilter.{real.FSNAME}-OST0005.evict_client=$(lctl get_param -n llite.*.uuid | head -n 1)"
+
+
+def test_on_an_ost_that_he_does_not_use_others_may_write_and_his_client_may_be_evicted(claimed: LustreProject) -> None:
+    """Somebody rewrites a file there all the time, from before the state is filled to the end."""
+    ssh(f"{THEIRS}; {real.begin(WRITES, 'fsage-stranger')}")
+    try:
+        started = claimed.start("snakemake", *real.ALL)
+        real.once_written(EVICTED, place=PLACE)
+        started.wait(timeout=1800)
+        (record,) = claimed.records().values()
+        print(record["warnings"], record["check"])
+        assert record["status"] == "valid", record["why"]
+        assert set(record["phases"][0]["placement"]["stripes"]) == {"0", "2"}
+    finally:
+        ssh(f"{real.end('fsage-stranger')}; rm -f {STRANGER}", check=False)
+
+
+def test_a_second_clone_of_his_is_refused_while_a_run_is_on(claimed: LustreProject, tmp_path: Path) -> None:
+    """It names run, process, host and the time since when, and touches nothing."""
+    other = LustreProject(make_project(tmp_path / "other", claimed.spec).root, claimed.spec, claimed.env)
+    shutil.copytree(claimed.root / "inventories", other.root / "inventories", dirs_exist_ok=True)
+    shutil.copytree(claimed.root / "results/targets", other.root / "results/targets")
+    shutil.copytree(claimed.root / "config", other.root / "config", dirs_exist_ok=True)
+    started = claimed.start("snakemake", *real.ALL)
+    real.once_written("true", place=PLACE)
+    said = other.fails("snakemake", *real.ALL)
+    assert started.wait(timeout=1800) == 0
+    assert re.search(r"run \S+ .*process \d+", said) and "since" in said and not other.records(), said[-3000:]
+    (why,) = claimed.why().values()
+    assert why is None, why
+
+
+def allow(limits: dict) -> None:
+    """Have root allow no more on that host."""
+    ssh(f"mkdir -p {LIMITS} && cat >{LIMITS}/limits.json", stdin=json.dumps(limits).encode())
+
+
+def test_the_hours_of_a_site_end_a_cell_and_the_bytes_of_a_day_let_none_begin(claimed: LustreProject) -> None:
+    """The state is filled before. What was ended counts as not measured, and the same command resumes."""
+    claimed.write_study(**{**STUDY, "states__fragmentation": [0]}, **{**CELLS, "cells__iterations": 2})
+    cells = ("--omit-from", "report_small", "--", "small")
+    claimed.done("snakemake", *cells)
+    claimed.forget()
+    try:
+        allow({"bandwidth_mib_s": 0.1, "hours": f"00:00-{ssh('date -d +5min +%H:%M').strip()}"})
+        said = claimed.fails("snakemake", *cells)
+        assert "and these hours have ended; the same command resumes in them" in said, said[-3000:]
+        assert claimed.records() == {}
+        allow({"gib_a_day": 0.02})  # a cell writes 16 MiB
+        said = claimed.fails("snakemake", *cells)
+        assert "0.03 GiB would be written today, and limits.gib_a_day is 0.02" in said, said[-3000:]
+        assert [record["status"] for record in claimed.records().values()] == ["valid"]
+    finally:
+        ssh(f"rm -rf {LIMITS}")
+    claimed.done("snakemake", *cells)
+    assert [record["status"] for record in claimed.records().values()] == ["valid"] * 2
+    note = f"/home/{USER}/.local/state/fsage/written.json"
+    assert json.loads(ssh(f"cat {note}")), "it stays until tomorrow, and release says so"
+    ssh(f"rm -r {Path(note).parent}")
+
+
 def test_a_client_that_mounts_a_fileset_has_files_in_a_declared_pool_and_directories_on_a_declared_mdt(
     project: LustreProject,
 ) -> None:
@@ -208,7 +306,7 @@ def test_a_pattern_of_stripes_lies_on_his_osts_alone(project: LustreProject, rea
         project.declare(lustre=before)
 
 
-RATES, COUNTS, LIMITS = {"bandwidth_mib_s": 1, "operations_s": 25, "clients": 1}, "/run/fsage-counts", "/etc/fsage"
+RATES, COUNTS = {"bandwidth_mib_s": 1, "operations_s": 25, "clients": 1}, "/run/fsage-counts"
 COUNT = """while sleep 1; do echo $(date +%s.%N) $(lctl get_param -n llite.*.stats | awk '
 /^(read|write)_bytes/ { bytes += $7; done += $2 } /^(create|mknod|mkdir|unlink|rmdir) / { done += $2 }
 END { print bytes + 0, done + 0 }'); done"""
@@ -229,7 +327,7 @@ def test_a_whole_life_keeps_to_the_rates_of_the_site(project: LustreProject) -> 
     """Of root's file there, by what the client counts, whoever asks for it; one more client is refused."""
     watched = project.spec["stop_if"]
     project.declare(stop_if=None)
-    ssh(f"mkdir {LIMITS} && cat >{LIMITS}/limits.json", stdin=json.dumps(RATES).encode())
+    allow(RATES)
     ssh(f"cat >{COUNTS}.sh", stdin=COUNT.encode())
     ssh(f"setsid sh {COUNTS}.sh </dev/null >{COUNTS} 2>&1 & echo $! >{COUNTS}.pid")
     try:

@@ -13,7 +13,7 @@ from lustre_vm import HOST, LustreProject, run_there, ssh
 from project import kill_group
 
 pytestmark = real.MARKS
-THEIR_MOUNT, TIMES = "/mnt/theirs", "/run/fsage-theirs"
+THEIR_MOUNT, TIMES = "/mnt/theirs", "fsage-theirs"
 THEIRS = f"{THEIR_MOUNT}/theirs"
 OTHER = f"""import mmap, os, random, time
 with open("{THEIRS}", "wb") as file:
@@ -30,9 +30,8 @@ while True:
 READS = f"""mkdir -p {THEIR_MOUNT}
 mount -t lustre $(findmnt -n -o SOURCE {real.MOUNT}) {THEIR_MOUNT}
 lfs setstripe -c -1 {THEIRS}
-setsid python3 -c '{OTHER}' </dev/null >>{TIMES} 2>&1 &
-echo $! >{TIMES}.pid"""
-END = f"""kill -- -$(cat {TIMES}.pid); sleep 1; rm -f {TIMES} {TIMES}.pid {THEIRS}
+{real.begin(OTHER, TIMES)}"""
+END = f"""{real.end(TIMES)}; rm -f {THEIRS}
 umount {THEIR_MOUNT}; rmdir {THEIR_MOUNT}"""
 STUDY = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
 CELLS = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
@@ -103,7 +102,7 @@ def test_a_neighbour_is_spared_or_what_runs_is_stopped(project: LustreProject, t
         ssh("sleep 60")
         ran = project.run("snakemake", *real.ALL)
         told = " ".join((ran.stdout + ran.stderr).split())
-        reads = [tuple(map(float, line.split())) for line in ssh(f"cat {TIMES}").splitlines()]
+        reads = [tuple(map(float, line.split())) for line in ssh(f"cat /run/{TIMES}").splitlines()]
         quiet = [ms for at, ms in reads if at < reads[0][0] + 50]
         beside = [ms for at, ms in reads if at > reads[0][0] + 60]
         p90 = [statistics.quantiles(of, n=10)[-1] for of in (quiet, beside)]
@@ -118,6 +117,19 @@ def test_a_neighbour_is_spared_or_what_runs_is_stopped(project: LustreProject, t
     finally:
         ssh(END, check=False)
         project.forget()
+
+
+def test_nothing_begins_while_a_limit_is_passed_that_nothing_can_keep(project: LustreProject) -> None:
+    """A look takes more than 1 µs: neither a cell nor a state, although calibration makes cells of a second."""
+    project.write_study(**STUDY, **CELLS)
+    project.declare(stop_if=None)
+    project.done("snakemake", *real.ALL)
+    project.forget()
+    project.declare(stop_if={"slower": None, "read_ms": 0.001, "in_a_row": 1, "then": "end"})
+    told = project.fails("snakemake", *real.ALL)
+    assert "stop_if: others suffer: the probe (read_ms) took" in told, told[-3000:]
+    assert "valid" not in {record["status"] for record in project.records().values()}
+    project.forget()
 
 
 def test_a_fill_is_stopped_when_requests_take_long_on_a_server(project: LustreProject) -> None:

@@ -108,6 +108,29 @@ def test_his_cells_are_cold_tuned_and_counted(project: LustreProject) -> None:
     assert len(free) == 6 and all(free.values()), stores
 
 
+def asks(words: str, given: object = None) -> str:
+    """What sudo and the helper tell him."""
+    return ssh(f"su {USER} -c 'sudo -n {privilege.HELPER} {words}' 2>&1; true", stdin=json.dumps(given or {}).encode())
+
+
+def test_his_rules_have_bounds_and_root_can_undo(project: LustreProject) -> None:
+    """Neither another file system, nor a server's verb on a client, nor to undo what others set; a value has bounds."""
+    full = ssh(f"lctl list_param osc.{real.FSNAME}-OST0000-osc-[^M]*.{RPCS}").strip()
+
+    def tune(value: int) -> str:
+        holder = {"target": "mine", "home": HOME, "run": None}
+        return asks("lustre-tune lustre", {"values": {full: str(value)}, "holder": holder})
+
+    def now() -> list[str]:
+        return ssh(f"lctl get_param -n {full}").split()
+
+    for words in ("lustre-locks other", "lustre-tune other", "undo"):
+        assert "a password is required" in asks(words)
+    assert "a user may have" in tune(100_000) and now() == ["8"]
+    assert '"value"' in tune(32) and now() == ["32"]
+    assert "32 -> 8" in ssh(f"{privilege.HELPER} undo") and now() == ["8"]
+
+
 def test_ior_is_his(project: LustreProject) -> None:
     cells = {"cells__tool": "ior", "cells__iterations": 1, "cells__transfer_size": ["4M"]}
     (record,) = project.measured(**ONE, **cells).values()

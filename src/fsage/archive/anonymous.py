@@ -57,7 +57,7 @@ writes record
 OF_A_STUDY = {"achieved", "axes", "counts", "done", "metrics", "params", "predicted", "seconds", "step", "steps"}
 """Below these all keys leave: what a study varies, and numbers that a program names."""
 IDS = {"id": "id", "claim": "id", "instance": "id", "run": "run"}
-HOSTS = {"host", "hosts", "by_host", "cache_drop_hosts"}
+HOSTS = {"host", "hosts", "servers", "watched", "by_host", "cache_drop_hosts"}
 OSTS = {"osts", "brw_stats"}
 VERSIONS = {"kernel", "version", "sqlite", *tools.names()}
 MAPS = {

@@ -187,8 +187,13 @@ class _Observation(TypedDict):
 
 
 class Observation(_Observation, total=False):
-    """What was seen of one cell. `why` it failed or is unsupported; `seconds`: what its parts took."""
+    """What was seen of one cell. `why` it failed or is unsupported; `seconds`: what its parts took.
 
+    `hosts` are the clients, `servers` and `watched` the hosts of these groups of the inventory.
+    """
+
+    servers: list[Word]
+    watched: list[Word]
     seconds: dict[Name, Seconds]
     osts: Json
     probe: Json

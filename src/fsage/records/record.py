@@ -31,6 +31,7 @@ SIGNS = {
     "all": "signs of trouble",
 }
 """What a look at a host lacks (fsage.model.signs), in words."""
+NO_SERVER = "the inventory names no server to log in to"
 
 
 def make_judgement(observation: JsonView) -> dict[str, object]:
@@ -91,10 +92,18 @@ def absent_of(observation: JsonView) -> dict[str, str]:
         absent["a digest of all extents"] = why
     if any(phase.get("metadata") == KEPT for phase in phases):
         absent["cold names and inodes"] = "to drop them needs root or its helper"
-    served = {name for phase in phases for name in phase.get("cache_drop_hosts", {})} - set(observation["hosts"])
-    if conditions.get("lustre") and phases and not served:
-        absent["cold caches of the servers"] = "the inventory names no server to log in to"
+    if phases and (conditions.get("lustre") or _is_remote(phases)):
+        if observation.get("servers") == []:
+            absent["cold caches of the servers"] = NO_SERVER
+        if observation.get("servers") == observation.get("watched") == []:
+            absent["settings of the servers (preallocation tables)"] = NO_SERVER
     return {what: str(why) for what, why in absent.items()}
+
+
+def _is_remote(phases: Sequence[JsonView]) -> bool:
+    """Whether a client was looked at that has connections to servers: of Lustre, or of NFS."""
+    looks = [look for phase in phases for look in phase.get("signs", {}).get("after", {}).values()]
+    return any(look.get("connections") or look.get("nfs") for look in looks)
 
 
 def make_record(observation: Mapping[str, object], raw: Path, root: Path) -> dict[str, object]:

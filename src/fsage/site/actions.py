@@ -182,8 +182,8 @@ def _lustre(site: Site, spec: Spec, plans: Sequence[Plan], clients: str, phases:
         lustre.append(Act(clients, what, "the client takes them again", phases * LOCKS_A_PHASE, ("lctl",)))
     undone, counted = "nothing is changed", f"counters of the OSTs are read each {EVERY_S:g} s (obdfilter.*.stats)"
     if site.in_group("watched"):
-        looks = "the launcher connects by ssh; load, kernel's log, network and counters of OSTs are read, all else left"
-        lustre.append(Act(_names(site, "watched"), looks, undone, programs=("ssh", "lctl")))
+        looks = "the launcher connects; load, kernel's log, network, counters of OSTs and noted settings are read"
+        lustre.append(Act(_names(site, "watched"), looks, undone, programs=("ssh", "lctl", "zfs")))
     if not site.in_group("servers"):
         return lustre
     return [

@@ -55,6 +55,7 @@ def conditions(target: Target, request: Request) -> Conditions:
 
 def begun(target: Target, request: Request, cell: Cell) -> Observation:
     """The observation of a cell that begins now; `check`, `conditions`, `ended` and `layout` are still missing."""
+    named = inventory_of(request)
     observation = {
         "schema": 1,
         "id": str(uuid.uuid4()),
@@ -68,7 +69,9 @@ def begun(target: Target, request: Request, cell: Cell) -> Observation:
         "run": request.get("run"),
         "began": utc_now(),
         "host": socket.gethostname(),
-        "hosts": [host["name"] for host in inventory_of(request)["clients"]],
+        "hosts": [host["name"] for host in named["clients"]],
+        "servers": [host["name"] for host in named["servers"]],
+        "watched": [host["name"] for host in named["watched"]],
         "kernel": platform.release(),
         "status": "done",
         "why": None,

@@ -54,9 +54,7 @@ class Settings(Instrument):
     def refused(self, cell: Cell) -> str | None:
         tuning = cast(Request, self.visit.request).get("tuning", {})
         try:
-            asked = ask_all(
-                [*self.hosts.clients, *self.hosts.servers], lambda _: {"do": "settings", "tuning": dict(tuning)}
-            )
+            asked = ask_all(self.hosts.remote_hosts, lambda _: {"do": "settings", "tuning": dict(tuning)})
             others = [sentence for answer in asked.values() for sentence in answer["astray"]]
             return first([*of_client(self.target, tuning), *others])
         except Lost:
