@@ -87,6 +87,9 @@ SOUND = HERE.parent / "corpus" / "fio-3.33" / "write-bs1m-nj4-group.stdout"
             lambda text: text.replace('"io_bytes" : 268435456', '"io_bytes" : 262144'),
             "262144 bytes in .* bytes a second",
         ),
+        (lambda text: text.replace('"jobs" :', '"client_stats" :'), "run with --client, whose JSON has several hosts"),
+        (lambda text: text.replace('"read" :', '"mixed" :'), "--unified_rw_reporting, which adds reads and writes up"),
+        (lambda text: text.replace('"error" : 0', '"error" : 0, "total_err" : 5'), "job j went on after 5 errors"),
     ],
 )
 def test_why_a_document_is_not_whole(change, reason):
@@ -94,6 +97,19 @@ def test_why_a_document_is_not_whole(change, reason):
     assert bent != SOUND.read_text()
     with pytest.raises(BadOutput, match=reason):
         fio.parse(bent, "", 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: json.dumps(json.loads(text), separators=(",", ":")),
+        lambda text: re.sub('.*"bw_bytes".*\n', "", text).replace("fio-3.33", "fio-3.1"),
+    ],
+    ids=["one line", "of 2017"],
+)
+def test_a_document_of_another_form_tells_the_same(change):
+    bent = change(SOUND.read_text())
+    assert fio.parse(bent, "", 0).write == fio.parse(SOUND.read_text(), "", 0).write
 
 
 @pytest.mark.parametrize(
@@ -234,7 +250,7 @@ def test_what_a_text_tells(name, values, says, never):
     [
         (
             "15-e2freefrag-appenders/before-and-after",
-            "two texts of e2freefrag, one behind the other: give one at a time",
+            "two texts of e2freefrag, or",
         ),
         ("27-lfs-df/lfs-df-h", r"counts inodes \(-i\) or rounds \(-h\): run `lfs df` without them"),
         ("15-e2freefrag-appenders/e4defrag-c", "text of `e4defrag -c`.*: run `filefrag -v FILE"),
@@ -286,6 +302,23 @@ ONE_GROUP = "(5) have "
             8 << 30,
             "dumpe2fs says",
         ),
+        (
+            re.sub(r"(Group 50: (?:.*\n)*?) +\d+ free blocks", r"\1  9 free blocks", WHOLE, count=1),
+            128 * MIB,
+            "(50) have all",
+        ),
+        (
+            re.sub(r"(Group 3: (?:.*\n)*?)  Free blocks: \d+", r"\1  Free blocks: 98304", WHOLE, count=1),
+            128 * MIB,
+            "(4) have blocks of their own superblock",
+        ),
+        (
+            re.sub(
+                r"(Group 2: (?:.*\n)*?) +\d+ free blocks", r"\1  7 free blocks", WHOLE.replace(" needs_recovery", "")
+            ),
+            8 << 30,
+            "1 groups list more or less free than they count",
+        ),
         (WHOLE + "\n*** Checksum errors detected in filesystem!  Run e2fsck now!\n\n", 8 << 30, "Run e2fsck now"),
     ],
 )
@@ -316,6 +349,16 @@ def test_xfs_db_complains(complaint, unknown_bytes, free_blocks):
     assert look(TABLE)[0]["warnings"] == []
 
 
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_device_of_which_no_block_is_in_use_is_damaged(is_empty):
+    head = "Device: d\nBlocksize: 4096 bytes\nTotal blocks: 32768\nFree blocks: 20000 (61.0%)\n\n"
+    row = "    4K...    8K-  :             1             1    0.00%\n"
+    row = "  128M...  256M-  :             1         32768  100.00%\n" if is_empty else row
+    store, said = look(head + "Num. free extent: 1\n" + row)
+    assert bool(store["unknown_bytes"]) == said.startswith("Damaged: e2freefrag") == is_empty
+    assert is_empty or "rows 1 (the bitmaps', taken): it is mounted, or damaged" in said
+
+
 def wrapped(text: str) -> str:
     return "\n".join("\n".join(textwrap.wrap(line, 76)) if len(line) > 76 else line for line in text.split("\n"))
 
@@ -333,10 +376,25 @@ def wrapped(text: str) -> str:
         "".join(f"    {line}\n" for line in WHOLE.splitlines()).encode(),
         WHOLE.replace("\n", "  \n").encode(),
         WHOLE.replace(" ", "\u00a0").encode(),
+        "".join(f"{number:6d}\t{line}\n" for number, line in enumerate(WHOLE.splitlines(), 1)).encode(),
+        "".join(f"Nov 26 02:00:{number % 60:02d} {line}\n" for number, line in enumerate(WHOLE.splitlines())).encode(),
+        "".join(f"Nov 26 02:00:00 oss1 root[12]: {line}\n" for line in WHOLE.splitlines()).encode(),
+        "".join(f"oss1: {line}\n" for line in WHOLE.splitlines()).encode(),
+        WHOLE.replace("\n", "\n\n").encode(),
+        WHOLE.replace("\n", "\r").encode(),
+        re.sub(" {2,}", "\t", WHOLE).encode(),
+        WHOLE.encode("utf-16-le"),
+        re.sub(r"(?<=\d)-(?=\d)", "\u2013", WHOLE).encode(),
+        json.dumps(WHOLE).encode(),
+        f"<pre>{WHOLE}</pre>".encode(),
+        WHOLE.rstrip("\n").encode(),
+        WHOLE.replace(" dir_index", "\ndir_index", 1).encode(),
     ],
     ids=[
         *("utf16", "mark", "stripped", "mail of windows", "mail", "colours"),
-        *("table", "code", "blanks at line ends", "no-break blanks"),
+        *("table", "code", "blanks at line ends", "no-break blanks", "line numbers", "times", "journal", "host"),
+        *("every other line blank", "old Mac", "tabs", "no mark", "dashes", "in JSON", "web page", "last line open"),
+        "wrapped features",
     ],
 )
 def test_what_editors_and_mail_do_to_a_text_changes_nothing(bent):
@@ -391,9 +449,15 @@ OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
 E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
 
 
+NUMBERED = "".join(f"{number}:{line}\n" for number, line in enumerate(FILEFRAG_2009.splitlines(), 1))
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        (NUMBERED, "all files have 4 extents"),
+        (f"[root@oss1 ~]# xfs_bmap -v /f\n{OLD_BMAP}\nreal\t0m1.1s\n[root@oss1 ~]#\n", "9 extents"),
+        (E2FREEFRAG + OLD_BMAP, "Note: what begins with 'EXT: FILE-OFFSET"),
         (FILEFRAG_2009, "all files have 4 extents"),
         ("/d: Permission denied\n" + FILEFRAG_2009, "1 files could not be read, the first: /d: Permission denied"),
         (WHOLE.replace("has_journal", "has_journal needs_recovery"), "its journal is not replayed, or it is mounted"),
@@ -425,7 +489,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             "hexadecimal .dumpe2fs -x.: run dumpe2fs without",
         ),
         (
-            WHOLE.replace("volume name", "x").replace("UUID", "y").replace("Filesystem", "Dateisystem"),
+            re.sub("Filesystem|Inode count|Block count|Group ", "Dateisystem ", WHOLE),
             "LC_ALL=C dumpe2fs",
         ),
         (E2FREEFRAG.replace("   64M...", "#"), "counts 71 free extents and its rows list 69: rows are missing"),
@@ -449,6 +513,23 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (FILEFRAG.replace("   0:  ", "   7:  "), "lists extent 7 of /c where 0 should be"),
         (re.sub("   0:.*\n", "", FILEFRAG), "lists extent 1 of /c where 0 should be"),
         ('[{"max_len": 4096, "total": 10}]\n', "ceph daemon osd.N bluestore allocator dump block"),
+        (FILEFRAG_2009.replace("/a: 2", "[snip]\n/a: 2"), r"its line '\[snip\]' says that something was left out"),
+        (re.sub("File size of /a.*\n", "", FILEFRAG_2009), "below no `File size of ...`"),
+        (
+            re.sub("total.*\n|average.*\n", "", OLD_FREESP.replace("27.86", "24.86").replace("44.59", "47.59")),
+            "digits or",
+        ),
+        (OLD_FREESP.split("\n", 1)[1], "`freesp` without its first line"),
+        (BUDDIES.split("\n", 1)[1], "mb_groups without its first line"),
+        (
+            "xfs_db: /dev/x is not a valid XFS filesystem\n",
+            "the program failed, and says 'xfs_db: /dev/x is not a valid",
+        ),
+        (
+            "dumpe2fs: Permission denied while trying to open /dev/sda1\n",
+            "the program failed, and says 'dumpe2fs: Perm",
+        ),
+        ("lustre-OST0000_UUID 10 5 5 50% /mnt/l[OST:0]\n", "`lfs df` without its first line"),
         (ALLOCATOR[ALLOCATOR.index('    "alloc_unit') :], "no capacity: its beginning is missing"),
         (LISTED_OSD[:-4], "the allocator dump has no end: it was cut short"),
         (

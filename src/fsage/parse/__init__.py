@@ -128,5 +128,5 @@ def check_together(tool: str, heads: Iterable[str]) -> None:
         raise BadOutput(
             f"{count} processes of {tool} ran, and each believed that it was alone. The launcher does not belong to "
             f"the MPI that {tool} was built with. Declare the fsage_target.launcher of that MPI, or build {tool} with "
-            "the launcher's MPI"
+            f"the launcher's MPI. Or {count} outputs were put into one: then give one at a time"
         )

@@ -23,8 +23,16 @@ from dataclasses import dataclass, field, replace
 from fsage.model.typed import Json
 from fsage.parse import MIB, BadOutput, Transfer, check_end, tidy
 
+BEGINS = re.compile(r"^\{(?=\s*(?:\"|$))", re.M)
+UNREAD = {
+    "client_stats": "it was run with --client, whose JSON has several hosts and their sum: run fio on the host itself",
+    "mixed": "it was run with --unified_rw_reporting, which adds reads and writes up: run it without",
+}
+"""What stands in a document in place of what is read."""
 SAYS_TROUBLE = re.compile(r"(<\S+> )?fio: (?!sprandom sets norandommap)|client: ")
 OLDEST = 3
+KIB = 1024
+"""The first of fio 3 have no `bw_bytes`, and `bw` in KiB a second."""
 ROUNDING = 0.01
 """By so much bytes over time may differ from the rate that fio gives."""
 
@@ -71,7 +79,7 @@ def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
     runtime in whole milliseconds.
     """
     stdout = tidy(stdout)
-    start = re.search(r"^\{$", stdout, re.M)
+    start = BEGINS.search(stdout)
     before = stdout[: start.start()] if start else stdout
     trouble = [line for line in before.splitlines() if SAYS_TROUBLE.match(line)]
     trouble += [line for line in stderr.splitlines() if not line.startswith("note: ")]
@@ -82,8 +90,8 @@ def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
             "--output-format=json before the first --name"
         )
     document, after = _document(stdout[start.start() :])
-    if re.search(r"^\{", after, re.M):
-        raise BadOutput("fio's output holds several JSON documents: run it without --status-interval")
+    if BEGINS.search(after):
+        raise BadOutput("fio's output holds several JSON documents: give one run at a time, without --status-interval")
     try:
         run = _values(document)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -130,7 +138,12 @@ def _document(text: str) -> tuple[Json, str]:
 
 
 def _values(document: Json) -> FioRun:
-    jobs, version = document["jobs"], document["fio version"]
+    version = document["fio version"]
+    for part in (document, *document.get("jobs", ())):
+        for key, why in UNREAD.items():
+            if key in part:
+                raise BadOutput(f"{version}: {why}")
+    jobs = document["jobs"]
     number = re.match(r"fio-(\d{1,4})\.", version)
     if number and int(number[1]) < OLDEST:
         raise BadOutput(
@@ -140,6 +153,8 @@ def _values(document: Json) -> FioRun:
     for job in jobs:
         if job["error"] != 0:
             raise BadOutput(f"fio's job {job['jobname']} reports error {job['error']} (an errno)")
+        if job.get("total_err", 0) != 0:
+            raise BadOutput(f"fio's job {job['jobname']} went on after {job['total_err']} errors")
     moving = [job for job in jobs if any(int(job[way]["io_bytes"]) for way in ("read", "write"))]
     return FioRun(
         version=version,
@@ -182,10 +197,11 @@ def _transfer(parts: list[Json]) -> FioTransfer | None:
     if seconds <= 0:
         raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, the step of its clock")
     for part in parts:
-        rate = int(part["bw_bytes"]) * int(part["runtime"]) / 1000
-        if abs(rate - int(part["io_bytes"])) > ROUNDING * rate + int(part["bw_bytes"]) / 1000:
+        bytes_s = int(part["bw_bytes"]) if "bw_bytes" in part else KIB * int(part["bw"])
+        amount = bytes_s * int(part["runtime"]) / 1000
+        if abs(amount - int(part["io_bytes"])) > ROUNDING * amount + bytes_s / 1000 + KIB:
             raise BadOutput(
-                f"fio gives {part['io_bytes']} bytes in {part['runtime']} ms, and {part['bw_bytes']} bytes a second: "
+                f"fio gives {part['io_bytes']} bytes in {part['runtime']} ms, and {bytes_s} bytes a second: "
                 "one of them is of something else"
             )
     operations = sum(int(part["total_ios"]) for part in parts)

@@ -92,7 +92,7 @@ def _values(lines: list[str]) -> IorRun:
     rows = _table(lines, "access", ("write", "read"))
     summary = _table(lines, "Operation", ("write", "read"))
     if not summary:
-        raise BadOutput("IOR's summary is empty: nothing was measured")
+        raise BadOutput("IOR's summary has no whole row: nothing was measured, or its lines were wrapped or cut")
     first = summary[0]
     return IorRun(
         version=_after(lines, HEAD.pattern),

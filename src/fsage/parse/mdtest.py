@@ -31,6 +31,7 @@ HARMLESS = re.compile(r"WARNING: Read bytes is 0")
 
 
 FASTEST = re.compile(r"mdtest-1\.")
+OPTIONS_WITH_VALUE = "aAbdeEfiIlnNpRsVwWxz"  # what stands behind one of them is no option
 DIGITS = 40  # no count has more
 
 
@@ -76,7 +77,9 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     (iterations,) = _find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)")
     per_s = _rates(text)
     if not per_s:
-        raise BadOutput("mdtest measured nothing: all its rates of files and directories are 0")
+        raise BadOutput(
+            "mdtest measured nothing: all its rates of files and directories are 0, or no row is whole (wrapped)"
+        )
     nodemap = re.search(r"^Nodemap: ([01]+)$", text, re.M)
     on_first = nodemap[1].count("1") if nodemap else None
     return MdtestRun(version, command, _count(tasks), _count(nodes), on_first, _count(files), _count(iterations), per_s)
@@ -85,7 +88,7 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
 def _has(command: str, letter: str) -> bool:
     """Whether mdtest was given an option of one letter, alone or among others."""
     words = [word.strip("\"'") for word in command.split()[1:]]
-    return any(re.match(f"-[A-Za-z]*{letter}", word) for word in words)
+    return any(re.match(f"-[^-{OPTIONS_WITH_VALUE}]*{letter}", word) for word in words)
 
 
 def _count(text: str) -> int:
@@ -115,7 +118,7 @@ def _rates(text: str) -> dict[str, float]:
         raise BadOutput(f"mdtest's columns {' '.join(header.split())} are not Operation Max Min Mean")
     rates = {}
     for line in table:
-        row = re.match(r"\s+((?:File|Directory) \w+)\s*:?((?:\s+\S+){4})$", line)
+        row = re.match(r"\s*((?:File|Directory) \w+)\s*:?((?:\s+\S+){4})$", line)
         if row:
             try:
                 rate = float(row[2].split()[1])

@@ -29,10 +29,14 @@ GROUP = re.compile(  # with or without the blanks at the ends of lines, which ed
 PARTS = GROUP.groups + 1  # of each match, with what is before it
 NEXT = b"\nGroup "
 OF_ONE = b"Group descriptor"  # of a group, where the blanks before it were taken away
+AFTER_FREE = re.compile(rb"\n *Free inodes:[^\n]*\Z")
 AGAIN = b"\nFilesystem UUID: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 CLUSTER = b"Cluster size"
+FEATURES, WORDS = b"Filesystem features", re.compile(rb"\s*[a-z_]\w*(?: \w+)*\s*$")
 BITMAP = re.compile(rb"Block bitmap at (\d{1,19})")
+OWN = re.compile(rb"(?:superblock|bitmap|table|descriptors) at (\d{1,19})")
+FIRST = re.compile(rb"\d{1,19}")
 RUN = re.compile(rb"(\d{1,19})-(\d{1,19})$")
 EXPECTED = re.compile(rb"Group (\d{1,19}): .*\(EXPECTED ")  # the checksum that would fit
 COMPLAINT = re.compile(rb"(?:dumpe2fs: |.*[Cc]hecksum (?:does not|errors? )|.*error reading).*", re.M)
@@ -86,7 +90,10 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
         values["free_bytes"] = header.free_blocks * block_bytes
         values["used_bytes"] = device_bytes - values["free_bytes"]
         values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
-        absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h and tune2fs -l list no groups"))
+        why = "dumpe2fs -h and tune2fs -l list no groups"
+        if header.complaints:
+            why = "dumpe2fs lists no groups where it fails"
+        absent.update(without((*OF_EXTENTS, "groups"), why))
         source = "dumpe2fs -h or tune2fs -l (the superblock's count, of the last umount)"
         warnings = header.complaints + header.state
         return header.named(Store(None, {"free": source}, values, absent, warnings=warnings))
@@ -107,6 +114,11 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
     if not header.is_settled and not header.state:
         source += "; its journal is not replayed, or it is mounted, so its free blocks may be of an earlier moment"
     complaints, unknown_bytes = [*header.complaints, *reader.complaints], reader.unknown_bytes
+    if reader.disagreeing and header.is_settled:
+        complaints.append(
+            f"Damaged: {reader.disagreeing} groups list more or less free than they count, though unmounted cleanly; "
+            f"{REPAIR}."
+        )
     if complaints and not unknown_bytes:
         unknown_bytes = device_bytes
     if header.is_settled and not unknown_bytes and free_blocks != header.free_blocks:
@@ -124,7 +136,7 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     """The header, and the line with which the first group begins, None where there is none. Raises NotThisText."""
     fields: dict[bytes, bytes] = {}
     complaints: list[str] = []
-    first_group, line = None, b""
+    first_group, line, name = None, b"", b""
     for line in lines:
         if BEGINS.match(line):
             first_group = line
@@ -134,7 +146,10 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
         if COMPLAINT.match(line):
             complaints.append(_complaint(line))
         if match := FIELD.match(line):
-            fields[match[1]] = match[2].strip()  # the last: a label above may hold line ends
+            name = match[1]
+            fields[name] = match[2].strip()  # the last: a label above may hold line ends
+        elif name == FEATURES and WORDS.match(line):  # wrapped by mail
+            fields[name] += b" " + line.strip()
     if lacking := [name.decode() for name in NEEDED if name not in fields]:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
     if first_group is None and not line.endswith(b"\n"):  # a number may lack digits
@@ -159,7 +174,7 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     if "error" in state or errors != "0":
         noted = f" and {errors} errors noted" if errors != "0" else ""
         told.append(f"Damaged: the superblock has the state '{state}'{noted}; {REPAIR}.")
-    is_settled = state == "clean" and b"needs_recovery" not in fields.get(b"Filesystem features", b"")
+    is_settled = state == "clean" and b"needs_recovery" not in fields.get(FEATURES, b"")
     says = *geometry.ext_of_fields(texts), complaints, told, is_settled
     return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks, made, *says), first_group
 
@@ -203,6 +218,8 @@ class _Groups:
             if len(rest) > 2 * LINE_BYTES:
                 raise NotThisText(f"dumpe2fs' text has a group {self.seen} of more than {len(rest)} bytes")
         last = self.seen
+        if AFTER_FREE.search(rest):  # the list of free blocks is whole, though the last line may have no end
+            rest += b"\n"
         if rest.endswith(b"\n"):
             self._add(rest)
         if self.seen < self.expected:
@@ -272,6 +289,7 @@ class _Groups:
         places = list(map(int, BITMAP.findall(text)))
         if len(places) != len(counted):  # of another form
             places = list(range(head.first_block + 1, head.first_block + 1 + len(counted)))
+        own = set(map(int, OWN.findall(text)))
         bent = {int(number) - first for number in EXPECTED.findall(text)} if b"(EXPECTED " in text else set()
         apart = len(set(places)) == len(places)
         twice = set() if apart else {place for place, count in Counter(places).items() if count > 1}
@@ -283,16 +301,20 @@ class _Groups:
                 damaged[which] = "more counted as free than they have"
             elif which in bent:
                 damaged[which] = "a checksum that does not fit their descriptor"
-            elif not free and (run := RUN.match(lists[which])) and int(run[2]) - int(run[1]) > least_whole:
-                damaged[which] = "all their blocks listed as free and none counted"
+            elif free < most and (run := RUN.match(lists[which])) and int(run[2]) - int(run[1]) > least_whole:
+                damaged[which] = "all their blocks listed as free and fewer counted"
+            elif (begins := FIRST.match(lists[which])) and int(begins[0]) in own:
+                damaged[which] = "blocks of their own superblock, bitmaps or inodes listed as free"
         return damaged
 
     def _refuse(self, number: int, text: bytes) -> None:
         """Raise NotThisText for what stands where a group should."""
+        if self.complaints:
+            raise NotThisText(f"dumpe2fs lists no free blocks for group {number}. {self.complaints[0]}")
         begins = BEGINS.match(text)
         if begins and number_of(begins[1]) == number:
             raise NotThisText(
-                f"dumpe2fs lists no free blocks for group {number}: the text was cut short, or dumpe2fs could not read "
-                "the bitmaps"
+                f"dumpe2fs lists no free blocks for group {number}: the text was cut short, its lines were wrapped, or "
+                "dumpe2fs could not read the bitmaps"
             )
         raise NotThisText(f"dumpe2fs' text continues with {text[:60]!r} where group {number} should begin")

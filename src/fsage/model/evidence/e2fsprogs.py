@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fsage.model.evidence.classes import Class, of_classes, spread
+from fsage.model.evidence.dumpe2fs import REPAIR
 from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.store import (
     MOST_BLOCK_BYTES,
@@ -21,6 +22,7 @@ from fsage.model.evidence.store import (
     number_of,
     without,
 )
+from fsage.model.evidence.text import check_whole
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
 ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
@@ -28,6 +30,8 @@ OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))?$
 END = re.compile(rb"(.+): (\d+) extents? found")
 PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
 TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
+LIKE_A_ROW = re.compile(rb"\s*\d+[\s:]|.*\d\.\. *\d|.*(?:File size of |extents? found)")
+"""A line that was bent, so that what it tells is lost."""
 TITLE, OF_DEVICES = re.compile(rb" ?ext:? "), b"dev:"
 FAILED = re.compile(
     rb".*(?:Permission denied|No such file|[Uu]nsupported|not supported|Invalid argument|FIEMAP failed)"
@@ -48,8 +52,14 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     flags, differing, failed = Counter[bytes](), list[str](), list[str]()
     rows, names = 0, set[int]()  # of the file at hand, and of all
     for line in lines:
+        check_whole(line)
         if row := _row(line):
             number, begin, end, place, last, length, device, of_row = row
+            if name is None:
+                raise NotThisText(
+                    f"filefrag lists extent {_shown(line.strip())[:60]!r} below no `File size of ...`, which has the "
+                    "size of a block: give the whole text"
+                )
             if number != rows:
                 raise NotThisText(f"filefrag lists extent {number} of {_shown(name)} where {rows} should be")
             listed, rows = True, rows + 1
@@ -97,9 +107,9 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             of_devices = OF_DEVICES in line
         elif FAILED.match(line):
             failed.append(_shown(line.strip())[:100])
-        elif line.startswith(b" "):
+        elif LIKE_A_ROW.match(line):
             raise NotThisText(f"filefrag's text continues with {_shown(line[:60])!r}, which is no extent")
-    if name is not None or not line.endswith(b"\n"):
+    if name is not None or not (line.endswith(b"\n") or END.match(line)):
         raise NotThisText(
             f"filefrag's text ends within {_shown(name or line)}: it was cut short, or this file cannot be mapped (on "
             "Lustre only files of one stripe can)"
@@ -143,6 +153,7 @@ NUMBER = re.compile(
 )
 CLASS_ROW = re.compile(rb" *(\d+)([KMGTP])\.\.\. *(?:(\d+)([KMGTP])-|max) +: +(\d+)(?: +(\d+) +[0-9.,]+%)?")
 UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40, b"P": 1 << 50}
+COMPLAINT = re.compile(rb".*(?:does not match|while (?:reading|trying|opening)|[Bb]ad magic|[Cc]orrupt|[Pp]ermission)")
 NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks")
 
 
@@ -156,18 +167,22 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     """
     head: dict[bytes, int] = {}
     rows: list[tuple[int, int, int, int]] = []
-    line = b""
+    complaint = b""
     for line in lines:
         if match := NUMBER.match(line):
             name = match[1].replace(b".", b"").replace(b"chunk", b"extent") if b" free " in match[1] else match[1]
             if name in head:
-                raise NotThisText("it has two texts of e2freefrag, one behind the other: give one at a time")
+                raise NotThisText("it has two texts of e2freefrag, or of another program too: give one at a time")
             head[name] = number_of(match[2])
         elif match := CLASS_ROW.match(line):
             low = number_of(match[1]) * UNITS[match[2]]
             high = number_of(match[3]) * UNITS[match[4]] if match[3] else 1 << 62
             rows.append((low, high, number_of(match[5]), -1 if match[6] is None else number_of(match[6])))
+        elif COMPLAINT.match(line):
+            complaint = line
     if lacking := [name.decode() for name in NEEDED if name not in head]:
+        if complaint:
+            raise NotThisText(f"e2freefrag could not read the file system: it says {_shown(complaint.strip())!r}")
         raise NotThisText(
             f"e2freefrag's text lacks {', '.join(lacking)}: its beginning is missing, or it was cut short"
         )
@@ -190,12 +205,17 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     listed = sum(row.blocks for row in classes)
     if listed != free:
         source += f"; its head counts {free} free blocks (the superblock's), its rows {listed} (the bitmaps', taken)"
+        source += ": it is mounted, or damaged"
     extents = sum(row.extents for row in classes)
     mean = listed * block_bytes / extents / 1024 if extents else 0
     average = head.get(b"Avg free extent", mean)
     if abs(average - mean) > block_bytes / 1024:
         source += f"; its head has an average of {average} KB, its rows of {mean:.0f} KB (taken)"
     store = of_classes("ext4", source, classes, block_bytes, blocks, largest)
+    if complaint or listed >= blocks:
+        says = f"says {_shown(complaint.strip())[:100]!r}" if complaint else "has all blocks free, the superblock's too"
+        store.warnings = [f"Damaged: e2freefrag {says}; {REPAIR}."]
+        store.unknown_bytes = blocks * block_bytes
     store.absent["aligned_free_share"] = "e2freefrag counts free chunks only when run with -c"
     if b"Chunksize" in head and b"Free chunks" in head and listed:
         chunk_bytes = head[b"Chunksize"]

@@ -11,6 +11,8 @@ from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, without
 LINE = re.compile(r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*")
 SUMMARY = re.compile(r"filesystem[_ ]summary: +(\d{1,19}) +(\d{1,19}) ")
 HEAD, KIB = "UUID ", "1K-blocks"
+SILENT = re.compile(r"(\S*(?:OST|MDT)[0-9a-f]{4})(?:_UUID)?\s*: (.*)")
+OF_TARGET = re.compile(r"(?:OST|MDT)[0-9a-f]{4}(?:_UUID)?\b|\[(?:OST|MDT):")
 INACTIVE = re.compile(r"(\S+)\s*: inactive device")
 """An OST that was deactivated, as one is that was removed for ever; one that only does not answer has another word."""
 
@@ -69,9 +71,10 @@ def parse(lines: Iterable[str]) -> Read:
             inactive.append(match[1])
         elif line.startswith(HEAD) and KIB not in line:
             raise NotThisText("`lfs df` counts inodes (-i) or rounds (-h): run `lfs df` without them")
-        elif line and not line.startswith(HEAD):
-            name, _, why = line.partition(":")
-            silent.append(Silent(name.strip().removesuffix("_UUID"), " ".join(why.split())))
+        elif match := SILENT.match(line):
+            silent.append(Silent(match[1], " ".join(match[2].split())))
+        elif OF_TARGET.search(line):
+            raise NotThisText(f"`lfs df` continues with {line[:60]!r}, which is no whole line of a target")
     if not (osts or silent) or summary is None:
         raise NotThisText(f"`lfs df` named {len(osts)} OSTs and {'no' if summary is None else 'a'} summary: cut short")
     if not silent and abs(summary - sum(ost.total_bytes for ost in osts)) > 1024 * (len(osts) + 1):

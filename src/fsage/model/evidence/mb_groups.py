@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from fsage.model.evidence.classes import Class, of_classes
 from fsage.model.evidence.freespace import ALIGNED_POWERS, Groups
 from fsage.model.evidence.store import NotThisText, Store, number_of, runs_of, shown
+from fsage.model.evidence.text import check_whole
 
 ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
 LDISKFS_ROW = re.compile(rb"#(\d+) *: *(\d+) +\d+ +(\d+) +\d+ +\d+ +\[ *((?:\d+ +)+)\](.*)")
@@ -28,6 +29,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
     free, sizes, buddies, damaged = list[int](), Counter[int](), Counter[int](), list[int]()
     pattern = ROW
     for line in lines:
+        check_whole(line)
         if LDISKFS_HEAD in line:
             pattern = LDISKFS_ROW
         if not line.startswith(b"#") or line.startswith(b"#group:"):

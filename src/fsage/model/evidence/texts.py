@@ -30,8 +30,17 @@ def _placeless(reader: Callable[[Iterable[bytes]], Store]) -> Reader:
 
 READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     (re.compile(re.escape(extents.MARK) + b"$"), extents.of_text),
-    (re.compile(rb"Filesystem volume name: |Filesystem UUID: "), dumpe2fs.of_text),
-    (re.compile(rb"Device: .*|Blocksize: \d+ bytes"), _placeless(e2fsprogs.of_e2freefrag_text)),
+    (
+        re.compile(
+            rb"(?:Filesystem (?:volume name|UUID|magic number|features|flags|state)|Inode count|Block count): |"
+            rb"Group \d+: \(Blocks "
+        ),
+        dumpe2fs.of_text,
+    ),
+    (
+        re.compile(rb"Device: .*|Blocksize: \d+ bytes|Total blocks: \d|Free blocks: \d+ \("),
+        _placeless(e2fsprogs.of_e2freefrag_text),
+    ),
     (
         re.compile(rb"Filesystem type is: |File size of .* blocks? of |.*: \d+ extents? found"),
         _placeless(e2fsprogs.of_filefrag_text),
@@ -47,6 +56,18 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
 
 
 HINTS = (
+    (
+        re.compile(rb"#\d+ *: *\d+ +\d+ +\d+ .*\["),
+        "it is the text of mb_groups without its first line (`#group: free frags first ...`): give that too",
+    ),
+    (
+        re.compile(rb" *\d+ +\d+ +\d+ +\d+ +\d+[.,]\d\d *$"),
+        "it is the text of `freesp` without its first line (`from to extents blocks pct`): give that too",
+    ),
+    (
+        re.compile(rb"\S+-(?:OST|MDT)[0-9a-f]{4}"),
+        "it is the text of `lfs df` without its first line (`UUID 1K-blocks ...`): give that too",
+    ),
     (
         re.compile(rb"\s*AG +extents +blocks *$"),
         "it is the text of `freesp -g`, which tells sums of groups: run `freesp -s`, or `xfs_io -c fsmap MOUNT`",
@@ -69,6 +90,13 @@ HINTS = (
     ),
 )
 """What is known but not read, and what to run instead."""
+
+
+FAILED = re.compile(
+    rb"(?:\S*sh|sudo|dumpe2fs|e2freefrag|filefrag|e4defrag|xfs_\w+|lfs|lctl|ceph)(?: \S+)?: |"
+    rb".*(?:Permission denied|No such file or directory|command not found|[Bb]ad magic|is not a valid )"
+)
+"""What a program or a shell says that could not do what was asked."""
 
 
 THOUSANDS = re.compile(rb"(?<![\w/.,'-])\d{1,3}(?:[,'\xe2\x80\x99]+\d{3})+(?![\w.,'])")
@@ -129,12 +157,24 @@ def _read(text: Text, counting: Counting) -> Store:
     for line in first:
         for pattern, reader in READERS:
             if pattern.match(line):
-                return reader(text, counting)
+                return _with_note(reader(text, counting), reader, [*first, *text.tail.splitlines()])
     for pattern, hint in HINTS:
         if any(pattern.match(line) for line in first):
             raise NotThisText(hint)
+    if failed := next((line for line in first if FAILED.match(line)), None):
+        raise NotThisText(f"the program failed, and says {shown(failed.strip())!r}")
     begins = f"begins with {shown(first[0])!r}" if first else "is empty"
     raise NotThisText(
         f"it {begins}, which no program writes whose text is read. These are dumpe2fs, e2freefrag, filefrag, xfs_bmap, "
         "`xfs_io -c fsmap`, freesp and frag of xfs_db, mb_groups, lfs df and bluestore (docs/background/replica.md)"
     )
+
+
+def _with_note(store: Store, reader: Reader, lines: Iterable[bytes]) -> Store:
+    """The store, with a note on the text of another program that stands before or behind its own."""
+    for line in lines:
+        if any(pattern.match(line) for pattern, other in READERS if other is not reader):
+            for key in store.source:
+                store.source[key] += f"; what begins with {shown(line.strip())!r} is another text, and was not read"
+            break
+    return store

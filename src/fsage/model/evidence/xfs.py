@@ -32,6 +32,7 @@ from fsage.model.evidence.store import (
     shown,
     without,
 )
+from fsage.model.evidence.text import check_whole
 from fsage.model.typed import Json
 
 KIND = "allocation group"
@@ -42,8 +43,11 @@ TABLE = re.compile(rb" *from +to +extents +blocks +pct")
 CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+[.,][0-9]+)(?: +[0-9.,]+)* *$")  # a comma: by locale
 NO_ROW = re.compile(rb" *\d[\d.,' \xa0-\xff]* *$")
 SUM = re.compile(rb"total free (extents|blocks) (\d+)")
-OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|agno|group|-a)\D{0,3}(\d+)")
-COMPLAINT = re.compile(rb"(?i).*(?:corruption|CRC error|bad magic|cannot|can't|not a valid|Continuing anyway)")
+OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|\bagno\b|\bgroup\b|\s-a)\D{0,3}(\d+)")
+COMPLAINT = re.compile(
+    rb"(?i).*(?:metadata corruption|CRC error|bad magic)|(?:xfs_\w+: .*)?(?:cannot|can't|not a valid|\S+ anyway)"
+)
+PERCENT_STEP = 0.011  # they have two digits
 AT_SECTOR = re.compile(rb".* block 0x([0-9a-f]{1,15})/")
 NEEDED = (b"blocksize", b"dblocks", b"agblocks")
 FIELDS = "blocksize dblocks agblocks inodesize sectsize unit width logblocks logstart fdblocks"
@@ -111,6 +115,8 @@ class _Told:
         expected = 100 * sum(bool(table) for table in self.tables)
         if not self.free and abs(sum(self.percent) - expected) > 0.01 * len(rows) + 0.01:
             raise NotThisText(f"the percents of freesp's rows add up to {sum(self.percent):.1f}: rows are missing")
+        if not self.free:
+            self._check_percents()
         if not rows and not self.free and not self.sums:
             raise NotThisText("freesp's table has no row: no block is free, or it was cut short; run freesp -s")
         several = len(self.tables) > 1 and not self.free
@@ -119,6 +125,18 @@ class _Told:
                 f"it has {len(self.tables)} texts of freesp, and does not say that each is of another group: give one "
                 "at a time"
             )
+
+    def _check_percents(self) -> None:
+        """Raise NotThisText where a row's blocks are not the share that it tells."""
+        percents = iter(self.percent)
+        for table in self.tables:
+            total = sum(row.blocks for row in table)
+            for row, percent in zip(table, percents):
+                if abs(percent - 100 * row.blocks / max(1, total)) > PERCENT_STEP:
+                    raise NotThisText(
+                        f"freesp's row of {row.low} to {row.high} blocks has {row.blocks} of {total} blocks, and tells "
+                        f"of {percent}%: digits or rows are missing"
+                    )
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
@@ -184,6 +202,10 @@ def _of_list(told: _Told, counting: Counting) -> Store:
     log = (told.superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
     store.geometry = made(blocks, block_bytes, group_blocks, *log)
     store.geometry |= {key: told.superblock[name] for name, key in OF_MAKING.items() if told.superblock.get(name)}
+    listed = sum(count for _, _, count in told.free)
+    counted = told.superblock.get(b"fdblocks", listed)
+    if not bad and abs(counted - listed) > blocks // 100:
+        store.source["free"] += f"; the superblock counts {counted} free blocks, and the list has {listed} (taken)"
     if told.complaints:
         store.warnings = [_damaged(told.complaints[0])]
         if bad:
@@ -242,26 +264,37 @@ def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_
 SECTOR_BYTES = 512
 UNWRITTEN, SHARED = 0o10000, 0o100000  # of the flags, the last column of -v and -p
 FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
-NAME = re.compile(rb"(\S.*):(?: no extents)?$")
+NAME = re.compile(rb"(\S.*):( no extents)?$")
 # Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
-ROW = re.compile(rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.\d+|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)")
-HEAD, LEGEND = b"EXT: FILE-OFFSET", b"FLAG Values:"
+ROW = re.compile(
+    rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.(\d+)|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)"
+)
+UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
+LIKE_A_ROW = re.compile(rb"\s*\d+:|.*\d\.\. *\d|\s*\d[\d\s]*$")
+"""A line that was bent, so that what it tells is lost; others are what people, shells and the tool say between."""
 
 
 def of_bmap_text(lines: Iterable[bytes]) -> Store:
     """How the listed files lie. Raises NotThisText."""
     layouts, pieces = FileLayouts(None), list[Extent]()
-    expected, legend, line = None, False, b""
+    expected, pending, line = 0, b"", b""
     failed, shared, not_written = list[str](), 0, 0
     names = set[int]()
     for line in lines:
+        check_whole(line)
         if row := ROW.match(line):
-            if expected is None or number_of(row[1]) != expected:
-                raise NotThisText(f"xfs_bmap's text has extent {int(row[1])} where {expected or 0} should be")
-            expected, legend = expected + 1, False
+            if pending and expected:
+                layouts.add(pieces)
+            if pending:
+                expected, pieces, pending = 0, [], b""
+            if number_of(row[1]) != expected:
+                raise NotThisText(f"xfs_bmap's text has extent {int(row[1])} where {expected} should be")
+            expected += 1
             if row[4]:
-                begin, last, place = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:4])
-                flags = int((row[5] or b"0")[-20:], 8)
+                begin, last, place, end = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:5])
+                if end - place != last - begin:
+                    raise NotThisText(f"xfs_bmap's row {shown(line.strip())!r} does not add up: digits are missing")
+                flags = int((row[6] or b"0")[-20:], 8)
                 unwritten = bool(flags & UNWRITTEN)
                 shared, not_written = shared + bool(flags & SHARED), not_written + unwritten
                 pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
@@ -269,22 +302,24 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
         elif FAILED.match(line):
             failed.append(line.strip().decode(errors="replace")[:100])
         elif name := NAME.match(line):
+            _check_rows_of(pending, bool(expected))
             known = len(names)
             names.add(hash(name[1]))
             if len(names) == known:
                 raise NotThisText(f"xfs_bmap's text lists {shown(name[1])} twice: give one text at a time")
-            if expected is not None:
-                layouts.add(pieces)
-            expected, pieces, legend = 0, [], False
-        elif line.lstrip().startswith(LEGEND):
-            legend = True
-        elif not (legend or line.lstrip().startswith(HEAD)):
-            raise NotThisText(
-                f"xfs_bmap's text continues with {shown(line)!r}, which is no extent: cut short or foreign"
-            )
-    if expected is None or not line.endswith(b"\n"):
-        raise NotThisText("xfs_bmap's text ends in the middle of a line: it was cut short")
-    layouts.add(pieces)
+            pending = name[1]
+            if name[2]:
+                layouts.add([])
+                pending = b""
+        elif LIKE_A_ROW.match(line):
+            raise NotThisText(f"xfs_bmap's text continues with {shown(line)!r}, which is no whole extent")
+    _check_rows_of(pending, True)
+    if not line.endswith(b"\n"):
+        raise NotThisText(UNENDED)
+    if not expected and not names:
+        raise NotThisText("xfs_bmap's text names no file and lists no extent")
+    if expected:
+        layouts.add(pieces)
     absent = without(OF_DEVICE, "xfs_bmap tells of files only")
     source = "xfs_bmap"
     for number, kind in ((shared, "shared"), (not_written, "unwritten")):
@@ -292,6 +327,12 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     if failed:
         source += f"; {len(failed)} files could not be read, the first: {failed[0]}"
     return Store("xfs", {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
+
+
+def _check_rows_of(name: bytes, is_file: bool) -> None:
+    """Raise NotThisText for a name without rows; before the first file it may be what somebody writes above it."""
+    if name and (is_file or b" " not in name):
+        raise NotThisText(f"xfs_bmap's text has no row below {shown(name)!r}: rows are missing, or it was cut short")
 
 
 FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")
@@ -310,10 +351,10 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     end, main, group, line = 0, b"", 0, b""
     for line in lines:
         row = FSMAP_ROW.match(line)
-        if not row and line.lstrip().startswith(FSMAP_HEAD):
-            continue
+        if not row and LIKE_A_ROW.match(line):
+            raise NotThisText(f"fsmap's text continues with {shown(line)!r}, which is no whole extent")
         if not row:
-            raise NotThisText(f"fsmap's text continues with {shown(line)!r}, which is no extent: cut short or foreign")
+            continue
         main = main or row[1]
         if row[1] != main:  # a log or a real-time device
             continue
@@ -325,13 +366,15 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         if not group and GROUP.match(line):
             group = start * SECTOR_BYTES
         end = last + 1
-    if not end or not line.endswith(b"\n"):
-        raise NotThisText("fsmap's text ends in the middle of a line: it was cut short")
+    if not line.endswith(b"\n"):
+        raise NotThisText(UNENDED)
+    if not free:
+        raise NotThisText("fsmap's text has no free space: was it in another language? Run `LC_ALL=C xfs_io -c fsmap`")
     device_bytes = end * SECTOR_BYTES
     check_device(device_bytes // BLOCK_BYTES, BLOCK_BYTES)
     if any(end % BLOCK_BYTES for extent in free for end in extent):
         raise NotThisText(f"fsmap's text has free space in other blocks than of {BLOCK_BYTES} bytes")
     geometry = Geometry(device_bytes, BLOCK_BYTES, group or device_bytes)
-    store = of_extents("xfs", "xfs_io fsmap", "allocation group", geometry, free, counting)
+    store = of_extents("xfs", "xfs_io fsmap; it has no mark of its end", "allocation group", geometry, free, counting)
     store.absent["files"] = "fsmap is read for free space only"
     return store
