@@ -89,7 +89,7 @@ SOUND = HERE.parent / "corpus" / "fio-3.33" / "write-bs1m-nj4-group.stdout"
         ),
         (lambda text: text.replace('"jobs" :', '"client_stats" :'), "run with --client, whose JSON has several hosts"),
         (lambda text: text.replace('"read" :', '"mixed" :'), "--unified_rw_reporting, which adds reads and writes up"),
-        (lambda text: text.replace('"error" : 0', '"error" : 0, "total_err" : 5'), "job j went on after 5 errors"),
+        (lambda text: text.replace('"error" : 0', '"error" : 0, "total_err" : 5'), "job j had 5 errors and continued"),
     ],
 )
 def test_why_a_document_is_not_whole(change, reason):

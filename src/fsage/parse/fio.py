@@ -154,7 +154,7 @@ def _values(document: Json) -> FioRun:
         if job["error"] != 0:
             raise BadOutput(f"fio's job {job['jobname']} reports error {job['error']} (an errno)")
         if job.get("total_err", 0) != 0:
-            raise BadOutput(f"fio's job {job['jobname']} went on after {job['total_err']} errors")
+            raise BadOutput(f"fio's job {job['jobname']} had {job['total_err']} errors and continued")
     moving = [job for job in jobs if any(int(job[way]["io_bytes"]) for way in ("read", "write"))]
     return FioRun(
         version=version,
