@@ -3,9 +3,11 @@
 import json
 import random
 import re
+import runpy
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 from fsage import dataset, report
 from fsage.figures.panel import Panel
@@ -17,6 +19,7 @@ from fsage.recipes import expand
 
 MIB = 1 << 20
 CONFIG = Path(__file__).parents[1] / "config"
+LINT = SimpleNamespace(**runpy.run_path(str(CONFIG.parent / ".ci/lint-words")))
 PLAIN = Path(__file__).parent / "data/plain"
 """Quickstart and Series 1 with one layout a state, and all iterations at one place."""
 TARGET = load_target(CONFIG.parent / "inventories" / "local")
@@ -161,10 +164,16 @@ def store(records, root):
 
 
 def contents(study, records, tmp_path, evidence=None, **more):
-    """What the report of records says and shows, by way of their files."""
+    """What the report of records says and shows, by way of their files; none of its sentences is long."""
     frame = dataset.load(store(records, tmp_path / "records"))
     known = {"plan_cells": planned(study), "states": evidence or {}, "claim": CLAIM}
-    return report.contents(study, TARGET, frame, **known, **more)
+    page = report.contents(study, TARGET, frame, **known, **more)
+    sections = [text for section in page.sections for text in (section.text, section.answer, *section.warnings)]
+    texts = [*page.answer.sentences, page.answer.codes, *page.rest["doubts"], *page.rest["verdicts"], *sections]
+    found = [sentence for text in texts for sentence in LINT.split(LINT._CODE.sub(LINT.CODE, text))]
+    long = [sentence.text for sentence in found if sentence.words > LINT.LONGEST]
+    assert not long, long
+    return page
 
 
 def title_alone(figure):

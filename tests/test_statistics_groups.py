@@ -238,7 +238,7 @@ def test_primary_comparisons_are_one_family():
     ("low", "high", "p", "kind", "said"),
     [
         (0.81, 0.84, 0.03, "sure", "X is 18% slower than Y (16 to 19% over 5 layouts)"),
-        (0.81, 0.84, 0.2, "chance", "X is 18% slower than Y (16 to 19% over 5 layouts; which could be chance)"),
+        (0.81, 0.84, 0.2, "chance", "X may be 18% slower than Y (16 to 19% over 5 layouts)"),
         (0.9, 1.05, 0.5, "open", "X shows no difference beyond chance from the rate Y (10% slower to 5.0% faster over"),
         (0.99, 1.01, 0.5, "alike", "X shows no difference from the rate Y (within 3%)"),
         # Sure and too small to matter: the margin is asked first.
@@ -258,7 +258,7 @@ def test_what_so_few_samples_cannot_tell_says_so(iterations, family):
     others = [Headline(label="not measured", state=f"{number}.00", against="10.00") for number in range(family - 1)]
     found = comparisons(table_of(taken(iterations)), SimpleNamespace(headline=[PAIRS[0], *others]))[0].finding
     few = f"{iterations} against {iterations} samples"
-    assert not found.sure and few in found.said("X") and "too few" in found.said("X")
+    assert not found.sure and few in found.brief() and "too few" in found.brief()
 
 
 def test_a_pair_that_is_asked_both_ways_is_one_test():
@@ -292,10 +292,8 @@ def drifting(rise, passes_fall=0.0, states=8, seed=3):
 
 def test_a_drift_within_one_state_is_found_and_named():
     text = drift.section(drifting(0.1)).text
-    assert (
-        "Within states: 1 of 8 trend tests (Kendall, over time) find a drift: writes at 80.00@264M rise (tau +0."
-        in text
-    )
+    assert "Within states, 1 of 8 trend tests (Kendall, over time) find a drift" in text
+    assert "Writes at 80.00@264M rise (tau +0." in text
 
 
 def test_steady_states_have_no_drift():

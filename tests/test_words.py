@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
+from records import LINT as lint
 
-LINT = Path(__file__).parents[1] / ".ci" / "lint-words"
 MODULE = '''
 """A docstring of a module that goes on and on."""
 NAMES = """
@@ -21,7 +18,6 @@ def command():
 
 
 def test_messages_and_help_are_read_and_nothing_else() -> None:
-    lint = SimpleNamespace(**runpy.run_path(str(LINT)))
     found = [(sentence.line, sentence.text.replace(lint.CODE, "X")) for sentence in lint.messages(MODULE)]
     assert sorted(found) == [
         (8, "Measure the cells of a study."),
@@ -38,7 +34,6 @@ def test_messages_and_help_are_read_and_nothing_else() -> None:
 
 def test_a_page_that_reads_like_a_telegram_is_refused() -> None:
     """Short sentences in a row, and a page that is short on average; a list of them, or one with code, is neither."""
-    lint = SimpleNamespace(**runpy.run_path(str(LINT)))
 
     def faults(page: str) -> list[str]:
         return [problem.text.partition(":")[0] for problem in lint.clipped(list(lint.sentences(page)))]

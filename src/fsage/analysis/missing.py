@@ -126,7 +126,7 @@ def of_references(frame: pd.DataFrame) -> list[str]:
     states = "; ".join(f"{state}: {why}" for state, why in list(references.items())[:FEW])
     states += f"; and {len(references) - FEW} more" if len(references) > FEW else ""
     return [
-        f"Warning: the reference itself is fragmented ({states}), so the loss may be underestimated. Nothing was "
-        "deleted in these states. `filler:`, `request_size:` and `files_at_once:` of a study say how its filler gets "
-        "its blocks."
+        "Warning: the reference itself is fragmented, so the loss may be underestimated. Nothing was deleted in these "
+        f"states: {states}. `filler:`, `request_size:` and `files_at_once:` of a study say how its filler gets its "
+        "blocks."
     ]

@@ -64,11 +64,11 @@ def span(ratio: Ratio) -> str:
 
 
 SAID = {
-    "unknown": "is not known{against} ({why})",
+    "unknown": "cannot be compared{against} ({why})",
     "alike": "shows no difference{from_} (within {margin})",
     "slight": "shows no difference that matters{from_} ({reach}{over}, less than {margin})",
     "open": "shows no difference beyond chance{from_} ({reach}{over})",
-    "chance": "is {size}{than} ({ends}{over}; {doubt})",
+    "chance": "may be {size}{than} ({ends}{over})",
     "sure": "is {size}{than} ({ends}{over})",
 }
 """A finding as the predicate of a sentence, by its kind."""
@@ -79,6 +79,11 @@ OVER = {
     "sample": " over {n} rewrites of the same blocks",
 }
 """What an interval is over, by its unit."""
+
+
+def over_words(ratio: Ratio) -> str:
+    """' over 5 layouts'."""
+    return OVER.get(ratio.unit, "").format(n=ratio.units)
 
 
 @dataclass(frozen=True)
@@ -120,8 +125,8 @@ class Finding:
     def doubt(self) -> str:
         """Why a difference may be chance."""
         if self.p is None or not reachable(self.ratio.n, self.ratio.n_reference, self.family):
-            return f"{self.ratio.n} against {self.ratio.n_reference} samples, too few to rule out chance"
-        return "which could be chance"
+            return f"{self.ratio.n} against {self.ratio.n_reference} samples are too few to rule out chance"
+        return "chance is not ruled out"
 
     def said(self, subject: str, than: str = "", over: bool = True) -> str:
         """'SUBJECT is 21% slower than THAN (17 to 23% over 5 layouts)', or like this.
@@ -133,15 +138,16 @@ class Finding:
 
     def brief(self) -> str:
         """The finding without subject and reference: '21% slower (17 to 23%)'."""
-        return self._filled("", False).removeprefix("is ").removeprefix("shows ")
+        words = self._filled("", False).removeprefix("is ").removeprefix("shows ")
+        return f"{words}; {self.doubt}" if self.kind == "chance" else words
 
     def _filled(self, than: str, over: bool) -> str:
         """The template of SAID with what the finding has."""
         size, ends = self._size()
-        unit = OVER.get(self.ratio.unit, "").format(n=self.ratio.units) if over else ""
+        unit = over_words(self.ratio) if over else ""
         conjunction = "as" if size.endswith("as fast") else "than"
         return SAID[self.kind].format(
-            against=f" against the rate {than}" if than else "",
+            against=f" with the rate {than}" if than else "",
             from_=f" from the rate {than}" if than else "",
             than=f" {conjunction} {than}" if than else "",
             why=self.ratio.why,

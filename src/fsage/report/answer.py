@@ -12,7 +12,7 @@ import pandas as pd
 from fsage.analysis.conditions import units, values
 from fsage.analysis.groups import measure_label, of_samples
 from fsage.analysis.headline import Comparison, at_largest_transfer, comparisons, of_state
-from fsage.analysis.words import Finding, doing
+from fsage.analysis.words import Finding, doing, over_words
 from fsage.figures import Axis, Figure, Lines, limits, lines
 from fsage.report.section import Data
 from fsage.statistics import PLACE, SAMPLE, Ratio, factor
@@ -101,24 +101,29 @@ def cards_of(compared: Sequence[Comparison]) -> list[Card]:
 
 
 def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows: pd.DataFrame, of_one: str) -> str:
-    """'At STATE, writing 64 MiB at a time is 21% slower than at OTHER (17 to 23% over 5 layouts). Reading is ...'.
+    """'At STATE, writing is 21% slower (17 to 23% over 5 layouts). Reading is ... The reference is the rate at OTHER.'.
 
-    The sentences of a pair: one for each measure, and one on how the measured file lies.
+    The sentences of a pair: one for each measure, one on how the measured file lies, and with what it is compared. Of
+    one layout the first begins with that, and the last says what the intervals are over.
     """
     first = of_pair[0]
-    state, against = named(first.state).where, named(first.against).where
-    sizes = rows["transfer_size_bytes"].dropna().unique()
+    findings = [comparison.finding for comparison in of_pair]
+    state, reference = named(first.state).where, f"the reference is the rate {named(first.against).where}"
+    in_one = first.ratio.unit in OF_ONE
     parts: list[str] = []
     for comparison in of_pair:
         what = doing(comparison.measure)
         if comparison.several:
             what += f" ({comparison.params})"
-        elif not parts and comparison.measure.endswith("_bw_mib_s") and len(sizes) == 1:
-            what += f" {round_size(sizes[0])} at a time"
-        parts.append(comparison.finding.said(what, "" if parts else against, over=not parts))
-    opening = f"{of_one}, {state}" if first.ratio.unit in OF_ONE else state
-    layout = in_layout(rows, first.state, first.against, [comparison.finding for comparison in of_pair])
-    sentences = [f"{opening}, {parts[0]}", *parts[1:], *layout]
+        parts.append(comparison.finding.said(what, over=not in_one and not parts))
+    sizes = rows["transfer_size_bytes"].dropna().unique()
+    if first.measure.endswith("_bw_mib_s") and len(sizes) == 1:
+        reference += f", {round_size(sizes[0])} at a time"
+    sentences = [f"{of_one}, {state}, {parts[0]}" if in_one else f"{state}, {parts[0]}", *parts[1:]]
+    sentences += in_layout(rows, first.state, first.against, findings)
+    sentences += [*dict.fromkeys(finding.doubt for finding in findings if finding.kind == "chance"), reference]
+    if in_one:
+        sentences.append(f"intervals are{over_words(first.ratio)}")
     return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in sentences)
 
 
@@ -128,7 +133,7 @@ def _on_own_disk(compared: Comparison, named: Callable[[str], Named], rows: pd.D
         return []
     state, against = (units(of_state(rows, name), OWN_DISK) for name in (compared.state, compared.against))
     finding = Finding(factor(state, against), tested=False)
-    return [f"On this machine's own disk, without the model, {finding.said('reading the same files')}."]
+    return [f"On this machine's own disk, without the model, {finding.said('reading the same files', over=False)}."]
 
 
 def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> list[str]:
@@ -192,9 +197,9 @@ def _outliers(table: pd.DataFrame, pairs: Sequence[Sequence[Comparison]]) -> lis
     ]
     if not flagged:
         return []
-    more = f"; and {len(flagged) - MOST_OUTLIERS} more" if len(flagged) > MOST_OUTLIERS else ""
-    shown = "; ".join(flagged[:MOST_OUTLIERS])
-    return [f"{counted(len(flagged), 'outlier')} among these, in all statistics: {shown}{more}."]
+    number = counted(len(flagged), "outlier")
+    first = [f"{text[:1].upper()}{text[1:]}." for text in flagged[:MOST_OUTLIERS]]
+    return [" ".join([f"All statistics hold {number} among these.", *first])]
 
 
 def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Callable[[str], Named]) -> Lines | None:

@@ -55,10 +55,11 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
     drifting = tested.found
     if not tested.tests:
         return ("" if samples(frame).empty else "Too few samples in each state for a trend test."), []
-    text = f"Within states: {len(drifting)} of {tested.tests} trend tests (Kendall, over time) find a drift"
+    text = f"Within states, {len(drifting)} of {tested.tests} trend tests (Kendall, over time) find a drift, under "
+    text += "false-discovery control."
     more = [f"{len(drifting) - SHOWN} more"] if len(drifting) > SHOWN else []
-    trends_text = "; ".join([*drifting[:SHOWN], *more])
-    return f"{text}{': ' if drifting else ''}{trends_text}, under false-discovery control.", []
+    found = [f"{trend[:1].upper()}{trend[1:]}." for trend in [*drifting[:SHOWN], *more]]
+    return " ".join([text, *found]), []
 
 
 def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:

@@ -137,7 +137,7 @@ def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
     value = math.exp(float(np.median(logs)))
     rank = _ratio_rank(m, n)
     if rank is None:
-        return Ratio(value, None, m, n, f"{m} against {n} samples are too few for an interval")
+        return Ratio(value, None, m, n, f"{m} against {n} samples are too few")
     k, level = rank
     return Ratio(value, Interval(math.exp(logs[k - 1]), math.exp(logs[m * n - k]), level), m, n)
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from fsage.analysis.groups import measure_label, of_ratio, plural
 from fsage.analysis.headline import comparisons
-from fsage.analysis.words import Finding, joined, span
+from fsage.analysis.words import Finding, joined, span, times
 from fsage.figures import Axis, Figure, Level, ends_of, lines
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data, Section
@@ -50,13 +50,17 @@ def _verdict(factor: Ratio) -> str:
 def agreed(data: Data) -> list[str]:
     """A sentence on which rates agree, and which are not known to or do not; nothing where none was measured."""
     ratios = _ratios(data, COPIED, ORIGINAL)
-    other = [f"{plural(measure)} among {way} ({span(factor)}x)" for way, measure, factor in ratios if not factor.alike]
+    other = [
+        f"That is not shown of {plural(measure)} among {way}: {times(factor)}."
+        for way, measure, factor in ratios
+        if not factor.alike
+    ]
     if not ratios:
         return []
     alike = (
         f"A replica costs what its original does, within {MARGIN:.0%}, in {len(ratios) - len(other)} of {len(ratios)}"
     )
-    return [f"{alike} rates; that is not shown of {joined(other)}." if other else f"{alike} rates."]
+    return [" ".join([f"{alike} rates.", *other])]
 
 
 def losses(data: Data) -> list[str]:
@@ -67,8 +71,8 @@ def losses(data: Data) -> list[str]:
         return []
     lost = {holes: joined([_lost(age_costs[holes][way, WRITES]) for way in ways]) for holes in (ORIGINAL, COPIED)}
     return [
-        f"Aged by {joined(ways)}, writing loses {lost[ORIGINAL]} of its rate with as much free space in one run on the "
-        f"original{'s' * (len(ways) > 1)}, and {lost[COPIED]} on the replica{'s' * (len(ways) > 1)}."
+        f"Aged by {joined(ways)}, writing loses {lost[ORIGINAL]} on the original{'s' * (len(ways) > 1)}, and "
+        f"{lost[COPIED]} on the replica{'s' * (len(ways) > 1)}. The reference has as much free space in one run."
     ]
 
 

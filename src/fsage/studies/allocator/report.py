@@ -60,10 +60,9 @@ def answer(data: Data, study: Study) -> Answer | None:
     state = of_size["state"].iloc[-1]
     here = of_size[of_size["state"] == state]
     parts = [f"{_said(row, rows)} {_call(row)}" for row in here.to_dict("records")]
-    read = _read(rows, data, state, size)
-    sentence = (
-        f"{_where(data, state)}, one fallocate of {round_size(size)} takes {joined(parts)}{f'; {read}' * bool(read)}."
-    )
+    first = f"{_where(data, state)}, one fallocate of {round_size(size)} takes {parts[0]}."
+    others = [f"It takes {part}." for part in parts[1:]]
+    sentence = " ".join([first, *others, _read(rows, data, state, size)]).strip()
     by_groups = planted(data)
     figure = by_groups.figures[0] if by_groups else _over_fullness(of_size) or _over_sizes(calls)
     cards = cards_of(comparisons(data.frame, study))
@@ -117,7 +116,7 @@ def _call(row: dict[str, Any]) -> str:
 
 
 def _read(rows: pd.DataFrame, data: Data, state: str, size: float) -> str:
-    """'cold, 1,014 of 925,183 groups were loaded in 1,090 reads', or what an XFS looks up."""
+    """'Cold, 1,014 of 925,183 groups were loaded in 1,090 reads.', or what an XFS looks up."""
     of_call = rows[(rows["state"] == state) & (rows["request_size"] == size) & (rows["cache"] == "cold")]
     of_call = of_call.sort_values(OPTION, ascending=False, na_position="first", kind="stable")
     found = {row.measure: row.median for row in of_call[::-1].itertuples()}  # the kernel's own choice, else its lists
@@ -126,11 +125,11 @@ def _read(rows: pd.DataFrame, data: Data, state: str, size: float) -> str:
         option = of_call[OPTION].iloc[0]
         way = "" if pd.isna(option) else f" with {OPTION}={option:g}"
         return (
-            f"cold{way}, {found['buddies_made']:,.0f}{f' of {groups:,}' if groups else ''} groups were loaded in "
-            f"{found['device_reads']:,.0f} reads"
+            f"Cold{way}, {found['buddies_made']:,.0f}{f' of {groups:,}' if groups else ''} groups were loaded in "
+            f"{found['device_reads']:,.0f} reads."
         )
     if "tree_lookups" in found:
-        return f"cold, {found['tree_lookups']:,.0f} look-ups in its trees made {found['tree_compares']:,.0f} compares"
+        return f"Cold, {found['tree_lookups']:,.0f} look-ups in its trees made {found['tree_compares']:,.0f} compares."
     return ""
 
 

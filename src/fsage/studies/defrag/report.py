@@ -8,7 +8,7 @@ import pandas as pd
 
 from fsage.analysis.groups import counts, params_labels
 from fsage.analysis.headline import comparisons
-from fsage.analysis.words import NONE, Finding, extents_words, held, times
+from fsage.analysis.words import NONE, Finding, extents_words, held, over_words, times
 from fsage.figures import Axis, Lines, limits, lines, placed
 from fsage.model.typed import Json
 from fsage.report.answer import Answer, cards_of
@@ -24,6 +24,7 @@ SCOPES = {
     "file": "defragmented",
     "filesystem": "after the whole file system was defragmented",
 }
+ONCE = {"file": "once defragmented", "filesystem": "once the whole file system was defragmented"}
 CODES = (
     "A state such as 1233.file is a file of 1233 extents: .before as it was laid, .file after it was defragmented, "
     ".filesystem after all files were."
@@ -38,23 +39,30 @@ def answer(data: Data, study: Study) -> Answer | None:
         of_state = rows[(rows["state"] == state) & rows["to_clean"].notna()]
         if of_state.empty:
             continue
-        parts = [
-            Finding(row.to_clean, tested=False).said(f"{READ.get(row.cache, row.cache)}, the file", "before")
-            for row in of_state.drop_duplicates("cache").itertuples()
-        ]
+        caches = of_state.drop_duplicates("cache")
+        parts = []
+        for row in caches.itertuples():
+            subject = f"{READ.get(row.cache, row.cache)}, the file"
+            parts.append(Finding(row.to_clean, tested=False).said(subject, "before", over=False))
         extents = [extents_of(data.notes.get(name, {})) for name in (state, str(of_state["clean"].iloc[0]))]
         why = ""
         if extents[0] and extents[1] and extents[0] < extents[1]:
             why = f", because it has {extents_words(extents[0])} instead of {extents[1]:,}"
-        sentences.append(f"Once {_scope(data, state)}: {parts[0]}{why}{''.join(f'; {part}' for part in parts[1:])}.")
+        said = [f"{ONCE[_axes(data, state)['scope']]}, {parts[0]}{why}", *parts[1:]]
+        said.append(f"intervals are{over_words(caches['to_clean'].iloc[0])}")
+        sentences.append(" ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said))
     if not sentences:
         return None
     return Answer(sentences[:2], _figure(data, rows), cards_of(comparisons(data.frame, study)), CODES)
 
 
 def _scope(data: Data, state: str) -> str:
-    axes = json.loads(data.frame.loc[data.frame["state"] == state, "axes"].dropna().iloc[0])
-    return SCOPES.get(axes["scope"], state)
+    return SCOPES.get(_axes(data, state)["scope"], state)
+
+
+def _axes(data: Data, state: str) -> Json:
+    axes: Json = json.loads(data.frame.loc[data.frame["state"] == state, "axes"].dropna().iloc[0])
+    return axes
 
 
 def _figure(data: Data, rows: pd.DataFrame) -> Lines:

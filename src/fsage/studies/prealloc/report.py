@@ -63,12 +63,12 @@ def answer(data: Data, study: Study) -> Answer | None:
     if rows.empty:
         return None
     ends = list(dict.fromkeys(rows["size"].iloc[[0, -1]]))
-    parts: list[str] = []
-    for rate, part in rows.groupby("rate", sort=False):
-        of_ends = [_kept(row, bool(parts)) for row in part[part["size"].isin(ends)].to_dict("records")]
-        parts.append(f"{rate} keep {joined(of_ends)}")
     deleted = f"{rows['deleted'].iloc[0]:g} of {rows['files'].iloc[0]:g} files"
-    sentences = [f"On a target that is full but for {deleted}, {'; '.join(parts)}."]
+    parts = [f"The target is full but for {deleted}, with a preallocation of {joined(ends, 'or')}."]
+    for rate, part in rows.groupby("rate", sort=False):
+        of_ends = [_kept(row) for row in part[part["size"].isin(ends)].to_dict("records")]
+        parts.append(f"{rate.capitalize()} keep {joined(of_ends)} of the clean rate.")
+    sentences = [" ".join(parts)]
     if why := _because(data, rows, ends):
         sentences.append(why)
     by_size, sizes = placed(rows, "size")
@@ -78,12 +78,10 @@ def answer(data: Data, study: Study) -> Answer | None:
     return Answer(sentences, figure, cards_of(comparisons(data.frame, study)), CODES)
 
 
-def _kept(row: dict[str, float], brief: bool) -> str:
-    """'49% of the clean rate (47 to 51%) with a preallocation of 1 MiB', or '49% (47 to 51%) with 1 MiB'."""
+def _kept(row: dict[str, float]) -> str:
+    """'49% (47 to 51%) with 1 MiB'."""
     ends = "" if math.isnan(row["low"]) else f" ({row['low']:.0f} to {row['high']:.0f}%)"
-    if brief:
-        return f"{row['median']:.0f}%{ends} with {row['size']}"
-    return f"{row['median']:.0f}% of the clean rate{ends} with a preallocation of {row['size']}"
+    return f"{row['median']:.0f}%{ends} with {row['size']}"
 
 
 def _because(data: Data, rows: pd.DataFrame, ends: list[str]) -> str:
@@ -143,9 +141,9 @@ def _least(rows: pd.DataFrame) -> str:
     for size, part in rows.groupby("size", sort=False):
         worst = part.loc[part.groupby("rate", sort=False)["median"].idxmin()]
         words.append(
-            f"{size}: " + ", ".join(f"{row.rate} {row.median:.0f}% (at {row.state})" for row in worst.itertuples())
+            f"{size} has " + joined([f"{row.rate} {row.median:.0f}% (at {row.state})" for row in worst.itertuples()])
         )
-    return f"Least here: {'; '.join(words)}."
+    return f"The least of each preallocation follows. {'. '.join(words)}."
 
 
 def contiguity(data: Data) -> Section | None:

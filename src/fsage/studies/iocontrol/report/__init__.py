@@ -58,12 +58,12 @@ def answer(data: Data, study: Study) -> Answer | None:
 def _answer(data: Data, shareds: Sequence[Shared], everything: Sequence[Shared]) -> Answer:
     sentences = []
     for stage, opening in (
-        (BEFORE, f"While one of two groups reads a file in {shareds[0].piece} pieces, at equal weights"),
+        (BEFORE, f"One of two groups reads a file in {shareds[0].piece} pieces, at equal weights"),
         _defragmented(data, shareds),
     ):
         in_stage = [case for case in shareds if case.stage == stage and case.piece == shareds[0].piece]
         if parts := [f"{_under(case.scheduler)} {_loses(case, everything)}" for case in in_stage]:
-            sentences.append(f"{opening}: {'; '.join(parts)}.")
+            sentences.append(" ".join(f"{part}." for part in (opening, *parts)))
     cards = [_card(case, everything) for case in shareds if case.stage == BEFORE and case.piece == shareds[0].piece]
     return Answer(sentences, _figure(shareds, everything), cards[:4], CODES)
 
@@ -71,14 +71,14 @@ def _answer(data: Data, shareds: Sequence[Shared], everything: Sequence[Shared])
 def _defragmented(data: Data, shareds: Sequence[Shared]) -> tuple[str, str]:
     """The stage that the study is about, and how it is called: only what is hot was defragmented, if that was tried."""
     if not any(case.stage == HOT for case in shareds):
-        return AFTER, "After the file was defragmented"
+        return AFTER, "Then the file was defragmented"
     share = moved_share(data, shareds[0].piece)
     cost = "" if share is None else f", which moved {share:.0%} of what the whole file takes"
-    return HOT, f"After only what is read of it was defragmented{cost}"
+    return HOT, f"Then only what is read of it was defragmented{cost}"
 
 
 def _under(scheduler: str) -> str:
-    return "without a scheduler" if scheduler == "none" else f"under {scheduler_label(scheduler)}"
+    return "Without a scheduler" if scheduler == "none" else f"Under {scheduler_label(scheduler)}"
 
 
 def _loses(case: Shared, everything: Sequence[Shared]) -> str:

@@ -55,8 +55,9 @@ def sharing(data: Data, workload: str) -> Section | None:
         )
     files = "what it asks lies whole" if workload == SQLITE else "both read whole files"
     text = (
-        f"{ALONE['2']}: {two['2']} alone; P2: both, {files}, weights 100 and 100; P3: 200 and 100; P4 and P5: as "
-        f"these, but the file of {two['1']} is fragmented; {ALONE['1']}: {two['1']} alone, its file fragmented. "
+        f"{ALONE['2']} is {two['2']} alone. P2 is both, and {files}, with weights 100 and 100. P3 has 200 and 100. P4 "
+        f"and P5 are as these, but the file of {two['1']} is fragmented. {ALONE['1']} is {two['1']} alone, its file "
+        "fragmented. "
         "All groups are counted by the kernel over the same span of time, in which all of them run."
     )
     return Section(f"What each group reads{BESIDE[workload]}", text, figures)

@@ -9,7 +9,7 @@ from statistics import median
 import pandas as pd
 
 from fsage.analysis.groups import factors
-from fsage.analysis.words import Finding, doing, joined
+from fsage.analysis.words import Finding, doing
 from fsage.figures import Axis, Figure, Level, limits, lines
 from fsage.report.section import Data, Section
 from fsage.statistics import Ratio, median_interval
@@ -73,11 +73,12 @@ def sizes_told(data: Data) -> str | None:
     parts: list[str] = []
     for measure, rows in both.groupby("measure", sort=False):
         ratios = (rows["median"] / rows["median_there"]).tolist()
-        finding = Finding(_over_states(ratios), tested=False)
-        parts.append(finding.said(doing(str(measure)), "" if parts else f"where they are of {other} files"))
+        parts.append(Finding(_over_states(ratios), tested=False).said(doing(str(measure))))
     transfer = round_size(both["transfer_size_bytes"].iloc[0])
     states = len(both[STATE].drop_duplicates())
-    return f"Over {states} states, {transfer} at a time, where holes are of {size} files {joined(parts)}."
+    said = [f"over {states} states, where holes are of {size} files, {parts[0]}", *parts[1:]]
+    said.append(f"the reference is holes of {other} files, {transfer} at a time")
+    return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said)
 
 
 def largest(data: Data) -> Figure | None:

@@ -110,8 +110,8 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
     beyond = "all of them" if len(sure) == len(of_pair) else joined(sure) or "none of them"
     return {
         "sentences": [
-            f"With {measured} of the target measured, {state} {joined(rates)} of what it reaches {against}.",
-            f"Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
+            f"With {measured} of the target measured, {joined(rates)} of the reference. That is {state}. The reference "
+            f"is the rate {against}. Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
         ],
         "figure": _both(section.figures),
     }

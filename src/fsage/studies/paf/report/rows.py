@@ -77,6 +77,6 @@ def transfers(rows: pd.DataFrame) -> str:
 def note(rows: pd.DataFrame) -> str:
     """How many samples a point has, what its bar holds, and whether the axis is cut."""
     shown = ", ".join(f"{level:.2%}" for level in sorted(rows["level"].dropna().unique()))
-    bars = f"bars hold the median at {shown}" if shown else "too few samples for an interval"
+    bars = f"and bars hold the median at {shown}" if shown else "too few for an interval"
     cut = " The bandwidth axes do not begin at zero." if limits(rows)[0] else ""
-    return f"n = {counts(rows)} a point; short strokes are samples; {bars}.{cut}"
+    return f"Each point has n = {counts(rows)}. Short strokes are samples, {bars}.{cut}"

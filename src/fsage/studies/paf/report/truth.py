@@ -31,7 +31,8 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     together = [text for state in dict.fromkeys(fragmented) if (text := _together(data, state))]
     if not together:
         return []
-    return [f"{SHOWN}, of fullness and fragmentation together; here {'; '.join(together)}.", *_unlike(data.frame)]
+    here = [f"Here it is {text}." for text in together]
+    return [" ".join([f"{SHOWN}, of fullness and fragmentation together.", *here]), *_unlike(data.frame)]
 
 
 def _together(data: Data, state: str) -> str:
@@ -78,7 +79,8 @@ def truth(data: Data) -> Section | None:
     text = (
         "The disk below is modelled, and its costs are declared. All costs are estimated together from the reads: "
         "their times, places and extents, and when they ran. The declared costs are not used. Fullness itself costs "
-        f"nothing on it. Intervals hold {LEVEL:.0%}; of {len(parameters)} values one may be outside by chance."
+        f"nothing on it. Each interval holds {LEVEL:.0%}, so of {len(parameters)} values one may be outside by chance. "
+        "The study fails where one is outside of its interval adjusted over all of them (Holm)."
     )
     table = [["value", "planted", "recovered", f"{LEVEL:.0%} interval", "planted lies inside"]]
     table += [
@@ -110,8 +112,10 @@ def planted_told(data: Data) -> tuple[list[str], Figure] | None:
         f"for {_value(parameter.planted, parameter)}"
         for parameter in parameters
     ]
+    half = -(-len(values) // 2)
     sentences = [
-        f"{most} {len(parameters)} planted values lie in the {LEVEL:.0%} intervals of what was found: {joined(values)}."
+        f"{most} {len(parameters)} planted values lie in the {LEVEL:.0%} intervals of what was found. "
+        f"Found for planted are {joined(values[:half])}. Further ones are {joined(values[half:])}."
     ]
     if outside:
         sentences.append(f"Outside {'lies' if len(outside) == 1 else 'lie'} {joined(outside)}.")

@@ -40,8 +40,7 @@ def _replica(data: Data) -> list[str]:
     """What was measured is not the original's device."""
     if not any(Replica.kind in notes for notes in data.notes.values()):
         return []
-    model = next(iter(data.frame["device_model"].dropna()), "a device without a model")
-    return [f"These are rates of a replica ({model}), not of the device that the layout comes from."]
+    return ["These are rates of a replica, and not of the device that the layout comes from."]
 
 
 def _foreign(data: Data) -> list[str]:
@@ -54,7 +53,7 @@ def _foreign(data: Data) -> list[str]:
     )
     return [
         f"Layout {layout} is of {source}, and the target is {here.title}, which chooses blocks for new files in its "
-        f"own way: on {source} the same free space may cost more or less."
+        f"own way. On {source} the same free space may cost more or less."
         for layout, source in pairs
         if here
     ]

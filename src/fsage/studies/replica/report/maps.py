@@ -76,21 +76,20 @@ def agreement(data: Data) -> Section | None:
     ]
     if not rows:
         return None
-    text = "Bytes that are free in both, as a share of bytes that are free in either. " + "; ".join(
-        f"{name}: {words}" for name, words in WHY.items()
-    )
+    sentences = ["Bytes that are free in both, as a share of bytes that are free in either."]
+    sentences += [f"Column {name}: {words}." for name, words in WHY.items()]
     if any("bitmap" in noted.get("held_by", "") for noted in copied(data).values()):
-        text += ". No file holds what is in use here: it is marked in the block bitmaps"
-    return Section("How exactly it was copied", f"{text}.", [], warnings=_drawn(data), table=[head, *rows])
+        sentences.append("No file holds what is in use here: it is marked in the block bitmaps.")
+    return Section("How exactly it was copied", " ".join(sentences), [], warnings=_drawn(data), table=[head, *rows])
 
 
 def _drawn(data: Data) -> list[str]:
     """Of samples how well they stand for the whole."""
     return [
         f"{state}: {len(drawn['windows'])} of {drawn['of_windows']} windows of {drawn['window_groups']} groups, "
-        f"{100 * drawn['free_share_sample']:.1f}% free where the whole is {100 * drawn['free_share_whole']:.1f}%; "
-        f"earth mover's distance of free bytes by size {_distance(drawn['emd_size'])} powers of two, of groups by free "
-        f"share {_distance(drawn['emd_share'])}."
+        f"{100 * drawn['free_share_sample']:.1f}% free where the whole is {100 * drawn['free_share_whole']:.1f}%. "
+        f"The earth mover's distance of free bytes by size is {_distance(drawn['emd_size'])} powers of two. That of "
+        f"groups by free share is {_distance(drawn['emd_share'])}."
         for state, noted in copied(data).items()
         if "windows" in (drawn := noted.get("drawn") or {})
     ]

@@ -27,12 +27,10 @@ def answer(data: Data, study: Study) -> Answer | None:
         return None
     words = layouts_in_words(data)
     default = str(rows["reference"].iloc[0])
-    than = f"in the default layout, {words.get(default, default)}" if default in words else f"in {default}"
-    sentences = [f"Fastest here, {_best(rows, words, than)}."]
+    than = "in the default layout" if default in words else f"in {default}"
+    sentences = [_best(rows, words, "fastest here", than)]
     if (growing := rows[rows["kind"] == "dynamic"]).size and (rows["kind"] == "static").any():
-        sentences.append(
-            f"Among the layouts that grow with the file, {_best(growing, words, 'in the default layout')}."
-        )
+        sentences.append(_best(growing, words, "fastest of what grows with the file", than))
     phases = zip(rows["measure"].map(doing), rows["rest"].str.removeprefix("distribution "), strict=True)
     figure = by_line(
         f"Speed-up of each layout over {default}",
@@ -68,33 +66,32 @@ def _order(measure: str) -> int:
     return list(DOING).index(name) if name in DOING else len(DOING)
 
 
-def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
-    """'16 stripes of 1 MiB (IOR.3): writing is 3.96 times as fast as in ... (3.87 to 3.97), reading ...', by layout.
+def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) -> str:
+    """'IOR.3 is WHAT: writing is 3.96 times as fast as THAN (3.87 to 3.97), reading ...', and what IOR.3 is; by layout.
 
     Where one layout is the best by far in all ways of sharing the work out, these are a range.
     """
     best: dict[str, list[str]] = {}
-    sentences = 0
     for measure in sorted(rows["measure"].unique(), key=_order):
         of_measure = rows[rows["measure"] == measure]
         fastest = of_measure.loc[of_measure.groupby("rest", sort=False)["median"].idxmax()]
         states = set(fastest["state"])
         if len(fastest) > 1 and len(states) == 1 and fastest["median"].min() >= TWICE:
-            text = f"{fastest['median'].min():.3g} to {fastest['median'].max():.3g} times" + f" as fast as {than}" * (
-                not sentences
-            )
-            best.setdefault(states.pop(), []).append(f"{doing(str(measure))} {'is ' * (not sentences)}{text}")
-            sentences += 1
+            state = states.pop()
+            text = f"{fastest['median'].min():.3g} to {fastest['median'].max():.3g} times"
+            doing_it = doing(str(measure))
+            said = f"{doing_it} {text}" if state in best else f"{doing_it} is {text} as fast as {than}"
+            best.setdefault(state, []).append(said)
             continue
         for row in fastest.to_dict("records"):
             finding = Finding(row["to_clean"], tested=False)
             how = f" ({row['rest'].removeprefix('distribution ')})" if row["rest"] else ""
-            what = f"{doing(str(measure))}{how}"
-            text = f"{what} {finding.brief().replace(' as fast', '')}" if sentences else finding.said(what, than)
+            subject = f"{doing(str(measure))}{how}"
+            brief = f"{subject} {finding.brief().replace(' as fast', '')}"
+            text = brief if str(row["state"]) in best else finding.said(subject, than, over=False)
             best.setdefault(str(row["state"]), []).append(text)
-            sentences += 1
-    names = {state: f"{words[state]} ({state})" if state in words else state for state in best}
-    return "; ".join(f"{names[state]}: {', '.join(parts)}" for state, parts in best.items())
+    fastest_ones = [f"Layout {state} is {what}: {', '.join(parts)}." for state, parts in best.items()]
+    return " ".join([*fastest_ones, *(f"Layout {state} has {words[state]}." for state in best if state in words)])
 
 
 VIEW = View(
