@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+from fsage.study.files import load_study
+from fsage.study.study import Study
+
+CONFIG = Path(__file__).parents[1] / "config"
 FOLDER = Path(__file__).parent / "data" / "studies"
 STUDIES = sorted(path.stem for path in FOLDER.glob("*.zip"))
 
@@ -15,6 +19,12 @@ STUDIES = sorted(path.stem for path in FOLDER.glob("*.zip"))
 def archive(study: str) -> Path:
     """The archive of a study."""
     return FOLDER / f"{study}.zip"
+
+
+def measured(name: str) -> Study:
+    """The study as it was when it was measured."""
+    own = FOLDER.parent / "plain" / f"{name}.yaml"
+    return load_study(own if own.exists() else CONFIG / f"{name}.yaml")
 
 
 def taken(study: str) -> list[dict[str, Any]]:

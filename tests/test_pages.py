@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from browser import PROGRAM, Browser, Seen, axe_core
-from recorded import STUDIES, taken, taken_states
-from records import CONFIG, PLAIN, TARGET, contents, make_evidence, make_records, make_store, store, traced
+from recorded import STUDIES, measured, taken, taken_states
+from records import PLAIN, TARGET, contents, make_evidence, make_records, make_store, store, traced
 from tiers import first_of
 
 from fsage import dataset
@@ -74,7 +74,7 @@ def pages(request, tmp_path_factory) -> list[Path]:
     texts["failed"] = drawn(contents(quickstart, records, root / "b"))
     for name in request.param:
         states = taken_states(name, root / f"{name}-states")
-        texts[name] = drawn(contents(load_study(CONFIG / f"{name}.yaml"), taken(name), root / name, states))
+        texts[name] = drawn(contents(measured(name), taken(name), root / name, states))
     layout = {"what": "/dev/sdx1", "seconds": 0.2, "stores": [make_store(80, 50)]}
     texts["evidence"] = evidence_page.page(layout)
     for name, text in texts.items():

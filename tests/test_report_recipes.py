@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from recorded import taken, taken_states
+from recorded import measured, taken, taken_states
 from records import CONFIG, PLAIN, build, contents, make_records, store, undrawn
 
 from fsage import dataset
@@ -31,7 +31,7 @@ def page_of(name):
     """The page of a study as it was measured, made once for all tests."""
     with TemporaryDirectory() as folder:
         states = taken_states(name, Path(folder, "states"))
-        return contents(load_study(CONFIG / f"{name}.yaml"), taken(name), Path(folder), states)
+        return contents(measured(name), taken(name), Path(folder), states)
 
 
 def text_of(name):
@@ -337,7 +337,7 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
     records = taken(name)
     for record in records:
         record.update(status="failed", why="write: IOR ended with code 1: There are not enough slots", metrics={})
-    page = build(load_study(CONFIG / f"{name}.yaml"), records, tmp_path)
+    page = build(measured(name), records, tmp_path)
     assert "There are not enough slots" in page and "No cell has a valid record yet" in page
 
 

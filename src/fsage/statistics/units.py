@@ -32,7 +32,7 @@ def factor(here: Units, reference: Units, same: bool = False) -> Ratio:
     - Layouts of the same draws on both sides are pairs: the median of their ratios between two order statistics.
       Places are pairs where both sides are the `same` layout, measured twice.
     - Layouts against a state of one layout: the interval of their median over the median of that state.
-    - Else Hodges-Lehmann (`ratio`): two states of one layout, or layouts of other draws; of these from LEAST each on.
+    - Else Hodges-Lehmann (`ratio`): two states of one layout, or layouts of other draws; from LEAST units each on.
     """
     if not here.by_unit or not reference.by_unit or min(*here.values, *reference.values) <= 0:
         return ratio(here.values, reference.values)
@@ -48,7 +48,7 @@ def factor(here: Units, reference: Units, same: bool = False) -> Ratio:
         result = _of_median(reference.values, median(here.values), len(reference.values), len(here.values)).inverse
     else:
         result = ratio(here.values, reference.values)
-        if over.kind != SAMPLE and min(result.n, result.n_reference) < LEAST:
+        if result.interval and min(result.n, result.n_reference) < LEAST:
             why = f"{result.n} against {result.n_reference} {over.kind}s: an interval needs {LEAST} of each"
             result = replace(result, interval=None, why=why)
     return replace(result, unit=over.kind, units=len(over.values))

@@ -15,6 +15,7 @@ import yaml
 
 from fsage.evidence import free
 from fsage.evidence.free import Free
+from fsage.model import MIB
 from fsage.model.evidence.extents import Head
 from fsage.model.message import Unacceptable
 from fsage.model.typed import Json
@@ -25,6 +26,7 @@ from fsage.records.store import quarantine
 from fsage.run import amount
 from fsage.run.request import PLACE
 from fsage.statistics import reachable
+from fsage.statistics.intervals import LEAST
 from fsage.studies.replica import whole
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
 from fsage.studies.replica.whole import Base
@@ -33,7 +35,10 @@ from fsage.text.strict import show
 
 SHIPPED = "replica"
 MOST_LAYOUTS = 100
-MOST_ITERATIONS = 20
+MOST_UNITS = 20
+PLACES_OF_SAMPLES = 2
+FILE_BYTES = 192 * MIB
+"""So much room each of several files has at least: what the modelled disk moves in a second."""
 SEED = 67005
 
 
@@ -64,7 +69,7 @@ def prepare(
 
     It is named after what was read: the same layouts are the same study, which is then resumed. `samples`: of a layout
     larger than the target `base`; None: all are laid whole, on a target made like the original, where one can be made.
-    Of a text of sizes alone, draws (fsage.evidence.free), five unasked. Raises ValueError.
+    Of a text of sizes alone, draws (fsage.evidence.free). Samples and draws are five unasked. Raises ValueError.
     """
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
@@ -76,7 +81,7 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     wanted = samples
     digest, names, sentences = hashlib.sha256(f"{samples or 1}".encode()), list[str](), list[str]()
-    heads, most_extents = list[Head](), 0
+    heads, rooms, most_extents = list[Head](), list[Room](), 0
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
         for source in sources:
             refuse_target(source, claim_copy)
@@ -96,6 +101,7 @@ def prepare(
             digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
             names.append(name)
             heads.append(free_space.head)
+            rooms.append(Room.of(free_space))
             most_extents = max(most_extents, len(free_space.places))
             percent = free_space.store["fullness_percent"]
             sentences.append(
@@ -112,13 +118,18 @@ def prepare(
                 free.write(changed, layout)
                 digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
                 names.append(more)
+                rooms.append(Room.of(changed))
         own = _own_target(heads, most_extents, base, wanted, sentences) if base else None
         if own:
             digest.update(own.name.encode())
         if what_if.defragmented:
             digest.update(b"defragmented")
+        sampled = base is not None and own is None and bool(whole.larger(heads, base))
+        size_bytes = whole.size_of(base) if base and not own else None
+        design = _design(block, names, samples or (free.DRAWS if sampled else 1), rooms, size_bytes)
+        digest.update(f"{design}".encode())
         study = f"age_{digest.hexdigest()[:12]}"
-        block = _study_of(block, study, names, samples or 1, what_if.defragmented)
+        block = _study_of(block, study, names, design, what_if.defragmented)
         (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
@@ -248,11 +259,48 @@ def _free_blocks(source: str) -> int | None:
     return os.statvfs(source).f_bfree if os.path.isdir(source) else None
 
 
-def _study_of(shipped: object, study: str, names: Sequence[str], samples: int, defragmented: bool) -> dict[str, object]:
-    """The shipped study with these layouts instead of its own."""
+class Room(NamedTuple):
+    """How many bytes of how large a device are free."""
+
+    free_bytes: int
+    device_bytes: int
+
+    @classmethod
+    def of(cls, free_space: Free) -> Room:
+        """Of a layout."""
+        return cls(int((free_space.places[:, 1] - free_space.places[:, 0]).sum()), free_space.head.device_bytes)
+
+
+class Design(NamedTuple):
+    """How often what is measured, in which layouts and where: the keys of a study's `states` and `cells`."""
+
+    structures: int
+    places: int
+    iterations: int
+
+
+def _design(
+    shipped: object, names: Sequence[str], samples: int, rooms: Sequence[Room], size_bytes: float | None
+) -> Design:
+    """Of a layout that is copied as it is, the places of so many files; of samples, two places in each.
+
+    There are so many that a difference can be told from chance among all pairs of states. Where not so many files
+    have room, one is written so often at one place. `size_bytes`: of the target; None: all of a layout is laid.
+    """
     if not isinstance(shipped, dict) or not all(isinstance(shipped.get(key), dict) for key in ("states", "cells")):
         raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
-    lines, tests = [], len(names)
+    fullness = len(names) == 1 and shipped["states"].get("empty", True)
+    family = (len(names) + fullness) * len(shipped["cells"]["phases"])
+    enough = next((number for number in range(LEAST, MOST_UNITS) if reachable(number, number, family)), MOST_UNITS)
+    files = PLACES_OF_SAMPLES if samples > 1 else enough
+    laid = [min(1.0, (size_bytes or room.device_bytes) / room.device_bytes) for room in rooms]
+    least_bytes = min(room.free_bytes * share for room, share in zip(rooms, laid, strict=True))
+    return Design(samples, files if files * FILE_BYTES <= least_bytes else 1, files)
+
+
+def _study_of(shipped: Json, study: str, names: Sequence[str], design: Design, defragmented: bool) -> dict[str, object]:
+    """The shipped study with these layouts instead of its own."""
+    lines = []
     for name in names:
         copied, joined = f"{name}.{COPIED}", f"{name}.{JOINED}"
         lines.append({"label": f"age of {name}", "state": copied, "against": joined})
@@ -260,20 +308,16 @@ def _study_of(shipped: object, study: str, names: Sequence[str], samples: int, d
             lines.append({"label": f"{name} defragmented, at best", "state": joined, "against": copied})
         if len(names) == 1 and shipped["states"].get("empty", True):
             lines.append({"label": "fullness", "state": joined, "against": EMPTY})
-            tests += 1
     others = " and others" if len(names) > 5 else ""
     return {
         **shipped,
         "name": study,
         "title": f"The age of {', '.join(names[:5])}{others}",
-        "states": {**shipped["states"], "layouts": [f"{name}.gz" for name in names], "structures": samples},
-        "cells": _enough(shipped["cells"], tests),
+        "states": {
+            **shipped["states"],
+            "layouts": [f"{name}.gz" for name in names],
+            "structures": design.structures,
+        },
+        "cells": {**shipped["cells"], "places": design.places, "iterations": design.iterations},
         "headline": lines,
     }
-
-
-def _enough(cells: Json, pairs: int) -> dict[str, object]:
-    """Cells with so many iterations that a difference can be told from chance among as many pairs of states."""
-    family = pairs * len(cells["phases"])
-    enough = (number for number in range(cells["iterations"], MOST_ITERATIONS) if reachable(number, number, family))
-    return {**cells, "iterations": next(enough, MOST_ITERATIONS)}

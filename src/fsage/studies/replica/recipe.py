@@ -58,16 +58,16 @@ def name_of(layout: str) -> str:
 
 def expand(states: States) -> list[State]:
     """Return the states: empty, then of each layout and sample the free space in one run, and the replica."""
-    made = [_empty()] if states.empty else []
+    made = [_empty(states.structures)] if states.empty else []
     for layout in states.layouts:
         for draw in range(1, states.structures + 1):
             made += [_state(states, layout, draw, joined) for joined in (True, False)]
     return made
 
 
-def _empty() -> State:
+def _empty(layouts: int) -> State:
     nominal = {"recipe": "replica", "fullness_percent": 0, "axes": {"layout": EMPTY, "holes": EMPTY}}
-    return State(EMPTY, EMPTY, {"layout": EMPTY, "holes": EMPTY}, nominal, ())
+    return State(EMPTY, EMPTY, {"layout": EMPTY, "holes": EMPTY}, nominal, (), layouts)
 
 
 def _state(states: States, layout: str, draw: int, joined: bool) -> State:
@@ -83,4 +83,4 @@ def _state(states: States, layout: str, draw: int, joined: bool) -> State:
         **({"structure": draw} if states.structures > 1 else {}),
     }
     step = Replica(1, layout, joined, draw, states.window_groups, states.seed)
-    return State(name, name, {**axes, "structure": draw}, nominal, (step,))
+    return State(name, name, {**axes, "structure": draw}, nominal, (step,), states.structures)

@@ -41,12 +41,15 @@ class Base(NamedTuple):
 
 def larger(heads: Sequence[Head], base: Base) -> list[Head]:
     """The layouts that do not fit on the target at hand, as far as its size is known."""
-    size_bytes: float | None = None  # of a Lustre, before it is claimed
-    if claim := load_claim(base.claim_copy):
-        size_bytes = base.target.of_kind.laid_bytes(claim)
-    elif base.target.of_kind.own_stores:
-        size_bytes = base.target.spec["size_gib"] * GIB
+    size_bytes = size_of(base)
     return [head for head in heads if size_bytes is not None and head.device_bytes > size_bytes]
+
+
+def size_of(base: Base) -> float | None:
+    """Of the target at hand, bytes; None of a Lustre before it is claimed."""
+    if claim := load_claim(base.claim_copy):
+        return base.target.of_kind.laid_bytes(claim)
+    return base.target.spec["size_gib"] * GIB if base.target.of_kind.own_stores else None
 
 
 def is_of(head: Head, target: Target) -> bool:
