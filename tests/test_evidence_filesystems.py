@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from local_targets import claimed
+from small_filesystems import small
 from test_state import bring, fragment, populate
 from tiers import first_of
 
@@ -20,6 +21,7 @@ from fsage.host.inspect import inspect
 from fsage.host.states import inspection, state
 from fsage.host.states.fingerprint import layout_of
 from fsage.host.stores import ext4, fiemap
+from fsage.host.stores.filesystems import named
 from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
@@ -69,11 +71,10 @@ def aged(request, local_target) -> Target:
     return open_target(local_target)
 
 
-def block_places(path: str) -> np.ndarray:
+def block_places(path: str, target: Target) -> np.ndarray:
     """The middle of each block of a file, in bytes from the first one of its device."""
-    return np.concatenate(
-        [np.arange(piece.physical, piece.physical + piece.length, 4096) + 2048 for piece in fiemap.extents(path)]
-    )
+    pieces = named(target.filesystem).on_device(Path(path), fiemap.extents(path))
+    return np.concatenate([np.arange(piece.physical, piece.physical + piece.length, 4096) + 2048 for piece in pieces])
 
 
 def device_bytes(target: Target) -> int:
@@ -82,6 +83,23 @@ def device_bytes(target: Target) -> int:
         space = os.statvfs(target.mounts[0])
         return space.f_blocks * space.f_frsize
     return int(said("blockdev", "--getsize64", target.devices[0]))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("filesystem", ["ext4", "btrfs"])
+def test_a_file_lies_on_the_device_where_it_is_said(tmp_path, filesystem):
+    """Its bytes are read there; btrfs' addresses are its own, and a file goes on in another chunk."""
+    content = os.urandom(48 * MIB)
+    with small(filesystem, tmp_path / "mnt") as made:
+        path = made.point / "file"
+        path.write_bytes(content)
+        os.sync()
+        told = fiemap.extents(path)
+        placed = named(filesystem).on_device(path, told)
+        assert (placed == told) == (filesystem == "ext4")
+        with open(made.image, "rb") as image:
+            found = [os.pread(image.fileno(), piece.length, piece.physical) for piece in placed]
+    assert b"".join(found) == content
 
 
 def sectors_written(device: str) -> int:
@@ -104,11 +122,11 @@ def test_evidence_is_what_the_tools_say(aged):
     assert len(files["extents_per_file"]) > 1, "the files are in pieces, or this test shows nothing"
     by_filefrag = read(said("filefrag", "-v", *paths))["files"]["listed"]
     assert by_filefrag == files
-    by_layout_of = layout_of([Path(path) for path in paths], aged.mounts)
-    far = [np.abs(np.diff(block_places(path))) > 4096 + MIB for path in paths]
-    assert layout_of([Path(path) for path in paths], aged.mounts, MIB)["jumps"] == sum(map(np.sum, far))
+    by_layout_of = layout_of([Path(path) for path in paths], aged)
+    far = [np.abs(np.diff(block_places(path, aged))) > 4096 + aged.model.jump_bytes() for path in paths]
+    assert by_layout_of["jumps"] == sum(map(np.sum, far))
     assert {key: by_layout_of[key] for key in files} == files
-    places = np.concatenate([block_places(path) for path in paths]) / device_bytes(aged)
+    places = np.concatenate([block_places(path, aged) for path in paths]) / device_bytes(aged)
     assert (by_layout_of["mean_position"], by_layout_of["position_sd"]) == pytest.approx((places.mean(), places.std()))
 
     if aged.filesystem == "ext4":

@@ -93,7 +93,7 @@ class Phases:
         if not phase.get("reads"):
             made += (path for path in measured_files(self.target.mounts) if path not in self.left)
             self.left.update(made if phase.get("leaves") else ())
-            result["extents"] = layout_of(made, self.target.mounts, self.target.model.jump_bytes())
+            result["extents"] = layout_of(made, self.target)
         if why := self.instruments.first(lambda each: each.failed_phase(phase, made, result)):
             raise Failure(why)
 

@@ -13,14 +13,16 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.host.stores import fiemap
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.host.system.mounting import Mount
 from fsage.model import filesystems as facts
 from fsage.model.errors import Failure
+from fsage.model.evidence.fragmentation import Extent as Piece
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 
@@ -63,6 +65,9 @@ class Btrfs(FileSystem, facts.Btrfs):
 
     def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
         return data_ranges(mount)
+
+    def on_device(self, mount: Path, pieces: Sequence[Piece]) -> list[Piece]:
+        return fiemap.merged(placed(pieces, data_ranges(mount)))
 
     def allocator_counts(self, device: str) -> dict[str, int]:
         """Its commits, and the bytes of data and metadata in use: btrfs counts no search of its allocator."""
@@ -174,6 +179,15 @@ def data_ranges(mount: Path) -> list[tuple[int, int, int]]:
         for chunk in chunks
         for place, length in _usable([(chunk.places[0], chunk.length)])
     ]
+
+
+def placed(pieces: Iterable[Piece], ranges: list[tuple[int, int, int]]) -> Iterator[Piece]:
+    """Extents at their places on the device, cut where chunks end; `ranges` as `data_ranges` has them."""
+    for logical, address, length, unwritten in pieces:
+        for begin, place, size in ranges:
+            start, end = max(address, begin), min(address + length, begin + size)
+            if start < end:
+                yield Piece(logical + start - address, place + start - begin, end - start, unwritten)
 
 
 def gaps(start: int, end: int, taken: Iterable[Extent]) -> Iterator[Extent]:

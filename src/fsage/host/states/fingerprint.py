@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.states.sample import Sample, seen
-from fsage.host.stores import fiemap
+from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
-from fsage.model.evidence.fragmentation import FileLayouts
+from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.store import SCHEMA
 from fsage.model.observation import Extents
 from fsage.model.typed import Json
@@ -88,21 +88,26 @@ def digest(mounts: list[Path]) -> Json:
     return {"hash": whole.hexdigest(), "files": files, "extents": count, "seconds": time.monotonic() - began}
 
 
-def layout_of(files: list[Path], mounts: list[Path], jump_bytes: int = 0) -> Extents | None:
+def layout_of(files: list[Path], target: Target) -> Extents | None:
     """The layout of measured files: FileLayouts.summary, digest, and position on the device (0 first block, 1 last).
 
     `mean_position` and `position_sd`: mean and standard deviation of the positions of all bytes. `jumps`: within files,
-    from an extent's end to the next one's beginning, those of more than `jump_bytes`. Returns None where the file
-    system has no FIEMAP.
+    from an extent's end to the next one's beginning, those of more than `jump_bytes`, which the device charges for.
+    Where the file system keeps places on the device to itself there is neither. None: it has no FIEMAP.
     """
     whole = hashlib.blake2b(digest_size=16)
-    layouts = FileLayouts(os.statvfs(mounts[0]).f_frsize)
+    layouts = FileLayouts(os.statvfs(target.mounts[0]).f_frsize)
     total, weighted, squares, jumps = 0, 0.0, 0.0, 0
+    jump_bytes, known = target.model.jump_bytes(), True
     try:
         for path in sorted(files):
             pieces = fiemap.extents(path)
             layouts.add(pieces)
             whole.update(f"{path.name} {[piece[:3] for piece in pieces]}\n".encode())
+            try:
+                pieces = _on_device(target, path, pieces)
+            except OSError:  # who asks is not root
+                known = False
             jumps += sum(
                 abs(piece.physical - before.physical - before.length) > jump_bytes
                 for before, piece in zip(pieces, pieces[1:])
@@ -115,17 +120,21 @@ def layout_of(files: list[Path], mounts: list[Path], jump_bytes: int = 0) -> Ext
                 squares += piece.length * (middle**2 + own**2 / 12)  # bytes spread evenly over the extent
     except OSError:
         return None
-    mean = weighted / total if total else None
+    mean = weighted / total if total and known else None
     placed: Any = {
         **layouts.summary(),
         "mean_position": mean,
         "position_sd": None if mean is None else math.sqrt(max(0.0, squares / total - mean**2)),
-        "jumps": jumps,
-        "jump_bytes": jump_bytes,
+        **({"jumps": jumps, "jump_bytes": jump_bytes} if known else {}),
         "digest": whole.hexdigest(),
     }
     result: Extents = placed
     return result
+
+
+def _on_device(target: Target, path: Path, pieces: list[Extent]) -> list[Extent]:
+    system = filesystems.like(target.filesystem)
+    return system.on_device(path, pieces) if system else pieces
 
 
 def _device_bytes(path: Path) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from fsage.host.system.mounting import Mount
 from fsage.model import filesystems as facts
 from fsage.model.errors import Failure
+from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.freespace import Counting
 from fsage.model.evidence.store import Store
 from fsage.model.typed import Json
@@ -133,6 +134,10 @@ class FileSystem(facts.FileSystem, ABC):
     def free_space_unmounted(self, device: str, counting: Counting) -> Store:
         """The free space of one on a device or in an image, mounted nowhere. Raises Failure."""
         raise Failure(f"{self.title} can be read through its mount only: mount it (-o ro) and give that directory")
+
+    def on_device(self, mount: Path, pieces: Sequence[Extent]) -> list[Extent]:
+        """Extents of a file, as FIEMAP tells them, at their places on its device. Raises OSError."""
+        return list(pieces)
 
     def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
         """How FIEMAP's addresses map to its device: address, place on the device, length. Raises Failure."""

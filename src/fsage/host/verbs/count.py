@@ -34,6 +34,7 @@ from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.fragmentation import Extent
 from fsage.model.structure import ALONE, Method, Notes, Step
 from fsage.model.token import BUILDING, Token
 from fsage.model.typed import Json
@@ -166,7 +167,7 @@ def _version(program: str) -> str:
 def _files(target: Loop, wanted: Wanted, at_places: int) -> Iterator[Json]:
     """Write files one after the other, each after a mount, and leave them until all are there; then remove them."""
     [mount] = target.mounts
-    taken = []
+    told: list[Extent] = []
     for place in range(1, at_places + 1):
         target.remount()
         before = _allocator(target)
@@ -176,15 +177,16 @@ def _files(target: Loop, wanted: Wanted, at_places: int) -> Iterator[Json]:
         why = None
         try:
             files.in_turns([path], [wanted["file_bytes"]], wanted["transfer_bytes"], method)
-            extents = [list(extent[:3]) for extent in fiemap.extents(path)]
+            written = fiemap.extents(path)
+            told += written
+            extents = [list(extent[:3]) for extent in target.made_of.on_device(path, written)]
         except OSError as error:
             why = f"{wanted['file_bytes']} bytes: {error.strerror}"
-        taken += extents
         after = _allocator(target)
         counts = None if before is None or after is None else _changed(before, after)
         yield {**wanted, "place": place, "extents": extents, "allocator": counts, "why": why}
     remove_measured(target)
-    target.give_back_below({mount: [(physical, physical + length) for _, physical, length in taken]})
+    target.give_back_below({mount: [(piece.physical, piece.physical + piece.length) for piece in told]})
 
 
 def _changed(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
