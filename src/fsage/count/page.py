@@ -182,7 +182,7 @@ def _plane(states: list[OfState]) -> Section | None:
         "slow. Beside a file in one piece at the same place."
     )
     figure = Plane("Computed loss, %", tuple(places), Axis(CAPACITY), Axis(DELETED), dark_high=True)
-    return Section("The whole plane", text, [figure], wide=True)
+    return Section("The whole plane", text, [figure], wide=True, front=1)
 
 
 def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
@@ -200,13 +200,13 @@ def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
     figures = [
         _lines(title, column, label, shown, x)
         for title, column, label in (
-            ("Jumps over layouts", "jumps", "jumps that are charged"),
             ("Pieces over layouts", "extents", "pieces"),
             ("Computed loss over layouts", LOSS, "computed loss, %"),
+            ("Jumps over layouts", "jumps", "jumps that are charged"),
         )
     ]
     text = f"Each layout is a stroke, the median a mark{where}; {number_of(counted.layouts, 'layout')} at most."
-    return Section("Over layouts", text, figures)
+    return Section("Over layouts", text, figures, front=2)
 
 
 def _lines(title: str, column: str, label: str, shown: list[OfState], x: Axis) -> Figure:

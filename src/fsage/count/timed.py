@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from fsage.report import charges
 from fsage.report.section import Section
 from fsage.study.study import unseeded
-
-LEAST = 5
-"""So many different counts of jumps a line needs."""
 
 
 def section(frame: pd.DataFrame, records: pd.DataFrame) -> Section | None:
@@ -17,17 +15,19 @@ def section(frame: pd.DataFrame, records: pd.DataFrame) -> Section | None:
     if valid.empty:
         return None
     sentences = [*_alike(frame, valid)]
-    table = [["measure", "ms a jump", "at 95%", "r\u00b2", "layouts", "unexplained, % of the time"]]
-    for phase in ("write", "read"):
-        table += [row for row in [_slope(valid, phase)] if row]
-    if len(table) == 1:
-        sentences.append(f"Timed files have too few different numbers of jumps ({LEAST} at least) for a line.")
+    largest = valid[valid["transfer_size_bytes"] == valid["transfer_size_bytes"].max()]
+    table = charges.slopes(largest)
+    if not table:
+        sentences.append(f"Timed files have too few different numbers of jumps ({charges.LEAST} at least) for a line.")
     else:
         sentences.append(
             "A line through each timed file's time over its jumps, at the largest transfer. What is unexplained is the "
             "standard deviation about it."
         )
-    return Section("Counted against timed", " ".join(sentences), [], table=table if len(table) > 1 else [])
+    figure = charges.over_jumps(largest)
+    figures = [figure] if figure else []
+    rows = [charges.HEADS, *table] if table else []
+    return Section("Counted against timed", " ".join(sentences), figures, table=rows, front=len(figures))
 
 
 def _alike(frame: pd.DataFrame, valid: pd.DataFrame) -> list[str]:
@@ -43,27 +43,3 @@ def _alike(frame: pd.DataFrame, valid: pd.DataFrame) -> list[str]:
         (both["measured_mean_position"] - both["mean_position"]).abs() < 1e-6
     )
     return [f"{same.sum()} of {len(both)} timed files lie exactly where they were counted."]
-
-
-def _slope(valid: pd.DataFrame, phase: str) -> list[str] | None:
-    seconds = f"{phase}_seconds"
-    if seconds not in valid or valid["measured_jumps"].nunique() < LEAST:
-        return None
-    largest = valid[valid["transfer_size_bytes"] == valid["transfer_size_bytes"].max()]
-    each = largest.assign(place=largest["place"].fillna(1)).dropna(subset=[seconds, "measured_jumps"])
-    files = each.groupby(["layout_digest", "place"])[[seconds, "measured_jumps"]].median().astype(float)
-    if files["measured_jumps"].nunique() < LEAST:
-        return None
-    from scipy import stats
-
-    line = stats.linregress(files["measured_jumps"], files[seconds])
-    reach = stats.t.ppf(0.975, len(files) - 2) * line.stderr
-    rest = files[seconds] - line.intercept - line.slope * files["measured_jumps"]
-    return [
-        phase,
-        f"{1000 * line.slope:.2f}",
-        f"{1000 * (line.slope - reach):.2f} to {1000 * (line.slope + reach):.2f}",
-        f"{line.rvalue**2:.3f}",
-        str(len(files)),
-        f"{100 * rest.std(ddof=2) / files[seconds].median():.1f}",
-    ]

@@ -17,7 +17,7 @@ from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure, Lines
 from fsage.plan.target import Target
-from fsage.report import absent, drift, evidence, latency, layout, provenance, render, signs, targets, traces
+from fsage.report import absent, charges, drift, evidence, latency, layout, provenance, render, signs, targets, traces
 from fsage.report import evidence as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
@@ -174,6 +174,7 @@ def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Itera
     all_sections = [
         targets.section(data.frame, study),
         *(section(data) for section in view_of(data.frame).sections),
+        charges.section(data.frame, headline),
         latency.section(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
         layout.section(layout_evidence, data.planned, headline, data.frame),
         traces.section(traced),

@@ -22,6 +22,9 @@ from fsage.studies.paf.report.rows import (
     transfers,
 )
 
+FEW = 8
+"""A plane of so few states says what the answer's figure does, so it is folded."""
+
 
 def plane(data: Data) -> Section | None:
     """The whole plane at the largest transfer, one panel a measure."""
@@ -52,7 +55,8 @@ def plane(data: Data) -> Section | None:
         "Within a column, more deleted files mean less used space. Hover for the interval, real fullness and loss "
         "against the clean state."
     )
-    return Section("The whole plane", text, figures, wide=True, front=1)
+    front = 1 if len(rows[["x", "y"]].drop_duplicates()) > FEW else 0
+    return Section("The whole plane", text, figures, wide=True, front=front)
 
 
 def measured_files(frame: pd.DataFrame) -> dict[str, str]:
