@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 from records import CONFIG
 
+import fsage
 from fsage.commands.common import Where
 from fsage.host.device import cgroups
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.system import files, sparse_files
+from fsage.host.instruments import signs
+from fsage.host.system import files, kernel_log, sparse_files
 from fsage.host.verbs import held
 from fsage.plan.target import inventories_in
 from fsage.report import provenance
@@ -139,4 +142,23 @@ def test_why_the_commit_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
     assert provenance.commit() == f"commit not known (fatal: not a git repository: '{tmp_path}')"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "No such file or directory: 'git'" in provenance.commit()
+    assert provenance.commit() == "commit not known (git: No such file or directory)"
+
+
+def test_a_machine_without_a_log_of_its_kernel_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kernel_log, "KMSG", str(tmp_path / "kmsg"))
+    assert signs.look({}, [], [], None, serves=True)["absent"] == {
+        "kernel": f"there is no {tmp_path}/kmsg here, as in a container"
+    }
+
+
+def test_no_message_has_an_error_of_the_system_as_python_prints_it() -> None:
+    handler = re.compile(r"^( *)except .*OSError.* as (\w+):\n((?:\1 .*\n|\n)+)", re.MULTILINE)
+    printed = [
+        f"{module}: {line.strip()}"
+        for module in Path(fsage.__file__).parent.rglob("*.py")
+        for _, name, block in handler.findall(module.read_text())
+        for line in block.splitlines()
+        if re.search(rf"{{{name}}}|str\({name}\)", line) and "isinstance" not in line
+    ]
+    assert not printed, "fsage.model.errors.in_words says it in words"

@@ -17,7 +17,7 @@ from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import Where, target_names
 from fsage.commands.line import EXIT_CODES, Command, Group
 from fsage.model import plugins
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.message import say, whole_output
 
 app = typer.Typer(
@@ -80,10 +80,8 @@ def _complain(text: str) -> NoReturn:
 
 def _of_a_file(error: OSError) -> str:
     """What failed, and where: of a full disk Python often does not name the file."""
-    if error.filename:
-        return f"{error.filename}: {error.strerror}"
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-        return str(error)
+    if error.filename or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return in_words(error)
     places = (str(Where.last_results), os.getcwd(), tempfile.gettempdir())
     full = [place for place in places if _is_full(place)]
     return (

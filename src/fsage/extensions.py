@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fsage import seam
 from fsage.model import plugins
-from fsage.model.errors import Refusal
+from fsage.model.errors import Refusal, in_words
 
 MODULES = ("__init__", "model", "host", "recipe", "report", "advice", "inputs", "command", "doctor")
 FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")
@@ -42,8 +42,7 @@ def extend(folder: str) -> None:
         plugins.EXTENSIONS[top.name] = str(top)
         plugins.studies.cache_clear()
     except (Refusal, OSError) as error:
-        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
-        raise SystemExit(f"fsage: FSAGE_EXTENSIONS: {why}; unset it to work without") from None
+        raise SystemExit(f"fsage: FSAGE_EXTENSIONS: {in_words(error)}; unset it to work without") from None
 
 
 def _files(top: Path) -> list[Path]:

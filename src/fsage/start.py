@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fsage import interrupt
+from fsage.model.errors import in_words
 from fsage.model.message import say
 
 LIMITS = ("--cores", "-c", "--jobs", "-j")
@@ -39,7 +40,7 @@ def main() -> None:
     try:
         done = cli.args_to_api(*reversed(cli.parse_args(words)))
     except OSError as error:
-        say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        say(in_words(error))
         done = False
     except Exception as error:
         cli.print_exception(error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, TypeVar
 
 import typer
 
+from fsage.model.errors import in_words
 from fsage.model.message import say
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _readable(paths: dict[str, Path], read: Callable[[Path], T]) -> dict[str, T]
         try:
             found[name] = read(path)
         except (StudyError, OSError) as why:
-            say(f"{why}. {name} is left out")
+            say(f"{in_words(why)}. {name} is left out")
     return found
 
 

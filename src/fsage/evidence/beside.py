@@ -18,6 +18,7 @@ from pathlib import Path
 import fsage
 from fsage import seam
 from fsage.evidence import verdict
+from fsage.model.errors import in_words
 from fsage.model.message import printable, say
 from fsage.model.typed import Json
 
@@ -81,5 +82,5 @@ def _counts(what: str, absent: dict[str, str]) -> dict[str, int]:
     try:
         return seam.allocator_counts(Path(what))
     except (OSError, ValueError) as why:
-        absent["allocator"] = str(why)
+        absent["allocator"] = in_words(why)
         return {}

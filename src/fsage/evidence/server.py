@@ -18,7 +18,7 @@ import fsage
 from fsage import seam
 from fsage.evidence import terminal
 from fsage.evidence.monitoring import export
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.message import lines, whole_output
 
 FILES = 100_000  # of a directory
@@ -111,7 +111,7 @@ def main(words: Sequence[str] | None = None) -> int:
             given = parser().parse_args(words)
             code: int = given.do(given)
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        _complain(in_words(error))
         return 1
     except (ValueError, Failure, Refusal) as error:
         _complain(str(error))

@@ -28,7 +28,7 @@ from fsage.host.targets.opening import claim_of, refuse_other_claim
 from fsage.host.verbs import checks, claim, create, recover, tune
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import complete, home_of
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.hosts import clients_of
 from fsage.model.message import shown
 from fsage.model.request import Request
@@ -199,7 +199,7 @@ def main(arguments: list[str]) -> int:
     except Failure as failure:
         answer, code = {"failed": True, "changed": True, "msg": str(failure)}, 2
     except OSError as error:
-        answer, code = {"failed": True, "changed": True, "msg": f"{verb}: {error}"}, 2
+        answer, code = {"failed": True, "changed": True, "msg": f"{verb}: {in_words(error)}"}, 2
     except KeyboardInterrupt:
         answer, code = {"failed": True, "changed": True, "msg": f"{verb} was interrupted"}, 2
     else:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from fsage.host.lustre import granted
 from fsage.host.system import caches, files, kernel_log, privilege, settings
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 
 MOST_BYTES = 1 << 20
 LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024, resource.RLIMIT_STACK: 8 << 20} | dict.fromkeys(
@@ -154,7 +154,7 @@ def main(arguments: list[str]) -> int:
     except Refusal as why:
         answer, code = {"refused": str(why)}, 1
     except (Failure, OSError) as why:
-        answer, code = {"failed": f"{' '.join(arguments)}: {why}"}, 2
+        answer, code = {"failed": f"{' '.join(arguments)}: {in_words(why)}"}, 2
     print(json.dumps(answer))
     if code:  # for who does not read answers, but a program's text
         print(*answer.values(), file=sys.stderr)

@@ -27,7 +27,7 @@ from fsage.host.targets import kinds
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.opening import verified
 from fsage.host.targets.target import OtherHost, Target
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
@@ -172,7 +172,7 @@ def main() -> None:
                 else:
                     answer = agent.do(**given)
             except (Failure, Refusal, OSError) as why:
-                answer = {"failed": str(why)}
+                answer = {"failed": in_words(why)}
             say(json.dumps(answer).encode() + b"\n")
     except Gone:
         return

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from fsage.analysis.groups import samples
 from fsage.analysis.words import NONE
+from fsage.model.errors import in_words
 from fsage.model.evidence.store import StoresLayout
 from fsage.model.evidence.store import StoresLayout as Layout
 from fsage.model.message import Unacceptable
@@ -56,7 +57,7 @@ def read(paths: Mapping[str, Path], digests: Mapping[str, Iterable[str]]) -> Evi
             if state in digests:
                 evidence.without.append(state)
         except (OSError, ValueError) as error:
-            evidence.refused.append(f"{path}: {error}.")
+            evidence.refused.append(f"{in_words(error, path)}.")
     return evidence
 
 

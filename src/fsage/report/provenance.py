@@ -11,6 +11,7 @@ import pandas as pd
 
 import fsage
 from fsage.analysis.groups import samples
+from fsage.model.errors import in_words
 from fsage.plan.target import Target
 from fsage.recipes import expand
 from fsage.report.evidence import Evidence
@@ -101,7 +102,7 @@ def commit() -> str:
     except subprocess.CalledProcessError as error:
         return f"commit not known ({(error.stderr.strip() or 'git says nothing').splitlines()[0]})"
     except (OSError, subprocess.SubprocessError) as error:
-        return f"commit not known ({error})"
+        return f"commit not known ({in_words(error)})"
 
 
 def _distinct(column: pd.Series) -> list[str]:

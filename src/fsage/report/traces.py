@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import BaseModel, ValidationError, model_validator
 
 from fsage.figures import Axis, Cloud, Figure, Trace
+from fsage.model.errors import in_words
 from fsage.report.evidence import first_problem
 from fsage.report.section import Section
 
@@ -76,7 +77,7 @@ def _read(path: Path, traces: Found) -> None:
         record = json.loads(path.read_bytes())
         state, phases, status = record["state"], record["phases"], record["status"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        traces.warnings.append(f"{path}: not a readable record ({error}); its traces are not shown.")
+        traces.warnings.append(f"{path}: not a readable record ({in_words(error)}); its traces are not shown.")
         return
     if status != "valid":
         traces.warnings.append(f"{state}: the traced cell is {status} ({record.get('why')}).")

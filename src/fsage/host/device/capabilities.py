@@ -21,7 +21,7 @@ from fsage.host.device import cgroups, loops, seekdisk
 from fsage.host.stores import fiemap
 from fsage.host.system import caches, fanotify, mounting, namespace, shell, space
 from fsage.model.answers import Obstacle
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 
 LOOP_CONTROL = "/dev/loop-control"
 LOOP_CLR_FD = 0x4C01  # linux/loop.h
@@ -51,12 +51,10 @@ def _tried(name: str, user: int) -> Obstacle | None:
     try:
         capability.attempt()
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
         code = errno.errorcode.get(error.errno or 0)
         if limited := shell.why_files_limited(LOOP_BYTES):
             return Obstacle(limited, code, shell.UNLIMITED)
-        reason = f"{place}{error.strerror or error} ({code})" if code else f"{place}{error}"
-        return Obstacle(reason, code, capability.remedy)
+        return Obstacle(in_words(error) + (f" ({code})" if code else ""), code, capability.remedy)
     except (Refusal, Failure) as why:
         return Obstacle(str(why), None, capability.remedy)
     return None

@@ -35,6 +35,7 @@ from pathlib import Path
 
 from fsage.host.system import libc, namespace
 from fsage.host.system.mounting import mount_call
+from fsage.model.errors import in_words
 
 MAJOR, MINOR = 7, 31
 MAX_REQUEST_BYTES = 1 << 20  # 256 pages: the most that FUSE moves at once
@@ -291,7 +292,7 @@ def main(backing: str, point: str, costs: str) -> None:
     try:
         serve(backing, point, Costs(**json.loads(costs)), mounted)
     except OSError as error:
-        sys.exit(f"{backing} cannot be served at {point}: {error}")
+        sys.exit(f"{backing} cannot be served at {point}: {in_words(error)}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.stores import filesystems
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.request import Cell, Phase
 from fsage.model.typed import Json
 
@@ -83,7 +83,7 @@ def _tried(read: Callable[[], Json]) -> Json | str:
     try:
         return read()
     except (OSError, ValueError, IndexError) as why:
-        return f"it cannot be read: {why}"
+        return f"it cannot be read: {in_words(why)}"
     except (Failure, Refusal) as why:
         return str(why)
 
@@ -119,7 +119,7 @@ def _threads() -> dict[int, tuple[str, int]] | str:
             return "kernel threads cannot be seen from a process namespace of its own"
         pids = Path("/proc/2/task/2/children").read_text(encoding="ascii").split()
     except OSError as why:
-        return f"kernel threads cannot be listed: {why}"
+        return f"kernel threads cannot be listed: {in_words(why)}"
     threads = {}
     for pid in pids:
         try:

@@ -24,7 +24,7 @@ from fsage.host.instruments.instrument import Instrument
 from fsage.host.system import library
 from fsage.host.system.shell import stop
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, in_words
 from fsage.model.request import Cell, Phase
 from fsage.model.typed import Json
 
@@ -169,4 +169,4 @@ def _start(target: Target, argv: list[str], group: Path, code: int | None = None
                 start_new_session=True,
             )
     except OSError as error:
-        raise Failure(f"starting {argv[0]} in {group}: {error}") from error
+        raise Failure(f"starting {argv[0]} in {group}: {in_words(error)}") from error

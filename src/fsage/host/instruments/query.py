@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fsage.host.system import caches
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, in_words
 from fsage.model.request import Query
 from fsage.model.typed import Json
 
@@ -125,7 +125,7 @@ def main(words: Sequence[str]) -> int:
         try:
             print(json.dumps(ask(Path(query["path"]), query["seconds"])), flush=True)
         except Exception as error:  # the process that reads the line reports it
-            print(f"{type(error).__name__}: {error}", flush=True)
+            print(f"{type(error).__name__}: {in_words(error)}", flush=True)
             return 1
     return 0
 

@@ -21,7 +21,7 @@ from fsage.host.remote.connection import Lost, answers_of
 from fsage.host.system import kernel_log, mounting
 from fsage.host.system.mounting import Mount
 from fsage.host.targets.target import OtherHost, Target
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.request import Cell, Phase
 from fsage.model.signs import Connection, Look, Network, Nfs, evicted
 from fsage.model.target import Spec
@@ -150,8 +150,10 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
         log = kernel_log.since(-1 if last is None else last)
         log["lines"] = list(of_target(log["lines"], {Path(device).name for device in devices}))
         seen["kernel"] = log
+    except FileNotFoundError:
+        absent["kernel"] = f"there is no {kernel_log.KMSG} here, as in a container"
     except (OSError, Failure, Refusal) as why:
-        absent["kernel"] = f"{kernel_log.KMSG}: {why}"
+        absent["kernel"] = in_words(why, kernel_log.KMSG)
     seen["network"] = segments(SNMP.read_text())
     below = _mounts(places)
     if nfs := {mount.point for mount in below if mount.type.startswith("nfs")}:
@@ -161,11 +163,11 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
         try:
             seen["connections"] = connections(granted.imports(fsname), _instance(fsname, below))
         except (OSError, Failure, Refusal) as why:
-            absent["connections"] = str(why)
+            absent["connections"] = in_words(why)
         try:
             seen["lnet"] = lnet(granted.network_counters())
         except (OSError, Failure, Refusal) as why:
-            absent["lnet"] = str(why)
+            absent["lnet"] = in_words(why)
     return seen
 
 

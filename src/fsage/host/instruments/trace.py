@@ -19,7 +19,7 @@ from pathlib import Path
 from fsage.host.instruments.instrument import Around, Instrument
 from fsage.host.system import journal, libc, mounting, places
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, in_words
 from fsage.model.request import Cell, Phase
 from fsage.model.typed import Json
 
@@ -63,7 +63,7 @@ def tracing(target: Target) -> Iterator[Json]:
             begun.__enter__()
             break
         except (OSError, Failure) as why:
-            refused.append(f"{source.__name__.lstrip('_')}: {why}")
+            refused.append(f"{source.__name__.lstrip('_')}: {in_words(why)}")
     else:
         noted["why_none"] = f"no requests of {device} can be traced: {'; '.join(refused)}"
         yield noted
@@ -75,7 +75,7 @@ def tracing(target: Target) -> Iterator[Json]:
             begun.__exit__(None, None, None)
         except (OSError, Failure) as why:
             noted.clear()
-            noted["why_none"] = f"the trace of {device} was lost: {why}"
+            noted["why_none"] = f"the trace of {device} was lost: {in_words(why)}"
 
 
 def _stays(mount: mounting.Mount) -> bool:

@@ -30,7 +30,7 @@ from fsage.host.stores import fiemap
 from fsage.host.stores.fiemap import free_extents, mapped_bytes
 from fsage.host.system.mounting import mount_of
 from fsage.host.system.shell import run
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, in_words
 from fsage.model.evidence.dumpe2fs import of_text, read_header
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, of_extents
@@ -78,7 +78,7 @@ def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(LIBRARY)
     except OSError as error:
-        raise Failure(f"{LIBRARY} cannot be loaded ({error}); install e2fsprogs") from error
+        raise Failure(f"{LIBRARY} cannot be loaded ({in_words(error)}); install e2fsprogs") from error
     for name, words in {
         "ext2fs_open": [c_char_p, c_int, c_int, c_uint, c_void_p, POINTER(POINTER(_FileSystem))],
         "ext2fs_read_block_bitmap": [c_void_p],

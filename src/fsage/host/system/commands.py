@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import IO
 
 from fsage.host.system.shell import stop
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, in_words
 from fsage.model.typed import Json
 
 LOOK_EVERY_S = 0.2
@@ -77,7 +77,7 @@ def run(
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
                 running.append(Command([*front, *argv], began, how))
         except OSError as error:
-            why = str(error)
+            why = in_words(error)
             for command in running:
                 stop(command.process)
         late = wait(running, check_alive, began + timeout_s)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from fsage.host.system import files, places
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, in_words
 
 NOTE = Path("/var/lib/fsage/settings.json")
 READABLE_FOLDER, READABLE = 0o755, 0o644
@@ -176,8 +176,8 @@ def _read() -> dict[str, Any]:
         return {}
     except (OSError, Failure) as error:
         raise Failure(
-            f"{NOTE} cannot be read ({error}), so it is not known what settings of {os.uname().nodename} were before "
-            "fsage set them; nothing was touched"
+            f"{NOTE} cannot be read ({in_words(error)}), so it is not known what settings of {os.uname().nodename} "
+            "were before fsage set them; nothing was touched"
         ) from error
 
 

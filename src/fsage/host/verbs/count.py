@@ -33,7 +33,7 @@ from fsage.model import structure
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.evidence.fragmentation import Extent
 from fsage.model.structure import ALONE, Method, Notes, Step
 from fsage.model.token import BUILDING, Token
@@ -85,7 +85,7 @@ def main() -> None:
         for row in _counted(job):
             print(json.dumps(row), flush=True)
     except (Refusal, Failure, OSError) as why:
-        sys.exit(str(why))
+        sys.exit(in_words(why))
 
 
 def _counted(job: Job) -> Iterator[Json]:

@@ -12,7 +12,7 @@ from fsage.host.targets import claims, kinds
 from fsage.model import declaration
 from fsage.model.answers import HeldTarget
 from fsage.model.declaration import GIB
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
@@ -46,7 +46,7 @@ def _noted(home: Path) -> list[HeldTarget]:
         try:
             claim, images = files.read_json(place / "claim.json"), files.read_json(place / "images.json")
         except (Refusal, Failure, OSError) as why:
-            found.append(HeldTarget(name, "", place, f"whose note cannot be read ({why})", None))
+            found.append(HeldTarget(name, "", place, f"whose note cannot be read ({in_words(why)})", None))
             continue
         if claim or images:
             inventory = place / claims.INVENTORY

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import IO, cast
 
+from fsage.model.errors import in_words
 from fsage.model.evidence import bluestore, dumpe2fs, e2fsprogs, extents, lfs_df, mb_groups, xfs
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import NotThisText, Store, shown
@@ -111,7 +112,7 @@ def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
     except (OSError, EOFError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        raise NotThisText(f"it cannot be unpacked: {error}") from error
+        raise NotThisText(f"it cannot be unpacked: {in_words(error)}") from error
     finally:
         blocks.close()  # here, for the collector of garbage may not wait for its thread while another one starts
 

@@ -21,7 +21,7 @@ from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, in_words
 from fsage.model.evidence import fragmentation
 from fsage.model.structure import Shard, Step, path_of
 from fsage.studies.defrag.host import MORE_PERCENT
@@ -144,7 +144,7 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
                 connection.close()
             end = _end(path)
     except (OSError, sqlite3.Error) as error:
-        raise Failure(f"making the database {path} of {size} bytes: {error}") from error
+        raise Failure(f"making the database {path} of {size} bytes: {in_words(error)}") from error
     extents = fragmentation.of_file(fiemap.extents(path)).extents
     if end > size or extents > MOST_EXTENTS:
         raise Failure(f"{path} has {end} bytes in {extents} extents; {size} contiguous bytes were reserved for it")

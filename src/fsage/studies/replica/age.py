@@ -16,6 +16,7 @@ import yaml
 from fsage.evidence import free
 from fsage.evidence.free import Free
 from fsage.model import MIB
+from fsage.model.errors import in_words
 from fsage.model.evidence.extents import Head
 from fsage.model.message import Unacceptable
 from fsage.model.typed import Json
@@ -232,7 +233,9 @@ def refuse_target(source: str, claim_copy: Path) -> None:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise ValueError(f"whether {source} is on the target is not known: {error}: nothing was touched") from None
+            raise ValueError(
+                f"whether {source} is on the target is not known: {in_words(error)}: nothing was touched"
+            ) from None
         inside = any(
             place.is_mount() and place.stat().st_dev in (source_stat.st_dev, source_stat.st_rdev) for place in own
         )

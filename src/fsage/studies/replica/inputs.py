@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.model import kinds
+from fsage.model.errors import in_words
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
@@ -53,7 +54,7 @@ def free_bytes(plan: Plan, step: Replica) -> int:
             with gzip.open(path) as lines:  # a quarter of the time that counting all of it takes
                 return sum(end - start for start, end in extents.read(lines)[1])
         except (OSError, EOFError, zlib.error, NotThisText) as error:
-            raise StudyError(f"study {plan.study.name}: layout {step.layout}: {error}") from error
+            raise StudyError(f"study {plan.study.name}: layout {step.layout}: {in_words(error)}") from error
     return extents.size(_layout(plan, step)[1])
 
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fsage.model.errors import in_words
 from fsage.model.typed import Json
 
 SHUTDOWN, WITHOUT_LOG = 0x8004587D, struct.pack("=I", 2)
@@ -66,7 +67,7 @@ def timed(call: Callable[[], object]) -> Json:
     try:
         call()
     except OSError as error:
-        refused = errno.errorcode.get(error.errno or 0, str(error))
+        refused = errno.errorcode.get(error.errno or 0, in_words(error))
     return {"cpu_s": time.thread_time() - cpu_s, "seconds": time.monotonic() - began, "error": refused}
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from fsage.host.stores import fiemap
 from fsage.host.system import caches
 from fsage.model import typed
+from fsage.model.errors import in_words
 from fsage.model.message import Unacceptable
 from fsage.model.structure import BLOCK_BYTES
 from fsage.model.typed import Json
@@ -128,7 +129,7 @@ def main(path: str) -> int:
     try:
         result = run(typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8"))))
     except (Unacceptable, OSError) as why:
-        print(f"{path}: {why}", file=sys.stderr)
+        print(in_words(why, path), file=sys.stderr)
         return 1
     if not result["count"]:
         print(f"{path}: the calls ended without a result", file=sys.stderr)

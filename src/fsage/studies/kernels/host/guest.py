@@ -27,7 +27,7 @@ from fsage.host.system.files import read_json, write_json
 from fsage.host.verbs import checks
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.structure import ALONE, BLOCK_BYTES, Step
 from fsage.model.typed import Json
 
@@ -172,7 +172,7 @@ def main(folder: Path) -> None:
             answer = WORK[job["do"]](job, f"/dev/ubd{'abcdefgh'[job['disk']]}", POINT)
             mounting.unmount(POINT)
         except (Failure, Refusal, OSError, ValueError) as why:
-            answer = {"error": str(why)}
+            answer = {"error": in_words(why)}
             with contextlib.suppress(OSError):  # nothing is mounted
                 mounting.let_go(POINT)
         with open(folder / "answers.jsonl", "a", encoding="utf-8") as file:

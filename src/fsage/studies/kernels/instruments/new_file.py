@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.structure import files
+from fsage.model.errors import in_words
 from fsage.model.request import Phase
 from fsage.model.structure import Method
 from fsage.model.typed import Json
@@ -29,6 +30,6 @@ class NewFile(Instrument):
         try:
             files.in_turns([path], [task["bytes"]], task["request_bytes"], method, check_alive)
         except OSError as why:
-            error = errno.errorcode.get(why.errno or 0, str(why))
+            error = errno.errorcode.get(why.errno or 0, in_words(why))
         said = json.dumps({"errno": error, "bytes": path.stat().st_size if path.exists() else 0})
         return {"rc": 0, "stdout": said, "stderr": "", "wall_s": time.monotonic() - began}
