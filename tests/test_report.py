@@ -223,7 +223,7 @@ def test_page_of_series1_has_every_figure(series1):
         "Read bandwidth in MiB/s, 64 MiB transfers",
         "Write bandwidth over fragmentation at AA = 80",
         "Write bandwidth over real fullness",
-        "Writes, fragmented over equally full",
+        "Write speed relative to unfragmented at equal fullness",
         "Drift of writes",
     ):
         assert title in titles

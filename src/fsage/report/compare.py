@@ -201,7 +201,7 @@ def _section(rows: pd.DataFrame, names: tuple[str, str]) -> Section:
 
 
 def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
-    title = f"{measure_label(measure)[0].capitalize()}s, {names[1]} over {names[0]}"
+    title = f"{measure_label(measure)[0].capitalize()}s of {names[1]} relative to {names[0]}"
     if part["capacity_percent"].nunique() > 1 and part["fragmentation_percent"].nunique() > 1:
         places = part.drop_duplicates(["capacity_percent", "fragmentation_percent"])
         return Plane(

@@ -107,7 +107,7 @@ def _courses(common: pd.DataFrame, names: Sequence[str]) -> Section:
         rows = rows.assign(label=rows["state"], state=rows["x"].map(dated))
         x = Axis("first sample of each result", ticks=ticks)
         y = Axis(f"{name} bandwidth, {unit}" if unit == "MiB/s" else f"{name}s, {unit}", limits(rows))
-        figures.append(lines(f"{name.capitalize()}s over results", rows, "label", x, y))
+        figures.append(lines(f"{name.capitalize()}s, result by result", rows, "label", x, y))
     text = f"{len(names)} results by the date of their first sample, {names[0]} to {names[-1]}."
     return Section("Over time", text, figures)
 

@@ -31,11 +31,12 @@ OF_RECORDS = (
     ("host", "host"),
 )
 OF_THE_CLAIM = (
-    ("device model as claimed", "device_model"),
     ("capacity, bytes", "capacity_bytes"),
     ("amount per task, MiB", "amount_mib"),
     ("calibration", "calibration"),
 )
+UNITS = {"_mib_s": "MiB/s", "_s": "s"}
+"""By the end of a key; the first that fits."""
 
 
 def facts(
@@ -61,11 +62,7 @@ def facts(
             ],
         ),
     ]
-    lines += [
-        (label, [_flat(_set(claim[key]), without=("commands",))])
-        for label, key in OF_THE_CLAIM
-        if claim.get(key) is not None
-    ]
+    lines += [(label, [_flat(claim[key])]) for label, key in OF_THE_CLAIM if claim.get(key) is not None]
     lines.append(("report made by", [f"fsage {fsage.__version__}, {commit()}"]))
     return [(label, values) for label, values in lines if values]
 
@@ -112,17 +109,17 @@ def _distinct(column: pd.Series) -> list[str]:
     return words if len(words) < 2 else [f"{text} ({n} cells)" for text, n in zip(words, counts, strict=True)]
 
 
-def _set(value: object) -> object:
-    """Without the keys of a block that say nothing."""
-    if not isinstance(value, Mapping):
-        return value
-    return {key: part for key, part in value.items() if part is not None and part != []}
-
-
-def _flat(value: object, without: tuple[str, ...] = ()) -> str:
-    """Nested values as words: {'fio': '3.33'} -> 'fio 3.33'."""
+def _flat(value: object) -> str:
+    """Nested values in words, without those that say nothing: {'pair_s': 2.8, 'why_none': None} -> 'pair 2.8 s'."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_flat(part)}" for key, part in sorted(value.items()) if key not in without) or "none"
+        said = [_part(*item) for item in sorted(value.items()) if item[0] != "commands" and item[1] not in (None, [])]
+        return ", ".join(said) or "none"
     if isinstance(value, list):
         return ", ".join(map(_flat, value)) or "none"
     return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)
+
+
+def _part(key: str, value: object) -> str:
+    """'read_mib_s', 713.1 -> 'read 713.1 MiB/s'."""
+    end = next((end for end in UNITS if key.endswith(end)), "")
+    return f"{key.removesuffix(end).replace('_', ' ')} {_flat(value)} {UNITS.get(end, '')}".strip()

@@ -115,7 +115,7 @@ def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], Ratio]]) ->
         if (way, measure) in age_costs[holes]
     )
     low, high = min([1 - LEAST, *ends_of(rows)]), max([1.0, *ends_of(rows)])
-    title = f"{measure_label(measure)[0].capitalize()}s on the aged file system over those with free space in one run"
+    title = f"{measure_label(measure)[0].capitalize()}s on the aged file system relative to free space in one run"
     x = Axis("aged by", ticks={float(place): way for place, way in enumerate(ways)})
     y = Axis("ratio of rates", (low - 0.02, high + 0.02))
     return lines(title, rows, "line", x, y, joined=False, levels=[Level(1.0)])

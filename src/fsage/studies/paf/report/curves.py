@@ -13,6 +13,7 @@ from fsage.studies.paf.report.fullness import EQUAL_WITHIN_POINTS, against_equal
 from fsage.studies.paf.report.rows import (
     CAPACITY,
     FRAGMENTATION,
+    RELATIVE,
     by_measure,
     choose_transfers,
     levels_axis,
@@ -55,7 +56,7 @@ def over_fragmentation(data: Data) -> Section | None:
         whole = every[(every["fragmentation_percent"] == 0) & (every["measure"] == part["measure"].iloc[0])]
         equal = against_equally_full(part[part["fragmentation_percent"] > 0], whole)
         if len(equal):
-            title = f"{name.capitalize()} speed relative to unfragmented, equally full (AA = {capacity:g})"
+            title = f"{RELATIVE.format(name.capitalize())} (AA = {capacity:g})"
             figures.append(factor_lines(title, equal))
     text = (
         f"What deleting does at a nominal capacity of {capacity:g}%: two things at once, for free space is "

@@ -15,6 +15,7 @@ from fsage.report.section import Data, Section
 from fsage.statistics import Ratio, median_interval
 from fsage.studies.paf.report.rows import (
     FRAGMENTATION,
+    RELATIVE,
     axes_of,
     by_measure,
     factor_axis,
@@ -139,7 +140,7 @@ def filler(data: Data) -> Section | None:
     ways = {way: way for way in sorted(rows["way"].unique())}
     x, y, equal = Axis("size of a request", ticks=ticks), factor_axis(rows), [Level(1.0)]
     figures = [
-        lines(f"{name.capitalize()}s, fragmented over equally full", part, "way", x, y, labels=ways, levels=equal)
+        lines(RELATIVE.format(name.capitalize()), part, "way", x, y, labels=ways, levels=equal)
         for name, _, part in by_measure(rows)
     ]
     return Section("How filler is laid", text, figures, table=_table(rows, data.frame))

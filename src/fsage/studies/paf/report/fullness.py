@@ -30,6 +30,7 @@ from fsage.studies.paf.report.rows import (
     CAPACITY,
     FRAGMENTATION,
     FULLNESS,
+    RELATIVE,
     by_measure,
     factor_axis,
     largest_transfer,
@@ -157,8 +158,7 @@ def at_equal_fullness(data: Data) -> Section | None:
         figures.append(_over_fullness(rows, part, f"{name} bandwidth", unit))
         equal = against_equally_full(broken, whole)
         if equal["capacity_percent"].nunique() > 1:  # one capacity alone is beside over_fragmentation
-            title = f"{name.capitalize()}s, fragmented over equally full"
-            figures.append(_factor_plane(title, equal))
+            figures.append(_factor_plane(RELATIVE.format(name.capitalize()), equal))
     text = (
         f"{transfers(rows)} transfers. The distance below the unfragmented line is the cost of fragmentation alone. "
         "With several fragmented capacities, each state is divided by the unfragmented state of equal real fullness "

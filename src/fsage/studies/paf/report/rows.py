@@ -12,6 +12,7 @@ from fsage.text.sizes import round_size
 CAPACITY = "capacity AA, % of the empty target (nominal)"
 FRAGMENTATION = "fragmentation BB, % of files deleted (nominal)"
 FULLNESS = "real fullness, % of capacity in use"
+RELATIVE = "{} speed relative to unfragmented at equal fullness"
 
 
 def main_rows(data: Data) -> pd.DataFrame:
