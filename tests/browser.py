@@ -66,6 +66,7 @@ class Browser:
         command = f'exec 3<&{its_in} 4>&{its_out}; exec "$@"'
         self.process = subprocess.Popen(
             ["bash", "-c", command, "browser", str(PROGRAM), *options, "about:blank"],
+            env={**os.environ, "TMPDIR": self.home.name},  # which it leaves a folder in when it is killed
             pass_fds=(its_in, its_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

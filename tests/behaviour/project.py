@@ -108,8 +108,11 @@ class Project:
         )
 
     def start(self, *argv: str) -> subprocess.Popen:
-        """Start the program itself in a process group of its own, output to a file."""
-        really = {**self.env, "PATH": self.env["PATH"].replace(f"{preloaded.shims()}:", "")}
+        """Start the program itself in a process group of its own, output to a file; what a killed one leaves goes."""
+        temporary = self.root / "tmp"
+        temporary.mkdir(exist_ok=True)
+        path = self.env["PATH"].replace(f"{preloaded.shims()}:", "")
+        really = {**self.env, "PATH": path, "TMPDIR": str(temporary)}
         with open(self.root / "started.log", "w") as out:
             return subprocess.Popen(
                 argv,
