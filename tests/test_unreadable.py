@@ -15,6 +15,7 @@ import pytest
 from records import CONFIG
 
 import fsage
+from fsage import start
 from fsage.commands.common import Where
 from fsage.host.device import cgroups
 from fsage.host.filesystems.xfs import ExtentSize
@@ -124,6 +125,18 @@ def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed: Path) -> Non
         words = {target.name: target.what for target in held.held([home], [])}
     assert words["mine"] == (
         f"made, not claimed, images whose size cannot be read (Permission denied) in {closed}/secret"
+    )
+
+
+@pytest.mark.root
+def test_no_run_begins_in_a_folder_that_cannot_be_written_to(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(closed)
+    assert start.why_not_here() is None
+    with ordinary_user():
+        said = start.why_not_here()
+    assert said == (
+        f"this user cannot write to {closed}, where a run keeps its notes: give the command in a copy of your own, "
+        f"which `cp -r {closed} FOLDER` makes"
     )
 
 

@@ -20,6 +20,7 @@ from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.message import say, whole_output
 
+DENIED = (errno.EROFS, errno.EACCES, errno.EPERM)
 app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
@@ -80,6 +81,8 @@ def _complain(text: str) -> NoReturn:
 
 def _of_a_file(error: OSError) -> str:
     """What failed, and where: of a full disk Python often does not name the file."""
+    if error.errno in DENIED and str(error.filename).startswith(str(Where.last_results)):
+        return f"{in_words(error)}; `--results FOLDER` takes another folder"
     if error.filename or error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return in_words(error)
     places = (str(Where.last_results), os.getcwd(), tempfile.gettempdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -30,6 +31,9 @@ def main() -> None:
     parser = cli.get_argument_parser()
     parser.usage = "./run snakemake [OPTION ...] STUDY ...; all options: ./run snakemake --help"
     given = parser.parse_args(words)  # an unknown option ends here, in two lines
+    if why := why_not_here():
+        say(why)
+        sys.exit(1)
     for path in given.configfile or ():
         try:
             Path(path).read_text("utf-8")
@@ -46,6 +50,17 @@ def main() -> None:
         cli.print_exception(error)
         done = False
     sys.exit(not done)
+
+
+def why_not_here() -> str | None:
+    """Why no run can be started in this folder; None where one can."""
+    here, notes = os.getcwd(), ".snakemake"
+    if os.access(notes if os.path.exists(notes) else here, os.W_OK, effective_ids=True):
+        return None
+    return (
+        f"this user cannot write to {here}, where a run keeps its notes: give the command in a copy of your own, "
+        f"which `cp -r {shlex.quote(here)} FOLDER` makes"
+    )
 
 
 def slip(words: Sequence[str]) -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from fsage import interrupt
+from fsage.model.errors import in_words
 from fsage.plan.results import Results
 from fsage.run import invocation, resources, runs, screen
 
@@ -21,8 +22,8 @@ if workflow.is_main_process:
 try:
     GOALS = screen.goals(sys.argv[1:]) if workflow.is_main_process else None
     CALL = invocation.begin(config, sys.argv[1:], GOALS) if workflow.is_main_process else invocation.join()
-except (ValueError, runs.Superseded) as error:
-    screen.refuse(str(error))
+except (ValueError, OSError, runs.Superseded) as error:
+    screen.refuse(in_words(error))
 
 if workflow.is_main_process:
     for note in (Path(os.environ[runs.NOTE]), runs.told_by(Path(os.environ[runs.NOTE]))):

@@ -220,10 +220,10 @@ def names_of(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise StudyError(f"target: {text!r} has an empty name; write target=ssu1,ssu2")
-    if paths := [name for name in names if "/" in name]:
+    if paths := [name for name in names if "/" in name or name in (".", "..")]:
         raise StudyError(
             f"target: {paths[0]!r} is a path, and a target is named as its folder in inventories/ is: "
-            f"write {Path(paths[0]).name or 'local'}"
+            f"write {Path(paths[0]).name.strip('.') or 'local'}"
         )
     if twice := [name for name in names if names.count(name) > 1]:
         raise StudyError(f"target: {text!r} names {twice[0]} twice")

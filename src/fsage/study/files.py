@@ -119,7 +119,7 @@ def _read_study(path: Path) -> object:
     try:
         return read_yaml(path)
     except FileNotFoundError:
-        raise StudyError(f"{path}: {_no_study(path.stem, path.parent)}") from None
+        raise StudyError(_no_study(path.stem, path.parent)) from None
 
 
 def in_folder(folder: Path) -> dict[str, Path]:
