@@ -148,6 +148,13 @@ def test_a_table_that_a_user_cannot_read_is_named_without_an_errno(fsage, tmp_pa
     assert code == 1 and "Errno" not in err and "loop" in err
 
 
+@pytest.mark.parametrize("command", [(*EVIDENCE, "--html"), (*EVIDENCE, "--save"), ("site", "quickstart", "--html")])
+def test_where_a_file_is_written_at_the_end_is_looked_at_before_the_work(fsage, tmp_path, command, capfd) -> None:
+    refused(fsage(*command, tmp_path), "it is a folder, where a file is expected")
+    refused(fsage(*command, tmp_path / "none" / "x.gz"), f"there is no folder {tmp_path}/none")
+    assert not capfd.readouterr().out
+
+
 def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsage, capfd) -> None:
     plan = ("--target", "local", "plan", "quickstart", "--budget")
     refused(fsage(*plan, "45"), "budget: '45' is no length of time; write 45m")

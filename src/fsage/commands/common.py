@@ -142,6 +142,18 @@ class Where:
         return _readable(others, load_target)
 
 
+def check_writable(option: str, path: Path | None) -> None:
+    """Raise ValueError, before the work begins, where the file of an option cannot be written at its end."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"{option} {path}: it is a folder, where a file is expected")
+    if not path.parent.is_dir():
+        raise ValueError(f"{option} {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ValueError(f"{option} {path}: this user cannot write there")
+
+
 T = TypeVar("T")
 
 

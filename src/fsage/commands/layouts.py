@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fsage.commands.common import check_writable
 from fsage.model.message import say
 
 app = typer.Typer()
@@ -73,6 +74,8 @@ def evidence(
     from fsage import seam
     from fsage.evidence import terminal
 
+    check_writable("--html", html)
+    check_writable("--save", save)
     if save:
         from fsage.evidence import free
 

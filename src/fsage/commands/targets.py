@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from fsage.commands.common import Where, study_names
+from fsage.commands.common import Where, check_writable, study_names
 from fsage.model.message import say
 
 app = typer.Typer()
@@ -51,8 +51,7 @@ def site(
     from fsage.study.study import StudyError
 
     where_: Where = context.obj.on_one_target(None)
-    if html and not html.parent.is_dir():
-        raise ValueError(f"--html {html}: there is no folder {html.parent}")
+    check_writable("--html", html)
     if helper:
         sys.stdout.buffer.write(seam.helper())
         return
