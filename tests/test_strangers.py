@@ -155,6 +155,11 @@ def test_where_a_file_is_written_at_the_end_is_looked_at_before_the_work(fsage, 
     assert not capfd.readouterr().out
 
 
+def test_a_limit_that_is_none_is_refused_before_the_work(fsage, tmp_path, capfd) -> None:
+    refused(fsage("evidence", tmp_path, "--save", tmp_path / "x.gz", "--fail-on", "full"), "it is NAME=NUMBER")
+    assert not (tmp_path / "x.gz").exists() and "free extents" not in capfd.readouterr().err
+
+
 def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsage, capfd) -> None:
     plan = ("--target", "local", "plan", "quickstart", "--budget")
     refused(fsage(*plan, "45"), "budget: '45' is no length of time; write 45m")

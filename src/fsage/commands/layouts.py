@@ -72,8 +72,9 @@ def evidence(
     if to:
         raise ValueError("--to is where the metrics go: give --openmetrics with it")
     from fsage import seam
-    from fsage.evidence import terminal
+    from fsage.evidence import terminal, verdict
 
+    limits = verdict.parse_limits(fail_on, verdict.NAMES)
     check_writable("--html", html)
     check_writable("--save", save)
     if save:
@@ -88,7 +89,7 @@ def evidence(
 
         html.write_text(page(layout), encoding="utf-8")
         say(f"page {html}")
-    raise typer.Exit(terminal.show(layout, as_json, fail_on))
+    raise typer.Exit(terminal.show(layout, as_json, limits))
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage fragments /data --worst 10")

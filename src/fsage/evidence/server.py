@@ -16,7 +16,7 @@ from pathlib import Path
 
 import fsage
 from fsage import seam
-from fsage.evidence import terminal
+from fsage.evidence import terminal, verdict
 from fsage.evidence.monitoring import export
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.message import lines, whole_output
@@ -90,7 +90,8 @@ def _evidence(given: argparse.Namespace) -> int:
     if given.to:
         raise ValueError("--to is where the metrics go: give --openmetrics with it")
     files = FILES if given.files is None else given.files
-    return max([terminal.show(seam.inspect(what, files), given.json, given.fail_on) for what in given.what])
+    limits = verdict.parse_limits(given.fail_on, verdict.NAMES)
+    return max([terminal.show(seam.inspect(what, files), given.json, limits) for what in given.what])
 
 
 def _fragments(given: argparse.Namespace) -> int:

@@ -260,10 +260,10 @@ def _fail(verdicts: Sequence[verdict.Verdict], limits: Mapping[str, float]) -> i
     return REACHED if reached else 0
 
 
-def show(layout: Json, as_json: bool, fail_on: str = "") -> int:
+def show(layout: Json, as_json: bool, limits: Mapping[str, float]) -> int:
     """Print what `fsage.host.inspect` found, of each store the verdict first; the exit code. Raises ValueError."""
     verdicts = verdict.verdicts(layout)
-    code = _fail(verdicts, verdict.parse_limits(fail_on, verdict.NAMES))
+    code = _fail(verdicts, limits)
     if as_json:
         print(json.dumps({**layout, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
         return _unread(layout) or code
