@@ -155,6 +155,12 @@ def test_where_a_file_is_written_at_the_end_is_looked_at_before_the_work(fsage, 
     assert not capfd.readouterr().out
 
 
+def test_fragments_of_what_is_no_file_are_refused_at_once(fsage, tmp_path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    refused(fsage("fragments", tmp_path / "fifo"), "it is a FIFO, where a file is expected")
+    refused(fsage("fragments", "/dev/null"), "it is a device, where a file is expected")
+
+
 def test_a_limit_that_is_none_is_refused_before_the_work(fsage, tmp_path, capfd) -> None:
     refused(fsage("evidence", tmp_path, "--save", tmp_path / "x.gz", "--fail-on", "full"), "it is NAME=NUMBER")
     assert not (tmp_path / "x.gz").exists() and "free extents" not in capfd.readouterr().err

@@ -29,17 +29,18 @@ def open_file(path: Path | str, follow: bool = True) -> io.BufferedReader:
 
     It is looked at before it is opened, since opening moves some devices, and again when it is open.
     """
-    _check(os.stat(path, follow_symlinks=follow).st_mode)
+    check_regular(os.stat(path, follow_symlinks=follow).st_mode)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
-        _check(os.fstat(fd).st_mode)
+        check_regular(os.fstat(fd).st_mode)
     except NotTaken:
         os.close(fd)
         raise
     return os.fdopen(fd, "rb")
 
 
-def _check(mode: int) -> None:
+def check_regular(mode: int) -> None:
+    """Raise NotTaken for the mode of what is no regular file."""
     if not stat.S_ISREG(mode):
         kind = next((name for is_kind, name in KINDS.items() if is_kind(mode)), "a link")
         raise NotTaken(f"it is {kind}, where a file is expected")

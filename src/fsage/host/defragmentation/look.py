@@ -25,6 +25,7 @@ from typing import NamedTuple
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.system.files import Unread, regular_files
 from fsage.host.system.mounting import Mount, mount_of
+from fsage.model import untrusted
 from fsage.model.evidence import fragmentation
 from fsage.model.evidence.fragmentation import Extent, Fragmentation
 
@@ -194,10 +195,13 @@ class Look:
 
 
 def _files(path: Path, unread: Unread) -> Iterator[Path]:
-    """The files that a path stands for; one that is named has to be there (OSError)."""
+    """The files that a path stands for; one that is named has to be there (OSError), and a file (ValueError)."""
     if os.path.isdir(path):
         return regular_files(path, unread)
-    os.stat(path)
+    try:
+        untrusted.check_regular(os.stat(path).st_mode)
+    except untrusted.NotTaken as why:
+        raise ValueError(f"{path}: {why}") from None
     return iter([path])
 
 
