@@ -31,18 +31,19 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     together = [text for state in dict.fromkeys(fragmented) if (text := _together(data, state))]
     if not together:
         return []
-    here = [f"Here it is {text}." for text in together]
+    here = [f"Here it is {text}" for text in together]
     return [" ".join([f"{SHOWN}, of fullness and fragmentation together.", *here]), *_unlike(data.frame)]
 
 
 def _together(data: Data, state: str) -> str:
-    """'80.50 against 10.00: writes 17% slower (17 to 19%) and reads 18% slower (18 to 19%)'."""
+    """'80.50 against 10.00: writes 17% slower (17 to 19%). Reads 18% slower (18 to 19%).'."""
     rows = of_state(largest_transfer(data.table), state)
     rows = [row for row in rows.itertuples() if row.to_clean is not None and row.to_clean.interval]
     if not rows:
         return ""
     parts = [f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in rows]
-    return f"{state} against {rows[0].clean}: {joined(parts)}"
+    first, *others = parts
+    return " ".join([f"{state} against {rows[0].clean}: {first}.", *(f"{part.capitalize()}." for part in others)])
 
 
 def _unlike(frame: pd.DataFrame) -> list[str]:

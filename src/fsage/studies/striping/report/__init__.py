@@ -40,8 +40,8 @@ def answer(data: Data, study: Study) -> Answer | None:
         by="phase",
         levels=[Level(1.0)],
     )
-    codes = "; ".join(f"{state}: {text}" for state, text in words.items())
-    return Answer(sentences, figure, cards_of(comparisons(data.frame, study)), codes and f"{codes}.")
+    codes = " ".join(f"Layout {state}: {text}." for state, text in words.items())
+    return Answer(sentences, figure, cards_of(comparisons(data.frame, study)), codes)
 
 
 def layouts_in_words(data: Data) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _order(measure: str) -> int:
 
 
 def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) -> str:
-    """'IOR.3 is WHAT: writing is 3.96 times as fast as THAN (3.87 to 3.97), reading ...', and what IOR.3 is; by layout.
+    """'Layout IOR.3 is WHAT. Writing is 3.96 times as fast (3.87 to 3.97). ...', and what IOR.3 has; by layout.
 
     Where one layout is the best by far in all ways of sharing the work out, these are a range.
     """
@@ -77,21 +77,19 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) ->
         fastest = of_measure.loc[of_measure.groupby("rest", sort=False)["median"].idxmax()]
         states = set(fastest["state"])
         if len(fastest) > 1 and len(states) == 1 and fastest["median"].min() >= TWICE:
-            state = states.pop()
-            text = f"{fastest['median'].min():.3g} to {fastest['median'].max():.3g} times"
-            doing_it = doing(str(measure))
-            said = f"{doing_it} {text}" if state in best else f"{doing_it} is {text} as fast as {than}"
-            best.setdefault(state, []).append(said)
+            range_of = f"{fastest['median'].min():.3g} to {fastest['median'].max():.3g}"
+            best.setdefault(states.pop(), []).append(f"{doing(str(measure))} is {range_of} times as fast")
             continue
         for row in fastest.to_dict("records"):
             finding = Finding(row["to_clean"], tested=False)
             how = f" ({row['rest'].removeprefix('distribution ')})" if row["rest"] else ""
-            subject = f"{doing(str(measure))}{how}"
-            brief = f"{subject} {finding.brief().replace(' as fast', '')}"
-            text = brief if str(row["state"]) in best else finding.said(subject, than, over=False)
-            best.setdefault(str(row["state"]), []).append(text)
-    fastest_ones = [f"Layout {state} is {what}: {', '.join(parts)}." for state, parts in best.items()]
-    return " ".join([*fastest_ones, *(f"Layout {state} has {words[state]}." for state in best if state in words)])
+            said = finding.said(f"{doing(str(measure))}{how}", over=False)
+            best.setdefault(str(row["state"]), []).append(said)
+    sentences: list[str] = []
+    for state, parts in best.items():
+        sentences += [f"Layout {state} is {what}.", *(f"{part[:1].upper()}{part[1:]}." for part in parts)]
+    sentences += [f"Layout {state} has {words[state]}." for state in best if state in words]
+    return " ".join([*sentences, f"The reference is the rate {than}."])
 
 
 VIEW = View(
