@@ -112,7 +112,8 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
     return {
         "sentences": [
             f"With {measured} of the target measured, {joined(rates)} of the reference. That is {state}. The reference "
-            f"is the rate {against}. Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
+            f"is the rate {against}.",
+            f"Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
         ],
         "figure": _both(section.figures),
     }
