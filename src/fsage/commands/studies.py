@@ -103,6 +103,9 @@ def count(
         typer.Option(metavar="MODEL", help="whose cost is computed: what `device_model` of a target may be, as YAML"),
     ] = None,
     to: Annotated[Path | None, typer.Option(help="a folder; none: one in results/counts")] = None,
+    filesystem: Annotated[
+        str, typer.Option(metavar="NAMES", help="also count on these file systems, with commas: ext4, xfs, btrfs")
+    ] = "",
 ) -> None:
     """Count where a new file lies in many layouts of each state, and compute what that costs a declared device.
 
@@ -118,11 +121,14 @@ def count(
     counted = counting.Counted.of(
         plan, layouts, places, _block("--device", device) if device else None, to, every_transfer
     )
-    counting.count(counted, lambda done, whole: say(f"{done} of {whole} layouts counted"))
-    records = dataset.load(plan.files())
-    frame = counting.table(counted)
-    page = counting.write(counted, frame, records)
-    print(lines("\n".join(counting.answer(counted, frame))))
+    wanted = [counted.on(name) for name in dict.fromkeys(filesystem.replace(" ", "").split(",")) if name]
+    every = [counted, *(other for other in wanted if other.filesystem)]
+    for of in every:
+        counting.count(of, lambda done, whole: say(f"{done} of {whole} layouts counted"))
+    frame, *others = map(counting.table, every)
+    beside = {of.title: other for of, other in zip(every[1:], others, strict=True)}
+    page = counting.write(counted, frame, dataset.load(plan.files()), beside)
+    print(lines("\n".join(counting.answer(counted, frame, beside))))
     say(f"counts {page}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,30 +82,41 @@ def _layouts(files: pd.DataFrame) -> pd.DataFrame:
     return rows.astype(float).assign(**{LOSS: 100 * loss})
 
 
-def write(counted: Counted, frame: pd.DataFrame, records: pd.DataFrame) -> Path:
-    """Write tables, figures and page; return the page. `records`: of the same study, timed; perhaps none."""
-    folder = counted.folder
-    write_table(frame, folder)
+def write(
+    counted: Counted, frame: pd.DataFrame, records: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None
+) -> Path:
+    """Write tables, figures and page; return the page. `records`: of the same study, timed; perhaps none.
+
+    `others`: the same states counted on other file systems, by the title of each.
+    """
+    folder, others = counted.folder, others or {}
+    write_table(pd.concat([frame, *others.values()]), folder)
     states = of_states(frame)
+    beside = {counted.title: states} | {title: of_states(other) for title, other in others.items()}
     stamp = f"counted, not timed; cost computed for a device of {device_words(counted.device)}"
-    sections = [section for section in _sections(counted, frame, states, records) if section]
+    sections = [section for section in _sections(counted, frame, states, records, beside) if section]
     panels = draw([figure for section in sections for figure in section.figures], stamp, folder / "figures")
     title = f"{counted.plan.study.title}: counted"
     page = template("answer.html.j2").render(
-        title=title, answer=answer(counted, frame), stamp=stamp, sections=sections, panels=panels
+        title=title, answer=answer(counted, frame, others), stamp=stamp, sections=sections, panels=panels
     )
     (folder / "index.html").write_text(page, encoding="utf-8")
     return folder / "index.html"
 
 
-def answer(counted: Counted, frame: pd.DataFrame) -> list[str]:
-    """What a new file of the state that the study asks for gets, and of the state where it costs most."""
+def answer(counted: Counted, frame: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None) -> list[str]:
+    """What a new file of the state that the study asks for gets, on other file systems too; and where it costs most."""
     states = of_states(frame)
     if not states:
         return ["No file could be written in any state."]
     named = _headline(counted.plan.study, states)
     worst = max(states, key=lambda state: state.loss)
     sentences = [_pieces(counted, named), f"On a disk of {device_words(counted.device)}, {_cost(named)}."]
+    for title, other in (others or {}).items():
+        for of in of_states(other):
+            if of.state == named.state:
+                pieces = _range(of.files["extents"])
+                sentences.append(f"On {title} it lies in {pieces}, and {_cost(of)}.")
     if worst is not named:
         sentences += [f"{_pieces(counted, worst)} On the same disk {_cost(worst)}, the most of all counted states."]
     alike = sum(state.alike for state in states)
@@ -139,10 +150,14 @@ def _pieces(counted: Counted, of: OfState) -> str:
     """'After filling to 80%, a new file of 192 MiB lies in 13 to 24 pieces (10 layouts).'."""
     size = amount_words(int(of.files["file_bytes"].iloc[0]))
     files = f"a new file of {size} lies" if counted.places == 1 else f"{counted.places} new files of {size} lie each"
-    low, high = of.files["extents"].min(), of.files["extents"].max()
-    pieces = number_of(int(high), "piece") if low == high else f"{low} to {high} pieces"
     count = 1 if of.alike else len(of.layouts)
-    return f"After {of.name}, {files} in {pieces} ({number_of(count, 'layout')})."
+    return f"After {of.name}, {files} in {_range(of.files['extents'])} ({number_of(count, 'layout')})."
+
+
+def _range(extents: pd.Series) -> str:
+    """'13 to 24 pieces'."""
+    low, high = extents.min(), extents.max()
+    return number_of(int(high), "piece") if low == high else f"{low} to {high} pieces"
 
 
 def _cost(of: OfState) -> str:
@@ -153,10 +168,16 @@ def _cost(of: OfState) -> str:
 
 
 def _sections(
-    counted: Counted, frame: pd.DataFrame, states: list[OfState], records: pd.DataFrame
+    counted: Counted,
+    frame: pd.DataFrame,
+    states: list[OfState],
+    records: pd.DataFrame,
+    beside: Mapping[str, list[OfState]],
 ) -> Iterator[Section | None]:
     yield _plane(states)
     yield _over_deleted(counted, states)
+    if len(beside) > 1:
+        yield _on_filesystems(beside)
     if counted.places > 1:
         yield _over_places(states)
     yield timed.section(frame, records)
@@ -187,9 +208,7 @@ def _plane(states: list[OfState]) -> Section | None:
 
 def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
     """All layouts as points: over the share deleted of the most files, or, where these states are few, of all."""
-    added = [of.files["capacity_percent"].iloc[0] for of in states]
-    most = max((value for value in added if pd.notna(value)), default=None)
-    shown = [of for of, value in zip(states, added, strict=True) if pd.notna(value) and value == most]
+    most, shown = _of_most(states)
     x = Axis(DELETED, ticks={at: f"{of.files['fragmentation_percent'].iloc[0]}" for at, of in enumerate(shown)})
     where = f", where files for {most}% of the capacity were added"
     if len(shown) < LEAST_POINTS:
@@ -207,6 +226,38 @@ def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
     ]
     text = f"Each layout is a stroke, the median a mark{where}; {number_of(counted.layouts, 'layout')} at most."
     return Section("Over layouts", text, figures, front=2)
+
+
+def _of_most(states: list[OfState]) -> tuple[int | None, list[OfState]]:
+    """The share of the most files that were added, and the states of so many."""
+    added = [of.files["capacity_percent"].iloc[0] for of in states]
+    most = max((value for value in added if pd.notna(value)), default=None)
+    return most, [of for of, value in zip(states, added, strict=True) if pd.notna(value) and value == most]
+
+
+def _on_filesystems(beside: Mapping[str, list[OfState]]) -> Section:
+    """The computed loss of the states on each file system, in one figure, and a row for each."""
+    first = next(iter(beside.values()))
+    of_most = _of_most(first)[1]
+    names = [of.state for of in (of_most if len(of_most) >= LEAST_POINTS else first)[:SHOWN]]
+    at = {name: float(place) for place, name in enumerate(names)}
+    series = []
+    rows = [["state", "file system", "pieces", "jumps", "computed loss, %"]]
+    for title, states in beside.items():
+        points = []
+        for of in states:
+            if of.state in at:
+                losses = of.layouts[LOSS]
+                points.append(Point(at[of.state], of.loss, n=len(losses), samples=tuple(losses)))
+            rows.append([of.state, title, *(of.spread(column) for column in ("extents", "jumps", LOSS))])
+        series.append(Series(title, tuple(points), joined=False))
+    x = Axis("state", ticks={place: name.partition("@")[0] for name, place in at.items()})
+    figure = LinesFigure("Computed loss by file system", tuple(series), x, Axis("computed loss, %"))
+    text = (
+        "The same files are added and deleted on each file system, with the same seeds, and each chooses blocks in its "
+        "own way. Each layout is a stroke, the median a mark."
+    )
+    return Section("File systems", text, [figure], table=rows, front=1)
 
 
 def _lines(title: str, column: str, label: str, shown: list[OfState], x: Axis) -> Figure:

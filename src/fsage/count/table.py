@@ -89,7 +89,7 @@ def _rows(counted: Counted, layout: Layout) -> Iterator[Json]:
             "allocator": _text(kept["allocator"]),
             "device": _text(counted.device),
             "real_fullness_percent": 100 * (1 - kept["free_bytes"] / kept["capacity_bytes"]),
-            "filesystem": counted.plan.target.spec["filesystem"],
+            "filesystem": counted.filesystem or counted.plan.target.spec["filesystem"],
             "pieces": _text(extents),
         }
 

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import NamedTuple, cast
 
 from fsage import seam, workloads
-from fsage.model import GIB, MIB
+from fsage.model import GIB, MIB, filesystems
 from fsage.model.claim import Claim
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete, device_model
@@ -52,7 +52,10 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True)
 class Counted:
-    """A study with how it is counted. `every`: files of each size of transfer, and not of the largest alone."""
+    """A study with how it is counted. `every`: files of each size of transfer, and not of the largest alone.
+
+    `filesystem`: in place of the target's own.
+    """
 
     plan: Plan
     layouts: int
@@ -60,6 +63,7 @@ class Counted:
     device: Json
     folder: Path
     every: bool
+    filesystem: str = ""
 
     @classmethod
     def of(
@@ -125,7 +129,7 @@ class Counted:
 
     def path(self, layout: Layout) -> Path:
         """Where a layout's counts are kept."""
-        return self.folder / "layouts" / layout.state / f"{layout.number}.json"
+        return self.folder / self.filesystem / "layouts" / layout.state / f"{layout.number}.json"
 
     def about(self, layout: Layout) -> Json:
         """What the counts of a layout follow from: with another they are counted anew."""
@@ -147,7 +151,7 @@ class Counted:
 
     def job(self, layouts: list[Layout]) -> Job:
         """What one process counts: states of one population, in order."""
-        claim: Json = dict(self.plan.claim or {})
+        claim: Json = {} if self.filesystem else dict(self.plan.claim or {})
         inputs: dict[str, str] = {}
         states: list[tuple[str, list[Json]]] = []
         for layout in layouts:
@@ -168,7 +172,21 @@ class Counted:
 
     @cached_property
     def _spec(self) -> Json:
-        return cast(Json, complete({**{k: v for k, v in self.plan.target.spec.items() if v is not None}, **FRESH}))
+        other: Json = {"filesystem": self.filesystem, "geometry": None} if self.filesystem else {}
+        declared: Json = {key: value for key, value in self.plan.target.spec.items() if value is not None}
+        return cast(Json, complete({**declared, **FRESH, **other}))
+
+    def on(self, filesystem: str) -> Counted:
+        """The same on another file system. Raises StudyError for one that no target has."""
+        if filesystem not in filesystems.names():
+            allowed = ", ".join(sorted(filesystems.names()))
+            raise StudyError(f"--filesystem {filesystem}: allowed are {allowed}")
+        return replace(self, filesystem="" if filesystem == self.plan.target.spec["filesystem"] else filesystem)
+
+    @property
+    def title(self) -> str:
+        """Of its file system: 'XFS'."""
+        return filesystems.named(self._spec["filesystem"]).title
 
 
 def _reseeded(step: Step, by: int) -> Step:
