@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import preloaded
 import pytest
 from states import MIB, bring, fragment, populate
 from test_measure import cell, observed
@@ -24,6 +26,7 @@ from fsage.model.declaration import device_model
 GIB = 1 << 30
 DISK = device_model({"bytes_per_s": 380_000_000})
 SPINNING = device_model({"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.01, "outer_to_inner": 2.0})
+COUNT = ("fsage", "count", "quickstart", "--layouts", "2")
 SOURCE = str(Path(capabilities.__file__).parents[3])
 
 
@@ -172,3 +175,21 @@ def test_a_user_without_root_is_told_what_counting_needs(new_target):
     )
     assert done.stdout.startswith("Refusal counting needs a file system of its own"), done.stderr
     assert "root" in done.stdout
+
+
+def test_a_file_system_that_no_target_has_is_refused(tmp_path):
+    refused = preloaded.call(*COUNT, "--filesystem", "xfs,zfs", FSAGE_TARGET="local", FSAGE_RESULTS=tmp_path)
+    assert refused.returncode == 1 and "--filesystem zfs: allowed are btrfs, ext4, xfs" in refused.stderr
+
+
+@pytest.mark.root
+@pytest.mark.long
+def test_the_same_states_are_counted_on_other_file_systems_and_stand_in_one_figure(tmp_path):
+    made = preloaded.call(*COUNT, "--filesystem", "xfs,btrfs,xfs,ext4", FSAGE_TARGET="local", FSAGE_RESULTS=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "On XFS it lies in" in made.stdout and "On btrfs it lies in" in made.stdout
+    folder = tmp_path / "counts/local/quickstart"
+    counts = pd.read_parquet(folder / "counts.parquet")
+    assert counts.groupby("filesystem").size().to_dict() == {"ext4": 5, "xfs": 5, "btrfs": 5}
+    drawn = (folder / "figures/computed-loss-by-file-system.csv").read_text(encoding="utf-8")
+    assert {line.split(",")[0] for line in drawn.splitlines()[1:]} == {"ext4 (ldiskfs)", "XFS", "btrfs"}

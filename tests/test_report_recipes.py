@@ -185,9 +185,7 @@ def test_how_much_is_measured_has_a_point_a_share_and_the_extents_of_both_states
         assert figure.y.limits[0] < min(point.y for point in figure.series[0].points)
     assert [row[0] for row in section.table[1:]] == ["2", "5", "11"] and len(section.table[0]) == 3
     first, second = page.answer.sentences
-    assert re.match(
-        r"With 2%, 5% and 11% of the target measured, writing reaches (0\.\d+x[, and]*){3}reading", first
-    )
+    assert re.match(r"With 2%, 5% and 11% of the target measured, writing reaches (0\.\d+x[, and]*){3}reading", first)
     assert second.startswith("Beyond chance ") and "amount_percent" not in first + second
 
 

@@ -68,10 +68,10 @@ class OfState:
 
 
 def of_states(frame: pd.DataFrame) -> list[OfState]:
-    """Every state with a file that was written, in the table's order; its largest transfer alone."""
+    """Every state with a file that was written, by name; its largest transfer alone."""
     written = frame[frame["why"].isna()]
     written = written[written["transfer_size_bytes"] == written["transfer_size_bytes"].max()]
-    return [OfState(str(state), _layouts(files), files) for state, files in written.groupby("state", sort=False)]
+    return [OfState(str(state), _layouts(files), files) for state, files in written.groupby("state")]
 
 
 def _layouts(files: pd.DataFrame) -> pd.DataFrame:
@@ -217,7 +217,7 @@ def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
     if len(shown) < LEAST_POINTS:
         return None
     figures = [
-        _lines(title, column, label, shown, x)
+        _lines(title, column, label, shown, x, bool(where))
         for title, column, label in (
             ("Pieces over layouts", "extents", "pieces"),
             ("Computed loss over layouts", LOSS, "computed loss, %"),
@@ -247,8 +247,7 @@ def _on_filesystems(beside: Mapping[str, list[OfState]]) -> Section:
         points = []
         for of in states:
             if of.state in at:
-                losses = of.layouts[LOSS]
-                points.append(Point(at[of.state], of.loss, n=len(losses), samples=tuple(losses)))
+                points.append(_point(at[of.state], of, LOSS))
             rows.append([of.state, title, *(of.spread(column) for column in ("extents", "jumps", LOSS))])
         series.append(Series(title, tuple(points), joined=False))
     x = Axis("state", ticks={place: name.partition("@")[0] for name, place in at.items()})
@@ -260,13 +259,17 @@ def _on_filesystems(beside: Mapping[str, list[OfState]]) -> Section:
     return Section("File systems", text, [figure], table=rows, front=1)
 
 
-def _lines(title: str, column: str, label: str, shown: list[OfState], x: Axis) -> Figure:
-    points = [
-        Point(float(at), float(of.layouts[column].median()), n=len(of.layouts), samples=tuple(of.layouts[column]))
-        for at, of in enumerate(shown)
-    ]
+def _point(at: float, of: OfState, column: str) -> Point:
+    values = of.layouts[column]
+    return Point(at, float(values.median()), n=None if of.alike else len(values), samples=tuple(values))
+
+
+def _lines(title: str, column: str, label: str, shown: list[OfState], x: Axis, joined: bool) -> Figure:
+    points = [_point(float(at), of, column) for at, of in enumerate(shown)]
     top = max((value for point in points for value in point.samples), default=1.0)
-    return LinesFigure(title, (Series("median and layouts", tuple(points)),), x, Axis(label, (-0.03 * top, 1.08 * top)))
+    return LinesFigure(
+        title, (Series("median and layouts", tuple(points), joined),), x, Axis(label, (-0.03 * top, 1.08 * top))
+    )
 
 
 def _over_places(states: list[OfState]) -> Section:
