@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pandas as pd
 import preloaded
 import pytest
 
@@ -54,6 +55,14 @@ def test_the_page_of_full_size_has_what_its_command_makes_of_both_tables(monkeyp
     assert made == size.block([size.planned(path) for path in size.TABLES])
     shown = set(re.findall(r"\(size/([\w.-]+)\)", made))
     assert shown == {path.name for path in size.FIGURES.iterdir()} and len(shown) == 2
+
+
+def test_the_page_of_counts_has_what_its_command_makes_of_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import counts
+
+    said = counts.PAGE.read_text(encoding="utf-8")
+    assert said == counts.page(said, *map(pd.read_parquet, counts.TABLES))
 
 
 def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ FRESH: Json = {
     "limits": {},
     "containers": None,
     "image_dir": None,
+    "allocator_reset": "remount",  # with all bitmaps in memory: else a file depends on which reads have come back
 }
 """Keys of a target's declaration that are another's in memory."""
 
@@ -116,10 +117,13 @@ class Counted:
 
     def all_layouts(self) -> Iterator[Layout]:
         """Every layout of every state, in the order in which a population reaches them."""
-        first = {unseeded(name): name for name in reversed(self.plan.states)}
+        states = self.plan.states
+        first: dict[str, str] = {}  # its first structure, so that layouts of all states begin with the study's own seed
+        for name in sorted(states, key=lambda name: states[name].nominal.get("structure", 1)):
+            first.setdefault(unseeded(name), name)
         for number in range(1, self.layouts + 1):
-            for name in [name for name in self.plan.states if first[unseeded(name)] == name]:
-                state, steps = self.plan.states[name], self.plan.steps(name)
+            for name in [name for name in states if first[unseeded(name)] == name]:
+                state, steps = states[name], self.plan.steps(name)
                 if number > 1 and not any(step.DRAWS for step in steps):
                     continue  # nothing is drawn: all layouts are one
                 seeds = {seed for step in steps if (seed := getattr(step, "seed", None)) is not None}

@@ -16,7 +16,7 @@ LEAST = 5
 """So many files, and different counts of jumps, a line through them needs."""
 EXTENTS, JUMPS, CHARGES = "measured_extents", "measured_jumps", "model_seconds"
 PHASES = ("write", "read")
-HEADS = ["measure", "ms a jump", "at 95%", "the device charges", "r\u00b2", "files", "unexplained, % of the time"]
+HEADS = ["measure", "ms a jump", "at 95%", "charged", "r\u00b2", "files", "unexplained, %"]
 
 
 def section(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
@@ -29,8 +29,8 @@ def section(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
     text = "Each stroke is a measured file, at the largest transfer."
     if table:
         text += (
-            " The line of a table's row goes through all files: what it leaves unexplained is the standard deviation "
-            "about it."
+            " A line goes through the time of all files over their jumps. Beside its slope stands what the device "
+            "charges for a jump, in ms. Unexplained is the standard deviation about the line, as a share of the time."
         )
     return Section(
         "Where measured files lie", text, figures, table=[HEADS, *table] if table else [], front=len(figures)
