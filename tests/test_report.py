@@ -285,7 +285,7 @@ def test_page_of_another_recipe_and_workload_is_generic(quickstart, tmp_path):
         record["metrics"] = {"create_per_s": 900.0 + record["params"]["iteration"], "create_seconds": 2.0}
     page = build(quickstart, records, tmp_path)
     text = words(page)
-    assert "<svg" not in page
+    assert page.count("<svg") == 1 and "Extents over layouts and places" in page, "no figure of its own"
     assert "create, 1/s" in text and "903.0" in text
     assert "In this layout, at 80.00, creating files shows no difference (within 3%)" in text
     assert "80.00 against 10.00: no difference (within 3%); n=5+5" in text
