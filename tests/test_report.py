@@ -386,7 +386,7 @@ def test_a_single_cell_makes_a_report_that_says_how_little_it_is(quickstart, tmp
     page = build(quickstart, make_records(quickstart)[:1], tmp_path)
     text = words(page)
     assert "1 of 20 planned cells measured" in text and "19 missing" in text
-    assert "not known (0 samples against 1: nothing to compare)" in text
+    assert "cannot be compared (0 samples against 1: nothing to compare)" in text
     assert "No state has evidence of its layout." in text
 
 

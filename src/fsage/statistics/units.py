@@ -49,7 +49,7 @@ def factor(here: Units, reference: Units, same: bool = False) -> Ratio:
     else:
         result = ratio(here.values, reference.values)
         if result.interval and min(result.n, result.n_reference) < LEAST:
-            why = f"{result.n} against {result.n_reference} {over.kind}s: an interval needs {LEAST} of each"
+            why = f"{result.n} against {result.n_reference} {over.kind}s are too few"
             result = replace(result, interval=None, why=why)
     return replace(result, unit=over.kind, units=len(over.values))
 
