@@ -8,7 +8,6 @@ are there are taken. What stands between the marks in the page is replaced.
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -52,7 +51,7 @@ def claims(counts: pd.DataFrame) -> str:
     rows = [
         ["claim of one layout", f"in {losses.shape[1]} layouts"],
         ["---"] * 2,
-        ["80.50 costs 18%", f"{spread(losses.loc[(80, 50)])}% by layout"],
+        ["80.50 costs 18%", f"{spread(losses.loc[(80, 50)])} percent by layout"],
         ["fullness costs nothing", f"0 to {whole.max():.1f}% in all states without deleted files"],
         [
             "the worst case is between few and many deleted files",
@@ -66,7 +65,7 @@ def claims(counts: pd.DataFrame) -> str:
         ["each further extent costs 9 ms", f"{spread(slopes(counts), '{:.1f}')} ms by layout"],
         [
             "writing at 10.10 is slower than at 10.00",
-            f"by {spread(few[LOSS])}%, in {spread(few['extents'], '{:.0f}')} extents",
+            f"by {spread(few[LOSS])} percent, in {spread(few['extents'], '{:.0f}')} extents",
         ],
         [
             "the order of two states",
@@ -119,9 +118,9 @@ def page(text: str, series: pd.DataFrame, several: pd.DataFrame) -> str:
     """The page with what stands between its marks made anew."""
     made = {"plane": plane(series), "claims": claims(series), "filesystems": filesystems(several)}
     for name, block in made.items():
-        marks = rf"(?<=<!-- {name}: made by docs/counts.py -->\n).*?(?=<!-- end -->)"
-        text, found = re.subn(marks, lambda _, block=block: f"\n{block}\n\n", text, flags=re.DOTALL)
-        assert found == 1, name
+        mark, end = f"<!-- {name}: made by docs/counts.py -->\n", "<!-- end -->"
+        before, after = text.split(mark)
+        text = f"{before}{mark}\n{block}\n\n{end}{after.partition(end)[2]}"
     return text
 
 

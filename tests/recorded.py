@@ -21,10 +21,15 @@ def archive(study: str) -> Path:
     return FOLDER / f"{study}.zip"
 
 
-def measured(name: str) -> Study:
-    """The study as it was when it was measured."""
+def file_of(name: str) -> Path:
+    """A study as it was when it was measured."""
     own = FOLDER.parent / "plain" / f"{name}.yaml"
-    return load_study(own if own.exists() else CONFIG / f"{name}.yaml")
+    return own if own.exists() else CONFIG / f"{name}.yaml"
+
+
+def measured(name: str) -> Study:
+    """The same, read."""
+    return load_study(file_of(name))
 
 
 def taken(study: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from recorded import taken
+from recorded import file_of, taken
 from records import CONFIG, store
 
 from fsage.advise import distribution
@@ -26,7 +26,7 @@ def advise(tmp_path, monkeypatch, capsys):
 
     def run(study, records, *arguments, replaced=("", "")):
         store(records, tmp_path / "results" / "records")
-        (tmp_path / f"{study}.yaml").write_text((CONFIG / f"{study}.yaml").read_text().replace(*replaced))
+        (tmp_path / f"{study}.yaml").write_text(file_of(study).read_text().replace(*replaced))
         roots = [
             "--results",
             tmp_path / "results",
