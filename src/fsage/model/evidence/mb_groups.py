@@ -4,7 +4,8 @@ ldiskfs has two columns more: what is free by the group's descriptor (`gfree`), 
 have taken a part, and their number (`pa`). The buddies (`bfree`) are what a new file can have.
 
 A buddy is 2^n blocks at a multiple of 2^n. A free extent is one or more of them side by side; which ones is not told.
-The largest buddies are taken for parts of different extents, so sizes are reckoned; their number and sum are not.
+An extent that lies anywhere has about one buddy of each size below its largest. What there are more begin others, so
+sizes are reckoned; their number and sum are not.
 """
 
 from __future__ import annotations
@@ -49,10 +50,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
             continue
         free.append(blocks)
         buddies.update(own)
-        parts = [1 << power for power in sorted(own, reverse=True) for _ in range(own[power])]
-        for place, part in enumerate(parts[extents:]):
-            parts[place % extents] += part
-        sizes.update(parts[:extents])
+        sizes.update(_sizes(own, extents))
     if not free:
         raise NotThisText("mb_groups lists no group: it was cut short")
     classes = [Class(size, size, count, size * count) for size, count in sorted(sizes.items())]
@@ -77,3 +75,18 @@ def of_text(lines: Iterable[bytes]) -> Store:
             "on the unmounted file system says what is wrong."
         ]
     return store
+
+
+def _sizes(buddies: dict[int, int], extents: int) -> list[int]:
+    """Of so many extents their blocks, as their buddies by power of two allow: the largest have begun first."""
+    sizes: list[int] = []
+    smaller = sum(buddies.values())
+    for power in sorted(buddies, reverse=True):
+        count, lacking = buddies[power], extents - len(sizes)
+        smaller -= count
+        begun = min(count, lacking, max(count - len(sizes), lacking - smaller))
+        others = len(sizes) or begun
+        sizes += [1 << power] * begun
+        for place in range(count - begun):
+            sizes[place % others] += 1 << power
+    return sizes

@@ -23,6 +23,7 @@ from fsage.report.section import Data, Section
 from fsage.report.view import View
 from fsage.statistics import ratio
 from fsage.studies.allocator.model import considered
+from fsage.studies.limits.report import section as what_fails
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 
@@ -329,4 +330,4 @@ def mounts(data: Data) -> Section | None:
     return Section("Umount and mount", text, [], table=table)
 
 
-VIEW = View((calls, planted, option, unlinks, mounts), answer=answer)
+VIEW = View((calls, planted, option, unlinks, mounts, what_fails), answer=answer)

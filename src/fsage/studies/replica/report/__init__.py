@@ -15,6 +15,7 @@ from fsage.model import filesystems
 from fsage.report.answer import Answer, Named, by_comparisons
 from fsage.report.section import Data
 from fsage.report.view import View
+from fsage.studies.limits.report import section as what_fails
 from fsage.studies.replica.model import Replica
 from fsage.studies.replica.recipe import EMPTY, JOINED
 from fsage.studies.replica.report.maps import agreement, copied, is_copied, maps, ranking
@@ -123,7 +124,7 @@ def _named(data: Data, full: dict[str, float], state: str) -> Named:
 
 
 VIEW = View(
-    (ranking, maps, agreement),
+    (what_fails, ranking, maps, agreement),
     reference="as much free space in one run",
     answer=answer,
 )

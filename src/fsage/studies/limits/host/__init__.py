@@ -1,0 +1,1 @@
+"""Its command, which runs as whoever measures."""

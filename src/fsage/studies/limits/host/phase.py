@@ -1,0 +1,150 @@
+"""One phase: `python -m fsage.studies.limits.host.phase TASK.json` prints what could be had, look by look, as JSON.
+
+Between two looks a file grows, so each look finds less free. What a look gets it gives back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from fsage.host.stores import fiemap
+from fsage.host.structure import files
+from fsage.host.system import caches
+from fsage.model import typed
+from fsage.model.evidence import fragmentation
+from fsage.model.message import Unacceptable
+from fsage.model.structure import BLOCK_BYTES
+from fsage.model.typed import Json
+from fsage.studies.limits.model import DIRECTORY, INODE, PIECES, TREE, Assignment
+
+FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+INODES = 320
+"""More than the free inodes of chunks that four allocation groups of an XFS have begun."""
+NAMES, NAME = 40, "n" * 240
+"""Names of more than two blocks."""
+STILL_S, LOOK_S = 0.05, 0.002
+EXTENTS = 64
+"""More than an inode of ext4 (4) or XFS (19 of 512 bytes) holds itself."""
+
+
+def inode(folder: Path) -> None:
+    """A file by its name, then many without one, which need inodes and no directory."""
+    with contextlib.ExitStack() as opened:
+        path = folder / "new"
+        opened.callback(os.close, os.open(path, FRESH, 0o600))
+        opened.callback(path.unlink)
+        for _ in range(INODES):
+            opened.callback(os.close, os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600))
+
+
+def directory(folder: Path, number: int) -> None:
+    """Long names of one file, in a folder that is there and was never used."""
+    with contextlib.ExitStack() as made:
+        for name in range(NAMES):
+            path = folder / f"names{number}" / f"{name:03d}{NAME}"
+            os.link(folder / "linked", path)
+            made.callback(path.unlink)
+
+
+def tree(folder: Path) -> None:
+    """Blocks of a file that is there, with holes between them."""
+    with open(folder / "linked", "r+b") as file:
+        try:
+            for number in range(1, EXTENTS):
+                files.allocate(file.fileno(), 0, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
+        finally:
+            file.truncate(BLOCK_BYTES)
+
+
+def piece(folder: Path, size: int) -> int:
+    """A file of this size; in how many pieces it lies."""
+    path = folder / "piece"
+    descriptor = os.open(path, FRESH, 0o600)
+    try:
+        files.allocate(descriptor, 0, 0, size)
+        return fragmentation.of_file(fiemap.extents(path)).extents
+    finally:
+        os.close(descriptor)
+        path.unlink()
+
+
+def look(folder: Path, number: int) -> Json:
+    """What can be had now, each on its own: pieces that it lies in, or the error's name."""
+    calls: dict[str, Callable[[Path], int | None]] = {
+        INODE: inode,
+        TREE: tree,
+        DIRECTORY: partial(directory, number=number),
+    }
+    calls |= {name: partial(piece, size=size) for name, size in PIECES.items()}
+    status = os.statvfs(folder)
+    seen: Json = {
+        "free_bytes": status.f_bavail * status.f_frsize,
+        "full_percent": 100 * (1 - status.f_bavail / status.f_blocks),
+        "had": {},
+    }
+    for name, call in calls.items():
+        try:
+            seen["had"][name] = call(folder) or 1
+        except OSError as error:
+            seen["had"][name] = errno.errorcode.get(error.errno or 0, str(error))
+        _given_back(folder, status.f_bfree)
+    return seen
+
+
+def _given_back(folder: Path, wanted: int) -> None:
+    """Wait until so many blocks are free again, or no more come: XFS frees what was unlinked in the background."""
+    free, changed = -1, time.monotonic()
+    while free < wanted and time.monotonic() < changed + STILL_S:
+        caches.flush(folder)
+        if (now := os.statvfs(folder).f_bfree) != free:
+            free, changed = now, time.monotonic()
+        time.sleep(LOOK_S)
+
+
+def looks(assignment: Assignment) -> Iterator[Json]:
+    """Look after look, until nothing more can be used up. What cannot be prepared is the first look's error."""
+    folder = Path(assignment.folder)
+    for number in range(assignment.looks):
+        (folder / f"names{number}").mkdir()
+    descriptor = os.open(folder / "linked", FRESH, 0o600)
+    files.allocate(descriptor, 0, 0, BLOCK_BYTES)
+    os.close(descriptor)
+    step_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize // (assignment.looks - 1)
+    filler, used = os.open(folder / "filler", FRESH, 0o600), 0
+    try:
+        for number in range(assignment.looks):
+            yield look(folder, number)
+            wanted, size = used + max(step_bytes, BLOCK_BYTES), assignment.request_bytes
+            while used < wanted and size >= BLOCK_BYTES:
+                try:
+                    files.allocate(filler, 0, used, size)
+                    used += size
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    size //= 2
+    finally:
+        os.close(filler)
+
+
+def main(path: str) -> int:
+    """Exit code 0 and the looks as JSON, or 1 and why not."""
+    try:
+        assignment = typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8")))
+        print(json.dumps(list(looks(assignment))))
+    except (Unacceptable, OSError) as why:
+        print(f"{path}: {why}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,82 @@
+"""What fails first in each layout while the rest of it fills: a section of any report whose cells tried it."""
+
+from __future__ import annotations
+
+import errno
+
+import pandas as pd
+
+from fsage.analysis.words import joined
+from fsage.report.section import Data, Section
+from fsage.studies.limits.model import PROBES, WORDS
+from fsage.study.study import unseeded
+
+TITLE = "What fails first"
+NEVER = "never until nothing is left"
+ALIKE_POINTS = 0.05
+
+
+def section(data: Data) -> Section | None:
+    """A row for each layout and what was tried; None where no cell tried anything."""
+    rows = _rows(data)
+    if rows.empty:
+        return None
+    table = [["layout", "full at first", "what is tried", "first fails at", "how", "free then"]]
+    for state, of_state in rows.groupby("layout", sort=False):
+        for name in PROBES:
+            table.append([str(state), _span(of_state["from_full_percent"], "%"), WORDS[name], *_failed(of_state, name)])
+    text = (
+        "Each is tried in the layout as it is, and again while a file grows until nothing is left for users. What is "
+        "got is given back. Percentages are those of df; several layouts of a state are told from the lowest to the "
+        "highest."
+    )
+    return Section(TITLE, text, [], table=table, answer=" ".join(sentences(data)))
+
+
+def sentences(data: Data) -> list[str]:
+    """Of each layout what fails first, and at which fullness."""
+    return [_first(str(state), of_state) for state, of_state in _rows(data).groupby("layout", sort=False)]
+
+
+def _rows(data: Data) -> pd.DataFrame:
+    if "from_full_percent" not in data.frame:
+        return pd.DataFrame()
+    rows = data.frame[data.frame["status"] == "valid"].dropna(subset="from_full_percent")
+    return rows.assign(layout=rows["state"].map(unseeded))
+
+
+def _first(layout: str, rows: pd.DataFrame) -> str:
+    fails = {name: rows[f"{name}_fails_at_percent"].min() for name in PROBES if f"{name}_fails_at_percent" in rows}
+    at = min((percent for percent in fails.values() if pd.notna(percent)), default=None)
+    full = _span(rows["from_full_percent"], "%")
+    if at is None:
+        return f"{layout}, {full} full: all that is tried can be had until nothing is left."
+    names = [name for name, percent in fails.items() if percent <= at + ALIKE_POINTS]
+    when = "can no longer be had now" if at <= rows["from_full_percent"].max() + ALIKE_POINTS else f"fails at {at:.1f}%"
+    later = {name: percent for name, percent in fails.items() if name not in names and pd.notna(percent)}
+    then = ""
+    if later:
+        following = min(later, key=lambda name: later[name])
+        then = f"; then {WORDS[following]} at {later[following]:.1f}%"
+    return f"{layout}, {full} full: {joined([WORDS[name] for name in names])} {when} ({_how(rows, names[0])}){then}."
+
+
+def _failed(rows: pd.DataFrame, name: str) -> list[str]:
+    if f"{name}_fails_at_percent" not in rows or rows[f"{name}_fails_at_percent"].isna().all():
+        return [NEVER, "", ""]
+    percent, free_mib = (rows[f"{name}_fails_{part}"].dropna() for part in ("at_percent", "free_mib"))
+    return [_span(percent, "%"), _how(rows, name), _span(free_mib, " MiB")]
+
+
+def _how(rows: pd.DataFrame, name: str) -> str:
+    """'ENOSPC', 'in 3 pieces'."""
+    column = rows.get(f"{name}_fails_errno", pd.Series(dtype=float)).dropna()
+    errors = [errno.errorcode.get(int(number), "an unknown error") for number in column.unique()]
+    pieces = rows.get(f"{name}_fails_pieces", pd.Series(dtype=float)).dropna()
+    return joined([*errors, *([f"in {_span(pieces, '')} pieces"] if len(pieces) else [])])
+
+
+def _span(values: pd.Series, unit: str) -> str:
+    low, high = float(values.min()), float(values.max())
+    digits = ".0f" if not unit else ".1f"
+    return f"{low:{digits}}{unit}" if high - low < ALIKE_POINTS else f"{low:{digits}} to {high:{digits}}{unit}"
