@@ -133,8 +133,8 @@ def told(**numbers: int) -> dict[str, int]:
         ),
         (None, "lie in 1,110 extents: half of them in extents of 1 MiB and more, the largest 10 MiB."),
         (None, "At 87.8% full, the last free extent of 8 MiB may be used up."),
-        (told(available_bytes=56 * MIB), "At 84.4% full, ordinary users can write no more."),
-        (told(free_inodes=10), "At 80.8% full, no inode is left, with files as large as now."),
+        (told(available_bytes=56 * MIB, free_inodes=500), "first refused at 81.8 to 84.4% full: no block is left"),
+        (told(free_inodes=10), "is first refused at 80.6 to 81.0% full: no inode is left."),
         (
             None,
             "Worth measuring, for a new file of 64 MiB would have about 8 extents, and 1 on an empty file system",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fsage.evidence.forecast import first_refused
 from fsage.model import filesystems
 from fsage.model.evidence import placement
 from fsage.model.geometry import BLOCK_BYTES
@@ -96,7 +97,9 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     if has_sizes or free:
         sentences.append(_full(store, free, mounted))
     if files:
-        sentences.append(f"{_new(store, files, direct)} {_next(store, free, mounted)}".strip())
+        sentences.append(f"{_new(store, files, direct)} {_next(store, free)}".strip())
+        if refused := first_refused(store, mounted):
+            sentences[-1] += f" {refused.sentence(store['fullness_percent'])}"
         sentences.append(UNKNOWN if unknown_bytes else _never(store) or _worth(store, what, files, direct))
     sentences += _of_files(store, what)
     if has_sizes and not files:
@@ -211,32 +214,19 @@ def _lie(fitting: Sequence[NewFile]) -> str:
     return ", ".join(parts).replace(" in ", ", would have ", 1)
 
 
-def _next(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
-    """What can no longer be had first, and at which fullness."""
+def _next(store: Json, free: list[placement.Extents]) -> str:
+    """Which free extents are used up first, at which fullness at the earliest."""
     device_bytes, now = store["device_bytes"], store["fullness_percent"]
-    ends: list[tuple[float, str]] = []
     largest = store["free_extents"]["largest_bytes"]
+    held = next((size for size in RUNS if size <= largest), None)
+    if held is None:
+        return f"Now no free extent holds {round_size(RUNS[-1])}." if free else ""
     if device_bytes is None:
-        return "" if largest >= RUNS[-1] else f"Now no free extent holds {round_size(RUNS[-1])}."
-    if held := next((size for size in RUNS if size <= largest), None):
-        smaller = sum(size_class.bytes for size_class in free if size_class.low < held)
-        percent = 100 * (device_bytes - smaller) / device_bytes
-        ends.append((percent, f"the last free extent of {round_size(held)} may be used up"))
-    elif free:
-        ends.append((now, f"no free extent holds {round_size(RUNS[-1])}"))
-    if mounted:
-        rest = mounted["free_bytes"] - mounted["available_bytes"]
-        if mounted["available_bytes"] < mounted["free_bytes"]:
-            ends.append((100 * (device_bytes - rest) / device_bytes, "ordinary users can write no more"))
-        used_inodes = mounted["inodes"] - mounted["free_inodes"]
-        if used_inodes > 0:
-            more = mounted["free_inodes"] * store["used_bytes"] / used_inodes
-            if more < store["free_bytes"]:
-                ends.append((now + 100 * more / device_bytes, "no inode is left, with files as large as now"))
-    if not ends:
         return ""
-    percent, end = min(ends)
-    return f"{'Now' if percent <= now else f'At {percent:.1f}% full'}, {end}."
+    smaller = sum(size_class.bytes for size_class in free if size_class.low < held)
+    percent = 100 * (device_bytes - smaller) / device_bytes
+    at = "Now" if percent <= now else f"At {percent:.1f}% full"
+    return f"{at}, the last free extent of {round_size(held)} may be used up."
 
 
 def _inodes_percent(mounted: dict[str, int] | None) -> float | None:

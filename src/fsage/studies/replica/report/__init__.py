@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from fsage.analysis.groups import measures, plural
 from fsage.analysis.headline import Comparison, at_largest_transfer
@@ -15,6 +17,7 @@ from fsage.model import filesystems
 from fsage.report.answer import Answer, Named, by_comparisons
 from fsage.report.section import Data
 from fsage.report.view import View
+from fsage.statistics.intervals import AIM, Interval
 from fsage.studies.limits.report import section as what_fails
 from fsage.studies.replica.model import Replica
 from fsage.studies.replica.recipe import EMPTY, JOINED
@@ -76,12 +79,32 @@ def _from_draws(data: Data) -> list[str]:
         words = [
             f"{share:.0%} of the interval of {plural(name)}" for name, share in shares.items() if share is not None
         ]
+        itself = [
+            f"{plural(measure)} of {held.low:.3g} to {held.high:.3g} MiB/s"
+            for measure in shares
+            if (held := of_one_more(list(of.groupby("structure")[measure].median())))
+        ]
         size = "" if how["size_known"] else " and how large the device is"
         sentences.append(
             f"Where the free extents of {layout} lie{size}, its text does not say: that was drawn "
             f"{of['structure'].nunique()} times. The draws make {' and '.join(words) or 'a part that is not known'}."
+            + f" The layout itself is one more such draw: it has {' and '.join(itself)} with {AIM:.0%}."
+            * bool(itself)
         )
     return sentences
+
+
+def of_one_more(values: Sequence[float]) -> Interval | None:
+    """Between which values one more draw lies with AIM, where logarithms are normal; None of fewer than two.
+
+    A text is of one layout, not of the draws' median: that layout's value is as far from it as one draw's.
+    Source: Hahn and Meeker, Statistical Intervals, section 4.8.
+    """
+    if len(values) < 2 or min(values) <= 0:
+        return None
+    logs = np.log(values)
+    reach = float(stats.t.ppf((1 + AIM) / 2, len(logs) - 1) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
+    return Interval(math.exp(logs.mean() - reach), math.exp(logs.mean() + reach), AIM)
 
 
 def share_of_draws(rows: pd.DataFrame, measure: str) -> float | None:
