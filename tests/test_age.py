@@ -156,6 +156,19 @@ def test_a_layout_without_room_for_a_sample_is_refused_with_both_numbers(tmp_pat
         age.amount_line(planned(tmp_path, 99.9))
 
 
+@pytest.mark.parametrize(
+    ("free_mib", "cells", "more"),
+    [(300, "limits", []), (600, "sequential", ["limits"]), (1200, "sequential", [])],
+)
+def test_of_a_full_one_it_is_tried_what_can_still_be_had(tmp_path, free_mib, cells, more):
+    head = Head(16 << 30, 4096, 128 * MIB, "ext4", "a test", None, None)
+    (tmp_path / "full").write_bytes(b"".join(extents.written(head, [(1 << 30, (1 << 30) + free_mib * MIB)])))
+    study, said = age.prepare([str(tmp_path / "full")], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
+    made = load_study(tmp_path / "age" / study / f"{study}.yaml")
+    assert made.cells.workload == cells and [block.workload for block in made.additional_cells] == more
+    assert any("what can still be had is tried" in line for line in said) == (free_mib < 655)
+
+
 GEOMETRY = {
     **{"blocks": 1 << 27, "block_bytes": 4096, "group_blocks": 32768, "inodes": 1 << 20, "inode_bytes": 512},
     **{"flex_groups": 256, "journal_blocks": 1024, "features": ["flex_bg", "64bit", "sparse_super", "uninit_bg"]},

@@ -218,8 +218,12 @@ def test_a_command_runs_with_evidence_beside_it_and_its_exit_code_is_passed_on(t
         ["x", "--beside", str(out)],
         ["x", "--", "true"],
         [str(EXAMPLE), "--beside", "/none/x", "--", "true"],
+        ["/none", "--beside", str(tmp_path / "none"), "--", "true"],
+        [str(EXAMPLE), "--json", "--beside", str(out), "--", "true"],
+        [str(EXAMPLE), "--fail-on", "full=1", "--beside", str(out), "--", "true"],
     ):
         assert CliRunner().invoke(app, ["evidence", *words]).exit_code == 1
+    assert not (tmp_path / "none").exists() and len(out.read_text().splitlines()) == 3
 
 
 @pytest.mark.skipif(

@@ -15,7 +15,7 @@ from fsage.host.system import caches
 from fsage.report.section import Data
 from fsage.studies.limits.host import phase
 from fsage.studies.limits.model import Assignment
-from fsage.studies.limits.report import section
+from fsage.studies.limits.report import answer, section
 from fsage.studies.limits.workloads import limits
 
 MIB, BLOCK = 1 << 20, 4096
@@ -132,9 +132,10 @@ def test_the_report_says_of_each_layout_what_fails_first():
         {"from_full_percent": 10.0},
     ]  # fmt: skip
     frame = pd.DataFrame([{"status": "valid", "state": name, **row} for name, row in zip("abc", rows, strict=True)])
-    shown = section(Data(pd.DataFrame(), ["a", "b", "c"], pd.DataFrame(), [], frame))
+    data = Data(pd.DataFrame(), ["a", "b", "c"], pd.DataFrame(), [], frame)
+    shown = section(data)
     assert shown and len(shown.table) == 1 + 3 * 6
-    assert shown.answer == (
+    assert " ".join(answer(data).sentences) == (
         "a, 51.0% full: a new file's inode (XFS: a chunk of them) can no longer be had now (ENOSPC). "
         "b, 90.0% full: 2 MiB in one piece fails at 93.2% (in 3 pieces); then a block of an extent tree at 99.0%. "
         "c, 10.0% full: all that is tried can be had until nothing is left."

@@ -57,6 +57,8 @@ def evidence(
         )
     if beside and not command:
         raise ValueError("--beside FILE needs a command: evidence DIR --beside FILE -- COMMAND ...")
+    if beside and (as_json or html or save or fail_on or openmetrics):
+        raise ValueError("--beside stands alone: leave out --json, --html, --save, --fail-on and --openmetrics")
     if beside and command:
         from fsage.evidence.beside import run
 

@@ -24,7 +24,7 @@ from fsage.model.typed import Json
 
 SCHEMA = 1
 KEYS = ("filesystem", "device_bytes", "fullness_percent", "free_bytes", "free_extents", "files", "warnings")
-NOT_FOUND = 127
+NOT_FOUND, NOT_RUN = 127, "the command was not run"
 
 
 def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
@@ -34,10 +34,13 @@ def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
     """
     absent: dict[str, str] = {}
     try:
-        with open(out, "a", encoding="utf-8"):
-            before, counted = _look(what, files), _counts(what, absent)
+        before, counted = _look(what, files), _counts(what, absent)
+        with open(out, "a", encoding="utf-8"):  # before the command, for what it does cannot be had again
+            pass
+    except ValueError as why:
+        raise ValueError(f"{why}; {NOT_RUN}") from why
     except OSError as error:
-        raise ValueError(f"{out}: {error.strerror}; the command was not run") from error
+        raise ValueError(f"{out}: {error.strerror}; {NOT_RUN}") from error
     began, clock = datetime.now(UTC), time.monotonic()
     try:
         code = subprocess.run(list(command), check=False).returncode

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fsage.model import filesystems
 from fsage.model.evidence import placement
 from fsage.model.typed import Json
 
@@ -16,10 +17,7 @@ LIKE_NOW = 1.25
 """Files to come are on average at most so many times as large or as small as those that are there."""
 ROOM_OF_ONE, LEAST_ROOM = 16, MIB
 """A file is refused while so many times the mean file is free, or what a file system keeps back for its trees."""
-CHUNK = 64
-"""Inodes of XFS that are made together; with sparse inodes a part of them."""
 INODE_BYTES = 512
-FIXED_INODES = ("ext2", "ext3", "ext4", "ldiskfs")
 
 
 class Refused(NamedTuple):
@@ -50,11 +48,12 @@ def first_refused(store: Json, mounted: dict[str, int] | None) -> Refused | None
         return Refused(low, high, lacks)
 
     found = [refused(max(0, room - max(ROOM_OF_ONE * mean_bytes, LEAST_ROOM)), room, "no block is left for users")]
-    if store["filesystem"] in FIXED_INODES:
+    system = filesystems.like(store["filesystem"])
+    if system and system.fixed_inodes:
         more = mounted["free_inodes"] * mean_bytes
         found.append(refused(more / LIKE_NOW, more * LIKE_NOW, "no inode is left"))
-    if store["filesystem"] == "xfs":
-        chunk = CHUNK * ((store["geometry"] or {}).get("inode_bytes") or INODE_BYTES)
+    if system and system.inodes_together:
+        chunk = system.inodes_together * ((store["geometry"] or {}).get("inode_bytes") or INODE_BYTES)
         held = sum(extents.bytes for extents in placement.classes(free) if extents.low >= 2 * chunk)
         found.append(refused(held, room, f"no free extent holds {chunk >> 10} KiB for inodes"))
     first = min(found, key=lambda one: one.low_percent)

@@ -51,6 +51,11 @@ class FileSystem:
     loads_all = False
     """Whether it can be made to read, after a mount, all that its allocator needs."""
 
+    fixed_inodes = False
+    """Whether it is made with all inodes that it can have."""
+    inodes_together = 0
+    """So many are made at a time, side by side in free space."""
+
     def metadata_bytes(self, size_bytes: int) -> int:
         """The most that its own metadata take on a sparse image of this size, without those of many small files."""
         return size_bytes // 16384 + min(2 << 30, size_bytes // 8)
@@ -67,6 +72,7 @@ class Ext4(FileSystem):
     takes_blocks = True
     allocator_options = ("mb_optimize_scan",)
     loads_all = True
+    fixed_inodes = True
 
     def metadata_bytes(self, size_bytes: int) -> int:
         """Both bitmaps of each group, 128 MiB; 24 copies of the descriptors (sparse_super); the journal (mke2fs(8))."""
@@ -83,6 +89,7 @@ class Xfs(FileSystem):
     placement = LargestFirst()
     placement_direct = NearestFirst(4 << 20)
     geometry = XfsGeometry
+    inodes_together = 64  # with sparse inodes a part of them
 
 
 class Btrfs(FileSystem):

@@ -48,6 +48,8 @@ def fitting(plan: Plan, claim: Claim) -> Claim:
 
 def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, int | str]:
     """`amount_mib` and `amount_source` in place of the claim's, where the fullest state leaves less; else nothing."""
+    if not _makes_bytes(plan, claim):
+        return {}
     kept_bytes = sum(
         store["f_frsize"] * (store["f_bfree"] - store["f_bavail"]) for store in claim.get("statfs_empty", ())
     )

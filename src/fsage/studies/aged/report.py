@@ -14,7 +14,7 @@ from fsage.report.view import View
 from fsage.statistics import MARGIN, Ratio
 from fsage.statistics import factor as compare_units
 from fsage.studies.aged.recipe import COPIED, JOINED, ORIGINAL
-from fsage.studies.limits.report import section as what_fails
+from fsage.studies.limits import report as limits
 from fsage.studies.replica.report.maps import agreement, maps
 from fsage.study.study import Study
 
@@ -148,4 +148,6 @@ def answer(data: Data, study: Study) -> Answer | None:
     return Answer(sentences, next(iter(cost_figures(data)), None), cards_of(comparisons(data.frame, study)), CODES)
 
 
-VIEW = View((validity, costs, maps, agreement, what_fails), reference="as much free space in one run", answer=answer)
+VIEW = View(
+    (validity, costs, maps, agreement, limits.section), reference="as much free space in one run", answer=answer
+)

@@ -23,7 +23,7 @@ from fsage.report.section import Data, Section
 from fsage.report.view import View
 from fsage.statistics import ratio
 from fsage.studies.allocator.model import considered
-from fsage.studies.limits.report import section as what_fails
+from fsage.studies.limits import report as limits
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 
@@ -54,7 +54,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     rows = rows_of(data, CALL_MS, *COUNTS, "fallocate_unended", "fallocate_cpu_ms")
     calls = rows[rows["measure"] == CALL_MS]
     if calls.empty:
-        return None
+        return limits.answer(data)
     sizes = sorted(calls["request_size"].unique())
     size = SHOWN_BYTES if SHOWN_BYTES in sizes else sizes[-1]
     of_size = calls[calls["request_size"] == size]
@@ -330,4 +330,4 @@ def mounts(data: Data) -> Section | None:
     return Section("Umount and mount", text, [], table=table)
 
 
-VIEW = View((calls, planted, option, unlinks, mounts, what_fails), answer=answer)
+VIEW = View((calls, planted, option, unlinks, mounts, limits.section), answer=answer)

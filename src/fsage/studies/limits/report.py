@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Collection
 
 import pandas as pd
 
+from fsage.analysis.groups import measures
 from fsage.analysis.words import joined
+from fsage.report.answer import Answer
 from fsage.report.section import Data, Section
 from fsage.studies.limits.model import PROBES, WORDS
 from fsage.study.study import unseeded
@@ -30,12 +33,23 @@ def section(data: Data) -> Section | None:
         "got is given back. Percentages are those of df; several layouts of a state are told from the lowest to the "
         "highest."
     )
-    return Section(TITLE, text, [], table=table, answer=" ".join(sentences(data)))
+    return Section(TITLE, text, [], table=table)
 
 
-def sentences(data: Data) -> list[str]:
-    """Of each layout what fails first, and at which fullness."""
-    return [_first(str(state), of_state) for state, of_state in _rows(data).groupby("layout", sort=False)]
+def answer(data: Data) -> Answer | None:
+    """What stands on top where nothing was timed; None where no cell tried anything, or rates are there."""
+    if measures(data.frame) or not (said := sentences(data)):
+        return None
+    return Answer(said)
+
+
+def sentences(data: Data, states: Collection[str] | None = None) -> list[str]:
+    """Of each layout what fails first, and at which fullness; of all layouts, or of those of `states`."""
+    rows = _rows(data)
+    if rows.empty:
+        return []
+    rows = rows if states is None else rows[rows["state"].isin(states)]
+    return [_first(str(state), of_state) for state, of_state in rows.groupby("layout", sort=False)]
 
 
 def _rows(data: Data) -> pd.DataFrame:

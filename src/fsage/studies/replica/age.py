@@ -41,6 +41,9 @@ PLACES_OF_SAMPLES = 2
 FILE_BYTES = 192 * MIB
 """So much room each of several files has at least: what the modelled disk moves in a second."""
 SEED = 67005
+FULL_PERCENT, ROOM_BYTES = 96.0, 512 << 20
+"""From so full on it is tried what can still be had; where less than that is free, nothing else is."""
+TRIED = {"workload": "limits", "iterations": 1}
 
 
 class WhatIf(NamedTuple):
@@ -83,6 +86,7 @@ def prepare(
     wanted = samples
     digest, names, sentences = hashlib.sha256(f"{samples or 1}".encode()), list[str](), list[str]()
     heads, rooms, most_extents = list[Head](), list[Room](), 0
+    tried, least_free = False, ROOM_BYTES
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
         for source in sources:
             refuse_target(source, claim_copy)
@@ -105,11 +109,15 @@ def prepare(
             rooms.append(Room.of(free_space))
             most_extents = max(most_extents, len(free_space.places))
             percent = free_space.store["fullness_percent"]
+            least_free = min(least_free, free_space.store["free_bytes"])
             sentences.append(
                 f"{name}: {'how full is not told' if percent is None else f'{percent:.1f}% full'}, "
                 f"{len(free_space.places):,} free extents, by {free_space.head.source}"
             )
             sentences += free_space.store["warnings"]
+            if percent is not None and percent >= FULL_PERCENT:
+                tried = True
+                sentences.append(f"{name}: so full that what can still be had is tried too")
             if free_space.head.drawn:
                 sentences.append(f"{name}: what it does not say is drawn {samples} times, each a structure of its own")
             if before != _free_blocks(source):
@@ -131,6 +139,10 @@ def prepare(
         digest.update(f"{design}".encode())
         study = f"age_{digest.hexdigest()[:12]}"
         block = _study_of(block, study, names, design, what_if.defragmented)
+        if tried:
+            block |= {"additional_cells": [TRIED]}
+        if tried and least_free < ROOM_BYTES:
+            block |= {"cells": TRIED, "additional_cells": [], "headline": []}
         (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")

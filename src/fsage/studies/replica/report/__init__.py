@@ -18,7 +18,7 @@ from fsage.report.answer import Answer, Named, by_comparisons
 from fsage.report.section import Data
 from fsage.report.view import View
 from fsage.statistics.intervals import AIM, Interval
-from fsage.studies.limits.report import section as what_fails
+from fsage.studies.limits import report as limits
 from fsage.studies.replica.model import Replica
 from fsage.studies.replica.recipe import EMPTY, JOINED
 from fsage.studies.replica.report.maps import agreement, copied, is_copied, maps, ranking
@@ -32,11 +32,14 @@ CODES = (
 
 def answer(data: Data, study: Study) -> Answer | None:
     """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
+    if tried := limits.answer(data):
+        return tried
     full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
             for state, notes in copied(data).items()}  # fmt: skip
     named, order = partial(_named, data, full), partial(_worst_first, data)
     comparison_answer = by_comparisons(data, study, named, CODES, order, of_one="on this file system")
-    more = [*_foreign(data), *_from_draws(data), *_replica(data)]
+    tried_there = limits.sentences(data, [state for state in data.planned if is_copied(data, state)])
+    more = [*tried_there, *_foreign(data), *_from_draws(data), *_replica(data)]
     return replace(comparison_answer, sentences=[*comparison_answer.sentences, *more])
 
 
@@ -88,7 +91,7 @@ def _from_draws(data: Data) -> list[str]:
         sentences.append(
             f"Where the free extents of {layout} lie{size}, its text does not say: that was drawn "
             f"{of['structure'].nunique()} times. The draws make {' and '.join(words) or 'a part that is not known'}."
-            + f" The layout itself is one more such draw: it has {' and '.join(itself)} with {AIM:.0%}."
+            + f" The layout itself is one more draw: it has {' and '.join(itself)} with {AIM:.0%}."
             * bool(itself)
         )
     return sentences
@@ -147,7 +150,7 @@ def _named(data: Data, full: dict[str, float], state: str) -> Named:
 
 
 VIEW = View(
-    (what_fails, ranking, maps, agreement),
+    (limits.section, ranking, maps, agreement),
     reference="as much free space in one run",
     answer=answer,
 )
