@@ -165,7 +165,7 @@ def test_of_a_full_one_it_is_tried_what_can_still_be_had(tmp_path, free_mib, cel
     (tmp_path / "full").write_bytes(b"".join(extents.written(head, [(1 << 30, (1 << 30) + free_mib * MIB)])))
     study, said = age.prepare([str(tmp_path / "full")], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
     made = load_study(tmp_path / "age" / study / f"{study}.yaml")
-    assert made.cells.workload == cells and [block.workload for block in made.additional_cells] == more
+    assert made.cells.workload == cells and [block.cells.workload for block in made.additional_cells] == more
     assert any("what can still be had is tried" in line for line in said) == (free_mib < 655)
 
 
