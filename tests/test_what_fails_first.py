@@ -137,7 +137,7 @@ def test_the_report_says_of_each_layout_what_fails_first():
     assert shown and len(shown.table) == 1 + 3 * 6
     assert " ".join(answer(data).sentences) == (
         "a, 51.0% full: a new file's inode (XFS: a chunk of them) can no longer be had now (ENOSPC). "
-        "b, 90.0% full: 2 MiB in one piece fails at 93.2% (in 3 pieces); then a block of an extent tree at 99.0%. "
+        "b, 90.0% full: 2 MiB in one piece fails at 93.2% (in 3 pieces). Next is a block of an extent tree at 99.0%. "
         "c, 10.0% full: all that is tried can be had until nothing is left."
     )
     assert section(Data(pd.DataFrame(), [], pd.DataFrame(), [], frame.drop(columns="from_full_percent"))) is None

@@ -71,8 +71,8 @@ def _first(layout: str, rows: pd.DataFrame) -> str:
     then = ""
     if later:
         following = min(later, key=lambda name: later[name])
-        then = f"; then {WORDS[following]} at {later[following]:.1f}%"
-    return f"{layout}, {full} full: {joined([WORDS[name] for name in names])} {when} ({_how(rows, names[0])}){then}."
+        then = f" Next is {WORDS[following]} at {later[following]:.1f}%."
+    return f"{layout}, {full} full: {joined([WORDS[name] for name in names])} {when} ({_how(rows, names[0])}).{then}"
 
 
 def _failed(rows: pd.DataFrame, name: str) -> list[str]:
