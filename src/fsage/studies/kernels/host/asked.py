@@ -1,4 +1,4 @@
-"""Verbs that guests answer: a state is an image, made in one guest, and each cell has a copy and a guest of its own.
+"""Verbs that guests answer: a state is an image, made in one guest, and each cell has a copy of its own.
 
 What a guest does is the host side's own work, by the same verbs, on its own disk and with a home of its own. Nothing of
 it is written on this machine before it has ended: an observation is kept here then, and a guest that panics, hangs or
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import cache, partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import fsage
 from fsage.host.cells import observed
@@ -30,16 +30,19 @@ from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 from fsage.studies.kernels.kinds.uml import HOME
-from fsage.studies.kernels.model import boot, images, programs
+from fsage.studies.kernels.model import TASK, boot, images, programs
 from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy
 from fsage.studies.kernels.model.images import Image
 
 GUESTS = 2
 """At a time."""
+TOGETHER = 4
+"""So many cells have a guest at most: each mounts its own copy."""
 LOOK_EVERY_S = 1.0
 """How often it is asked whether the run is still there."""
-ROOM_BYTES = 256 << 20
-"""What a guest may write beside the files of its cell."""
+ROOM_BYTES = 128 << 20
+"""What may be written on a copy beside the files of its cell."""
+Taken = tuple[Cell, Observation]
 
 
 class Asked:
@@ -64,13 +67,13 @@ class Asked:
         """The target as its claim has it."""
         return self.kind(self.spec, self.claim)
 
-    def job(self, verbs: Sequence[str], claim: Claim | None, **request: object) -> Json:
-        """What a guest is to do: verbs to its own target. It knows nothing of runs and leases."""
+    def job(self, verbs: Sequence[str], claim: Claim | None, disk: int = 0, **request: object) -> Json:
+        """What a guest is to do: verbs to its own target, on one of its disks. It knows nothing of runs and leases."""
         own = {key: value for key, value in self.given.get("request", {}).items() if key not in ("holder", "gone")}
         target = {**self.given["target"], "home": HOME}
         given = {**self.given, "target": target, "request": {**own, **request}}
         host = os.uname().nodename
-        return {"do": "verbs", "disk": 0, "verbs": list(verbs), "given": given, "claim": claim, "host": host}
+        return {"do": "verbs", "disk": disk, "verbs": list(verbs), "given": given, "claim": claim, "host": host}
 
 
 def answer(kind: type[Target], verb: str, given: Json, request: Request, check: bool) -> Json | None:
@@ -93,7 +96,7 @@ def claim(asked: Asked, check: bool) -> Json:
         (place / "empty").touch()
         os.truncate(place / "empty", int(asked.spec["size_gib"] * GIB))
         ended = boot.boot(builder, [asked.job(["claim"], None)], [str(place / "empty")])
-        claimed = _answers(ended)[0]
+        claimed: Json = _told(ended)["answer"]
         files.write_json(asked.home / "claim.json", claimed["claim"])
     return claimed
 
@@ -149,7 +152,7 @@ def state(asked: Asked) -> Image:
         ended = boot.boot(
             builder, [asked.job(["scrub", "build", "evidence"], claim, cells=[])], [str(part)], limit_s=boot.LONGEST_S
         )
-        return {"evidence": _answers(ended)[-1]["evidence"]}
+        return {"evidence": _told(ended)["answer"]["evidence"]}
 
     name = f"{asked.spec['filesystem']}-{asked.request['state'].partition('@')[0]}"
     size_bytes = claim["stores"][0]["image_id"]["bytes"]
@@ -167,19 +170,18 @@ def _code() -> str:
     return whole.hexdigest()[:12]
 
 
-def _answers(ended: Ended) -> list[Json]:
-    """What verbs answered in a guest with one job. Raises Refusal, Failure."""
-    if ended.why:
-        raise Failure(ended.why)
-    [told] = ended.answers
+def _told(ended: Ended, number: int = 0) -> Json:
+    """What a guest told of one of its jobs. Raises Failure."""
+    if number >= len(ended.answers):
+        raise Failure(ended.why or "the guest did not come to it")
+    told = ended.answers[number]
     if "error" in told:
         raise Failure(told["error"])
-    answers: list[Json] = told["answers"]
-    return answers
+    return told
 
 
 def measure(asked: Asked, check: bool) -> Json:
-    """Measure the request's cells, each in a guest of its own, two at a time."""
+    """Measure the request's cells, each on a copy of its own, in two guests at a time."""
     target = asked.target
     cells = [cell for cell in asked.request["cells"] if not observed.place(target, asked.request, cell).exists()]
     if check or not cells:
@@ -189,14 +191,14 @@ def measure(asked: Asked, check: bool) -> Json:
         image, watch = state(asked), Watch(asked.home, asked.request, lease)
         with ThreadPoolExecutor(GUESTS) as pool:
             work = partial(_in_guest, asked, target.claim, image)
-            running = {pool.submit(work, cell) for cell in cells}
+            running = {pool.submit(work, *batch) for batch in _batches(target.claim, cells)}
             try:
                 while running:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
                     for future in ended:
-                        cell, observation = future.result()
-                        observed.keep(observed.place(target, asked.request, cell), observation)
-                        measured += 1
+                        for cell, observation in future.result():
+                            observed.keep(observed.place(target, asked.request, cell), observation)
+                            measured += 1
                         claims.note_doing(asked.home, "measuring", measured)
                     if watch.orphaned():
                         raise Failure(f"the run that requested {len(cells)} cells has ended; {measured} are kept")
@@ -220,40 +222,78 @@ def _measured(asked: Asked, target: Target, measured: int, wanted: int) -> Json:
     }
 
 
-def _in_guest(asked: Asked, claim: Claim, image: Image, cell: Cell) -> tuple[Cell, Observation]:
-    """Measure a cell in a guest of its kernel; where that gives no observation, the builder's guest notes why."""
+class Batch(NamedTuple):
+    """Cells for one guest of a kernel."""
+
+    kernel: Kernel
+    cells: list[Cell]
+
+
+def _batches(claim: Claim, cells: Sequence[Cell]) -> list[Batch]:
+    """Cells by their kernel; one whose kernel is not here alone. Cells that run commands have a guest each.
+
+    By its process id ext4 chooses where a file begins, and a guest's second command has another one.
+    """
     builder = programs.named(claim["kernel"])
-    kernel, found = builder, cell.get("unsupported")
-    try:
-        kernel = programs.some(cell["params"].get("kernel") or claim["kernel"])
-    except Refusal as why:
-        found = found or str(why)
-    if not found:
-        observation, why_none = _observed(asked, claim, image, cell, kernel)
-        if observation:
-            return cell, observation
-        cell = cast(Cell, {**cell, "failed": why_none})
-    noted, why_none = _observed(asked, claim, image, cast(Cell, {**cell, "unsupported": found}), builder)
-    if noted is None:
-        raise Failure(f"cell {cell['name']}: {why_none}")
-    return cell, noted
+    inside = all(TASK in phase.get("files", {}) for cell in cells for phase in cell["phases"])
+    most = TOGETHER if inside else 1
+    batches: list[Batch] = []
+    for cell in cells:
+        try:
+            kernel = programs.some(cell["params"].get("kernel") or claim["kernel"])
+        except Refusal as why:
+            batches.append(Batch(builder, [cast(Cell, {**cell, "unsupported": cell.get("unsupported") or str(why)})]))
+            continue
+        with_room = [batch for batch in batches if batch.kernel == kernel and len(batch.cells) < most]
+        if with_room:
+            with_room[-1].cells.append(cell)
+        else:
+            batches.append(Batch(kernel, [cell]))
+    return batches
 
 
-def _observed(asked: Asked, claim: Claim, image: Image, cell: Cell, kernel: Kernel) -> tuple[Observation | None, str]:
-    """What a guest saw of a cell, or None and why."""
-    room = roomy(ROOM_BYTES + 2 * cell.get("writes_bytes", 0))
+def _in_guest(asked: Asked, claim: Claim, image: Image, kernel: Kernel, cells: list[Cell]) -> list[Taken]:
+    """Measure cells in a guest of their kernel; where that gives no observation, the builder's guest notes why.
+
+    Cells that came after one which ended the guest are measured again, each in a guest of its own.
+    """
+    taken: list[Taken] = []
+    for cell, (seen, why) in zip(cells, _observed(asked, claim, image, cells, kernel)):
+        if seen is None and len(cells) > 1:
+            taken += _in_guest(asked, claim, image, kernel, [cell])
+            continue
+        if seen is None:
+            failed = cast(Cell, {**cell, "failed": why})
+            [(seen, why)] = _observed(asked, claim, image, [failed], programs.named(claim["kernel"]))
+        if seen is None:
+            raise Failure(f"cell {cell['name']}: {why}")
+        taken.append((cell, seen))
+    return taken
+
+
+def _observed(
+    asked: Asked, claim: Claim, image: Image, cells: list[Cell], kernel: Kernel
+) -> list[tuple[Observation | None, str]]:
+    """What a guest saw of each cell, on a copy of the image of its own, or None and why."""
+    room = roomy(len(cells) * ROOM_BYTES + sum(2 * cell.get("writes_bytes", 0) for cell in cells))
     with folder(room) as place:
-        job = asked.job(["measure"], claim, cells=[cell])
-        ended = boot.boot(kernel, [job], [f"{place}/copy,{image.path}"], limit_s=_limit_s(cell))
-    try:
-        [done] = _answers(ended)
-    except Failure as why:
-        return None, str(why)
-    return (done["observations"][0], "") if done.get("observations") else (None, done["msg"])
+        jobs = [asked.job(["measure"], claim, disk, cells=[cell]) for disk, cell in enumerate(cells)]
+        disks = [f"{place}/copy{disk},{image.path}" for disk in range(len(cells))]
+        ended = boot.boot(kernel, jobs, disks, limit_s=boot.START_S + sum(map(_limit_s, cells)))
+    seen: list[tuple[Observation | None, str]] = []
+    for number in range(len(cells)):
+        try:
+            told = _told(ended, number)
+        except Failure as why:
+            seen.append((None, str(why)))
+            continue
+        [observation] = told["observations"] or [None]
+        seen.append((observation, told["answer"]["msg"]))
+    return seen
 
 
 def _limit_s(cell: Cell) -> float:
-    return boot.START_S + boot.JOB_S + 10 * cell.get("estimate_s", 0.0)
+    return boot.JOB_S + 10 * cell.get("estimate_s", 0.0)
 
 
 VERBS: dict[str, Callable[[Asked, bool], Json]] = {

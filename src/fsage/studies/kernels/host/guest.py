@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import socket
 import sys
 import uuid
@@ -30,6 +31,7 @@ from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.structure import ALONE, BLOCK_BYTES, Step
 from fsage.model.typed import Json
+from fsage.studies.kernels.host.uml import Uml
 
 POWER_OFF = 0x4321FEDC  # reboot(2)
 POINT = Path("/dev/state")
@@ -133,18 +135,21 @@ def files_below(point: Path) -> Iterator[Path]:
 def answered(job: Json, device: str, point: Path) -> Json:
     """What the host side answers to verbs here, in order, and what it has observed."""
     socket.sethostname(job["host"])  # a claim counts on its own host alone
+    Uml.device = device
     given = job["given"]
     spec = declaration.complete(given["target"])
     home = declaration.home_of(spec)
     places.make(home)
     if job["claim"]:
         write_json(home / "claim.json", job["claim"])
-    answers = []
-    for verb in job["verbs"]:
-        answers.append(_built(given) if verb == "build" else _perform(verb, given))
-    mounting.unmount(Path(spec["mount_dir"]) / spec["name"] / "0")
-    kept = sorted((home / "outbox").rglob("*.json"))
-    return {"answers": [{**answers[-1], "observations": [read_json(path) for path in kept]}]}
+    try:
+        for verb in job["verbs"]:
+            answer = _built(given) if verb == "build" else _perform(verb, given)
+        kept = sorted((home / "outbox").rglob("*.json"))
+        return {"answer": answer, "observations": [read_json(path) for path in kept]}
+    finally:
+        mounting.unmount(Path(spec["mount_dir"]) / spec["name"] / "0")
+        shutil.rmtree(home)  # the next job begins as this one did
 
 
 def _perform(verb: str, given: Json) -> Json:

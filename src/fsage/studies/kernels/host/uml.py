@@ -25,13 +25,14 @@ from fsage.studies.kernels.host import asked
 from fsage.studies.kernels.kinds import uml as facts
 from fsage.studies.kernels.model import images, programs
 
-DEVICE = "/dev/ubda"
 UUID = "f5a6e000-0000-4000-8000-000000000044"
 """Of every file system: Orlov's places for directories depend on it."""
 
 
 class Uml(Loop, facts.Uml):
-    """In a guest its file system is on the guest's one disk. On the host there are only images."""
+    """In a guest its file system is on one of the guest's disks, `device`. On the host there are only images."""
+
+    device = "/dev/ubda"
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
@@ -70,7 +71,7 @@ class Uml(Loop, facts.Uml):
     @classmethod
     def claim_new(cls, spec: Spec, request: Asker, check: bool) -> Result:
         store: ClaimedStore = {
-            "image": DEVICE,
+            "image": cls.device,
             "image_id": {"dev": 0, "ino": 0, "bytes": int(spec["size_gib"] * GIB)},
             "uuids": [UUID],
             "filesystem": spec["filesystem"],
@@ -90,12 +91,12 @@ class Uml(Loop, facts.Uml):
 
     def open(self) -> None:
         self.attach()
-        if mounting.uuid_on(DEVICE) is None:
+        if mounting.uuid_on(self.device) is None:
             self.make(mount=False)
         self.mount()
 
     def attach(self) -> None:
-        self.devices = [DEVICE]
+        self.devices = [self.device]
 
     def format(self) -> None:
         """Make the file system anew, with the same UUID."""
@@ -103,7 +104,9 @@ class Uml(Loop, facts.Uml):
         self.make()
 
     def make(self, mount: bool = True) -> None:
-        filesystems.make(self.spec["filesystem"], DEVICE, UUID, HASH_SEED, sparse=True, geometry=self.spec["geometry"])
+        filesystems.make(
+            self.spec["filesystem"], self.device, UUID, HASH_SEED, sparse=True, geometry=self.spec["geometry"]
+        )
         if mount:
             self.mount()
 

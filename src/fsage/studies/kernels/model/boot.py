@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +30,7 @@ from fsage.model.typed import Json
 
 MIB = 1 << 20
 PREFIX = "fsage-guest-"
+UNUSED_S = 86400.0  # code of another version
 ABANDONED_S = 60.0  # a folder that nobody holds, and that is not just being made
 START_S, JOB_S = 180.0, 60.0  # a guest has so long, on a machine that does much else
 LONGEST_S = 3600.0  # for a state
@@ -84,9 +87,10 @@ def boot(
     memory = memory_place(memory_mib)
     with folder() as own:
         (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
-        package = Path(fsage.__file__).parent.parent
         words = [sys.executable, "-S", "-m", "fsage.studies.kernels.host.guest", str(own)]
-        start = f"PYTHONPATH='{package}' PYTHONDONTWRITEBYTECODE=1 PATH='{os.environ['PATH']}' exec {' '.join(words)}\n"
+        start = f"PYTHONPATH='{package()}' PATH='{os.environ['PATH']}' exec {' '.join(words)}\n"
+        if prefix := os.environ.get("PYTHONPYCACHEPREFIX"):
+            start = f"PYTHONPYCACHEPREFIX='{prefix}' {start}"
         (own / "start").write_text(start, encoding="utf-8")
         arguments = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
         arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]
@@ -110,6 +114,34 @@ def boot(
         answers = list(_answers(own / "answers.jsonl"))
     why = None if len(answers) == len(work) else _why(kernel, status, text, limit_s)
     return Ended(answers, why, text)
+
+
+def kept() -> Path:
+    """Where is kept what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fsage"
+
+
+def package() -> Path:
+    """Where a guest finds fsage: where this process does; of a zip in a folder, where its bytecode is kept too."""
+    whole = Path(fsage.__file__).parents[1]
+    if whole.is_dir():
+        return whole
+    digest = hashlib.sha256(whole.read_bytes()).hexdigest()[:12]
+    place = kept() / "guests" / digest
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for other in place.parent.iterdir():  # of other versions
+        if time.time() - other.stat().st_mtime > UNUSED_S:
+            shutil.rmtree(other, ignore_errors=True)
+    if not place.exists():
+        part = Path(tempfile.mkdtemp(dir=place.parent))
+        with zipfile.ZipFile(whole) as archive:
+            archive.extractall(part)
+        try:
+            part.rename(place)
+        except OSError:  # another command was faster
+            shutil.rmtree(part)
+    os.utime(place)
+    return place
 
 
 def end_all() -> None:

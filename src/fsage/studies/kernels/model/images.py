@@ -20,6 +20,7 @@ from pathlib import Path
 from fsage.model import GIB
 from fsage.model.errors import Refusal
 from fsage.model.typed import Json
+from fsage.studies.kernels.model.boot import kept
 
 USUAL_GIB = "8"
 ABANDONED_S = 3600.0
@@ -36,7 +37,7 @@ class Image:
 
 def place() -> Path:
     """Where images are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fsage/images"
+    return kept() / "images"
 
 
 def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) -> Image:
