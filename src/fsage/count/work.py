@@ -137,6 +137,7 @@ class Counted:
 
     def about(self, layout: Layout) -> Json:
         """What the counts of a layout follow from: with another they are counted anew."""
+        of_kind = self.plan.target.of_kind
         return {
             "schema": SCHEMA,
             "steps": [step.to_json() for step in layout.steps],
@@ -145,7 +146,7 @@ class Counted:
             "device_bytes": self.device_bytes,
             "spec": {key: self._spec[key] for key in ("filesystem", "geometry", "allocator_reset", "scale")},
             "rotational": ROTATIONAL,
-            "kernel": os.uname().release,
+            "kernel": self.plan.claim["kernel"] if self.plan.claim and of_kind.counts else os.uname().release,
         }
 
     def kept(self, layout: Layout) -> list[Json] | None:
@@ -172,6 +173,7 @@ class Counted:
             "wanted": self.wanted,
             "places": self.places,
             "cpu": 0,
+            "kernel": claim.get("kernel"),
         }
 
     @cached_property

@@ -27,7 +27,8 @@ class Job(TypedDict):
     """What one process counts: states of one layout, each reached from the one before.
 
     `states`: names with their steps as JSON. `seed`: of the layout. `capacity_bytes`: of the empty file system, as the
-    claim of a target has it; None: as it is found. `cpu`: the processor that lays the files.
+    claim of a target has it; None: as it is found. `cpu`: the processor that lays the files. `kernel`: of a
+    guest; None: the newest that is here.
     """
 
     spec: Json
@@ -39,6 +40,7 @@ class Job(TypedDict):
     wanted: list[Wanted]
     places: int
     cpu: int
+    kernel: str | None
 
 
 def joined(extents: Extents) -> list[list[int]]:

@@ -107,6 +107,18 @@ class Iocost(Model):
         )
 
 
+class Computed(Iocost):
+    """The same disk where nothing waits for it: in a guest (kind `uml`), whose seconds are not a disk's."""
+
+    kind = "computed"
+    leaves_own_disk = False
+
+    @staticmethod
+    def label(parameters: Json) -> str:
+        """Rates in both ways, and that nothing was timed."""
+        return f"rates computed from counts, not timed, for a {Iocost.label(parameters)}"
+
+
 class Seek(Model):
     """One disk with one arm for each store: a seek costs time."""
 
@@ -166,13 +178,13 @@ class Seek(Model):
         return f"modelled device (a disk that charges for seeks, {', '.join(parts)})"
 
 
-KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Seek)}
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek)}
 USUAL = Iocost.kind
 
 
 def declarable() -> list[str]:
     """The kinds that a declaration may name."""
-    return [kind for kind in KINDS if kind != Model.kind]
+    return [kind for kind in KINDS if kind not in (Model.kind, Computed.kind)]
 
 
 def of_claim(claim: Claim) -> type[Model]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -14,12 +15,14 @@ from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
 from fsage.plan import results
-from fsage.study.files import read_yaml, usual_target
+from fsage.study.files import read_yaml, usual_target, workload_of
 from fsage.study.study import StudyError
 from fsage.text.strict import nearest, show
 
-LOCAL, DIRECTORY = "local", "directory"
-"""Inventories of the default target: with a file system of its own, and without."""
+LOCAL, KERNEL, DIRECTORY = "local", "kernel", "directory"
+"""Inventories of the default target: with a file system of its own, mounted by a guest's kernel, and without any."""
+GUESTS = "uml"
+"""The kind of KERNEL."""
 NEEDED = ("name", "kind")
 DECLARATION = Path("group_vars/all/target.yml")
 """Where an inventory declares its target."""
@@ -66,19 +69,37 @@ class Target:
         return home_of(self.spec) / "outbox"
 
 
-def default_target() -> str:
-    """LOCAL where this machine allows it, else DIRECTORY."""
-    return DIRECTORY if seam.why_no_loops() else LOCAL
+def default_target(workload: str | None = None) -> str:
+    """LOCAL where this machine allows it; else KERNEL where a kernel that is a program works, else DIRECTORY.
+
+    A workload that must be timed tells more in a directory than in a guest.
+    """
+    if not seam.why_no_loops():
+        return LOCAL
+    told_by_guests = workload is None or workload in kinds.named(GUESTS).counts
+    return KERNEL if told_by_guests and not why_no_guest() else DIRECTORY
 
 
-def why_directory() -> str | None:
-    """Why this machine's default target is a plain directory, and what more rights would give; None where it is not."""
-    if not (obstacles := seam.why_no_loops()):
+@cache
+def why_no_guest() -> str | None:
+    """Why no kernel runs here as a program; None where one does. It is tried once a process."""
+    return "; ".join(seam.lacking(complete({"name": KERNEL, "kind": GUESTS}))) or None
+
+
+def why_default(name: str) -> str | None:
+    """Why this machine's default target has this name, what it can say, and what more rights would give."""
+    if name not in (KERNEL, DIRECTORY) or not (obstacles := seam.why_no_loops()):
         return None
+    why = f"no file system can be mounted here: {obstacles[0].reason}."
+    if name == KERNEL:
+        return (
+            f"{why} So a Linux kernel that is a program mounts them, as target {KERNEL}. Fullness and fragmentation "
+            "are set and checked, and where bytes lie is counted. Rates are computed for a modelled disk; nothing is "
+            f"timed. To have them timed: {obstacles[0].remedy}"
+        )
     return (
-        f"no file system can be mounted here: {obstacles[0].reason}. fsage measures in a plain directory; its fullness "
-        f"and fragmentation are unknown. To have both set and checked: {obstacles[0].remedy}. "
-        "`fsage doctor` tells what runs here"
+        f"{why} fsage measures in a plain directory; its fullness and fragmentation are unknown. To have both set and "
+        f"checked: {obstacles[0].remedy}. Or have a kernel that is a program: {why_no_guest()}"
     )
 
 
@@ -87,13 +108,15 @@ def target_of(studies: Iterable[Path]) -> str:
 
     Raises StudyError where they are not on the same.
     """
-    named = {path: usual_target(path) or default_target() for path in studies}
+    named = {path: usual_target(path) or default_target(workload_of(path)) for path in studies}
+    if not named:
+        return default_target()
     if len(set(named.values())) > 1:
         where = ", ".join(f"{path.stem} is measured on {name}" for path, name in named.items())
         raise StudyError(
             f"{where}: one run has one target, or one list of them; give the studies apart, or say --config target=NAME"
         )
-    return next(iter(named.values()), default_target())
+    return next(iter(named.values()))
 
 
 def inventories_in(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from fsage.model.message import lines
 from fsage.plan import results, settings
 from fsage.plan.plan import Job, Plan
 from fsage.plan.pool import Pool, load_pools, names_of
-from fsage.plan.target import DIRECTORY, target_of, why_directory
+from fsage.plan.target import target_of, why_default
 from fsage.run import resources, runs, stopping
 from fsage.study.comparisons import SHARE
 from fsage.study.files import check_alone, in_folder
@@ -118,7 +118,7 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
     asked = settings.asked_for(words, studies)
     if not os.environ["FSAGE_TARGET"]:
         os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in asked])
-        if os.environ["FSAGE_TARGET"] == DIRECTORY and (why := why_directory()):
+        if why := why_default(os.environ["FSAGE_TARGET"]):
             print(lines(f"fsage: {why}"), file=sys.stderr)
     now = datetime.now().astimezone()
     run = runs.Run(

@@ -77,12 +77,22 @@ def _validated(path: Path, block: Any) -> Study:
 
 def usual_target(path: Path) -> str | None:
     """The target that a study names, or several with commas, read without the rest of it; None for what is no study."""
+    return _text_at(path, "target")
+
+
+def workload_of(path: Path) -> str | None:
+    """The workload of a study's cells, read without the rest of it; None for what is no study."""
+    return _text_at(path, "cells", "workload")
+
+
+def _text_at(path: Path, *keys: str) -> str | None:
     try:
-        block = _read_study(path)
+        found = _read_study(path)
     except StudyError:
         return None  # loading it says why
-    name = block.get("target") if isinstance(block, dict) else None
-    return name if isinstance(name, str) else None
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def check_alone(study: str) -> None:

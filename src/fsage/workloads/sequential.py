@@ -8,7 +8,7 @@ the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal, cast
 
@@ -19,7 +19,7 @@ from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, Extents, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.model.typed import Json
+from fsage.model.typed import Json, JsonView
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, shared
 
@@ -121,14 +121,34 @@ def rates(params: Params) -> list[str]:
     return [f"{phase}_bw_mib_s" for phase in params.phases]
 
 
-def read(observation: Mapping[str, object]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not.
 
     Of fio its percentiles of latency too (`shared.latencies`).
     """
     conditions = cast(Json, observation.get("conditions", {}))
-    kind = (conditions.get("device_model") or {}).get("kind", device.Model.kind)
-    return shared.judge(observation, Params, partial(_steps, model=device.KINDS[kind]), _judge)
+    model: Json = conditions.get("device_model") or {"kind": device.Model.kind}
+    outcome = shared.judge(observation, Params, partial(_steps, model=device.KINDS[model["kind"]]), _judge)
+    if outcome.status == "valid" and model["kind"] == device.Computed.kind:
+        return _computed(observation, model, outcome)
+    return outcome
+
+
+def _computed(observation: JsonView, model: Json, outcome: Outcome) -> Outcome:
+    """Rates that follow from where the files lie: the seconds that passed are no disk's."""
+    params = Params.model_validate(observation["params"])
+    metrics: shared.Metrics = {}
+    for name in params.phases:
+        [extents] = [phase["extents"] for phase in observation["phases"] if phase["name"] in ("write", "prepare")]
+        moved_bytes = int(outcome.metrics[f"{name}_bytes"])
+        charged = moved(params, extents, moved_bytes) if extents else None
+        if charged is None:
+            return Outcome("failed", "what it costs is computed for one file that is written past the cache (direct)")
+        seconds = device.Computed.charges_s(model, charged)
+        metrics[f"{name}_bw_mib_s"] = moved_bytes / MIB / seconds
+        metrics[f"{name}_seconds"] = seconds
+        metrics[f"{name}_bytes"] = moved_bytes
+    return Outcome("valid", None, metrics)
 
 
 def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | None:

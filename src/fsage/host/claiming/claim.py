@@ -14,6 +14,7 @@ from fsage.host.targets.target import Target
 from fsage.model import frozen
 from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import MIB, tasks_of
+from fsage.model.device import Computed
 from fsage.model.hosts import Asker, clients_of
 from fsage.model.target import Spec
 
@@ -82,7 +83,7 @@ def words(target: Target) -> str:
     """A sentence on a claimed target: capacity, device model, amount and rates."""
     ours = target.claim
     pair = ours["calibration"]
-    return (
-        f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a "
-        f"task, {pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"
-    )
+    found = f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a task"
+    if target.model.kind == Computed.kind:
+        return found
+    return f"{found}, {pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"

@@ -15,7 +15,16 @@ from fsage.model.typed import Json
 if TYPE_CHECKING:
     from fsage.model.claim import Claim
 
-KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Seek)}
+
+class Computed(Model, facts.Computed):
+    """Nothing is laid over the device: rates are computed from what was counted."""
+
+    def put(self, devices: list[str]) -> dict[str, object] | None:
+        """What is computed with."""
+        return self.claimed
+
+
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek)}
 
 
 def claimed(home: Path, name: str, claim: Claim) -> Model:
@@ -52,6 +61,12 @@ def choose(declared: Json | None, most_bytes_per_s: float) -> dict[str, object]:
 def none(why: str) -> dict[str, object]:
     """What stands in a claim without a model."""
     return {"kind": Model.kind, "label": Model.label({}), "why_none": why}
+
+
+def computed(declared: Json) -> dict[str, object]:
+    """The model of a target where nothing is timed: for what is declared."""
+    fixed = {**declared, "kind": Computed.kind, "why_none": None}
+    return {**fixed, "label": Computed.label(fixed)}
 
 
 def why_refused(declared: Json | None) -> str | None:

@@ -7,12 +7,13 @@ fsage.host.targets.target.Target.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fsage.model import kinds as model
 from fsage.model import plugins
 from fsage.model.claim import Claim
+from fsage.model.counting import Job
 from fsage.model.hosts import Asker
 from fsage.model.request import Request
 from fsage.model.target import Spec
@@ -100,6 +101,14 @@ class Kind(model.Kind):
         """The answer to a verb, of a kind whose targets are not opened on this host; None: this process itself does it.
 
         `given`: what came, of which `request` is the checked request. Raises Refusal, Failure.
+        """
+        return None
+
+    @classmethod
+    def counted(cls, job: Job) -> Iterator[Json] | None:
+        """The lines of a count (fsage.host.verbs.count), of a kind that guests count; None: a process here does.
+
+        Raises Refusal, Failure.
         """
         return None
 

@@ -29,6 +29,7 @@ from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting, namespace, places
 from fsage.host.system.shell import run
+from fsage.host.targets import kinds
 from fsage.model import structure
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job, Wanted
@@ -46,6 +47,10 @@ QUEUE = "/sys/block/{}/queue/rotational"
 
 def count(job: Job) -> Iterator[Json]:
     """Have a process of its own do a job; its lines as they come. Raises Refusal, Failure with what it said."""
+    elsewhere = kinds.named(job["spec"]["kind"]).counted(job)
+    if elsewhere is not None:
+        yield from elsewhere
+        return
     if why := capabilities.why_no_loops():
         raise Refusal(f"counting needs a file system of its own: {why}")
     package = str(Path(fsage.__file__).parents[1])
@@ -82,53 +87,54 @@ def main() -> None:
     namespace.unshare(namespace.MS_SLAVE)
     mounting.mount_call("fsage", str(PLACE), "tmpfs", mounting.MS_NOSUID | mounting.MS_NODEV, "mode=700,size=100%")
     try:
-        for row in _counted(job):
-            print(json.dumps(row), flush=True)
+        with open(PLACE / "image", "w+b") as image:
+            os.ftruncate(image.fileno(), job["device_bytes"])
+            device, kept = loops.attach_briefly(image.fileno(), image.name)
+            for row in rows(job, device, PLACE):
+                print(json.dumps(row), flush=True)
+            os.close(kept)
     except (Refusal, Failure, OSError) as why:
         sys.exit(in_words(why))
 
 
-def _counted(job: Job) -> Iterator[Json]:
-    with open(PLACE / "image", "w+b") as image:
-        os.ftruncate(image.fileno(), job["device_bytes"])
-        device, kept = loops.attach_briefly(image.fileno(), image.name)
-        Path(QUEUE.format(Path(device).name)).write_text(str(job["rotational"]), encoding="ascii")
-        target = _made(job, device)
-        done: list[Step] = []
-        notes: dict[str, Notes] = {}
-        for name, given in job["states"]:
-            began = time.monotonic()
-            steps = structure.read_all(given)
-            rest = state.rest_of(done, steps)
-            if rest is None:
-                target.format()
-                _emptied(target)
-                done, rest = [], steps
-            for step in rest:
-                notes[step.kind] = work(step, target, done, ALONE, lambda: None).notes
-                done = [*(done[:-1] if done and step.continues(done[-1]) else done), step]
-                settle(target)
-            verify(target.mounts, done, target.capacity_bytes, notes)
-            seen = {"state": name, **_of_state(target)}
-            for wanted in job["wanted"]:
-                for row in _files(target, wanted, job["places"]):
-                    yield {**seen, **row, "seconds": round(time.monotonic() - began, 3)}
-                    began = time.monotonic()
-        mounting.unmount(target.mounts[0])
-        os.close(kept)
+def rows(job: Job, device: str, place: Path) -> Iterator[Json]:
+    """Do a job on an empty device, whose file system is mounted below `place`. Raises Refusal, Failure, OSError."""
+    Path(QUEUE.format(Path(device).name)).write_text(str(job["rotational"]), encoding="ascii")
+    target = _made(job, device, place)
+    done: list[Step] = []
+    notes: dict[str, Notes] = {}
+    for name, given in job["states"]:
+        began = time.monotonic()
+        steps = structure.read_all(given)
+        rest = state.rest_of(done, steps)
+        if rest is None:
+            target.format()
+            _emptied(target)
+            done, rest = [], steps
+        for step in rest:
+            notes[step.kind] = work(step, target, done, ALONE, lambda: None).notes
+            done = [*(done[:-1] if done and step.continues(done[-1]) else done), step]
+            settle(target)
+        verify(target.mounts, done, target.capacity_bytes, notes)
+        seen = {"state": name, **_of_state(target)}
+        for wanted in job["wanted"]:
+            for row in _files(target, wanted, job["places"]):
+                yield {**seen, **row, "seconds": round(time.monotonic() - began, 3)}
+                began = time.monotonic()
+    mounting.unmount(target.mounts[0])
 
 
-def _made(job: Job, device: str) -> Loop:
+def _made(job: Job, device: str, place: Path) -> Loop:
     """An empty target on the device, like one that was claimed."""
-    spec = complete({**job["spec"], "home": str(PLACE / "home"), "mount_dir": str(PLACE / "mnt")})
+    spec = complete({**job["spec"], "home": str(place / "home"), "mount_dir": str(place / "mnt")})
     store: ClaimedStore = {
-        "mount": str(PLACE / "mnt" / spec["name"] / "0"),
+        "mount": str(place / "mnt" / spec["name"] / "0"),
         "filesystem": spec["filesystem"],
         "uuids": [str(uuid.uuid4())],
         "hash_seed": HASH_SEED,
     }
     about: Json = {"id": str(uuid.uuid4()), "stores": [store], "filesystem_state_known": True}
-    target = Loop(spec, cast(Claim, about))
+    target = cast(type[Loop], kinds.named(spec["kind"]))(spec, cast(Claim, about))
     target.devices, target.inputs = [device], dict(job["inputs"])
     target.make()
     space = os.statvfs(target.mounts[0])

@@ -25,6 +25,8 @@ class Kind(ABC):
     """Whether its stores are devices and file systems of its own: the kernel keeps it in bounds, all state is known."""
     of_one_host: ClassVar[bool] = False
     """Whether it is one host's: what is noted of it is believed there alone, and it is mounted where fsage's are."""
+    counts: ClassVar[tuple[str, ...]] = ()
+    """Workloads that tell something where nothing is timed, for kernels that are programs mount it; none: all do."""
     takes_turns: ClassVar[bool] = False
     """Whether others load its device too: then states that are built in no time are visited in turns."""
     has_osts: ClassVar[bool] = False

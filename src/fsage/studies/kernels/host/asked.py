@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import cache, partial
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple, cast
 
 import fsage
@@ -24,6 +25,7 @@ from fsage.host.targets.lease import Watch, held, refuse_if_held
 from fsage.host.targets.target import Target
 from fsage.model import GIB, declaration, frozen, typed
 from fsage.model.claim import Claim
+from fsage.model.counting import Job
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import Observation
 from fsage.model.request import Cell, Request
@@ -42,6 +44,8 @@ LOOK_EVERY_S = 1.0
 """How often it is asked whether the run is still there."""
 ROOM_BYTES = 128 << 20
 """What may be written on a copy beside the files of its cell."""
+STATE_BYTES = 2 * GIB
+"""What may be written of a file system that is filled by allocation alone."""
 Taken = tuple[Cell, Observation]
 
 
@@ -92,7 +96,7 @@ def claim(asked: Asked, check: bool) -> Json:
     builder = programs.some(None)
     if check:
         return {"changed": True, "msg": f"would claim {name}, whose images kernel {builder.name} makes"}
-    with folder(roomy(2 * GIB)) as place, held(asked.home, asked.request):
+    with folder(roomy(STATE_BYTES)) as place, held(asked.home, asked.request):
         (place / "empty").touch()
         os.truncate(place / "empty", int(asked.spec["size_gib"] * GIB))
         ended = boot.boot(builder, [asked.job(["claim"], None)], [str(place / "empty")])
@@ -180,6 +184,16 @@ def _told(ended: Ended, number: int = 0) -> Json:
     return told
 
 
+def counted(job: Job) -> Iterator[Json]:
+    """Have a guest count, on an empty file system of its own. Raises Refusal, Failure."""
+    with folder(roomy(STATE_BYTES)) as place:
+        (place / "empty").touch()
+        os.truncate(place / "empty", job["device_bytes"])
+        work = {"do": "count", "disk": 0, "job": job}
+        ended = boot.boot(programs.some(job["kernel"]), [work], [str(place / "empty")], limit_s=boot.LONGEST_S)
+    yield from _told(ended)["rows"]
+
+
 def measure(asked: Asked, check: bool) -> Json:
     """Measure the request's cells, each on a copy of its own, in two guests at a time."""
     target = asked.target
@@ -190,7 +204,8 @@ def measure(asked: Asked, check: bool) -> Json:
     with held(asked.home, asked.request) as lease:
         image, watch = state(asked), Watch(asked.home, asked.request, lease)
         with ThreadPoolExecutor(GUESTS) as pool:
-            work = partial(_in_guest, asked, target.claim, image)
+            stopped = Event()
+            work = partial(_in_guest, asked, target.claim, image, stopped)
             running = {pool.submit(work, *batch) for batch in _batches(target.claim, cells)}
             try:
                 while running:
@@ -203,6 +218,7 @@ def measure(asked: Asked, check: bool) -> Json:
                     if watch.orphaned():
                         raise Failure(f"the run that requested {len(cells)} cells has ended; {measured} are kept")
             except BaseException:
+                stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 boot.end_all()
                 raise
@@ -252,15 +268,19 @@ def _batches(claim: Claim, cells: Sequence[Cell]) -> list[Batch]:
     return batches
 
 
-def _in_guest(asked: Asked, claim: Claim, image: Image, kernel: Kernel, cells: list[Cell]) -> list[Taken]:
+def _in_guest(
+    asked: Asked, claim: Claim, image: Image, stopped: Event, kernel: Kernel, cells: list[Cell]
+) -> list[Taken]:
     """Measure cells in a guest of their kernel; where that gives no observation, the builder's guest notes why.
 
     Cells that came after one which ended the guest are measured again, each in a guest of its own.
     """
     taken: list[Taken] = []
     for cell, (seen, why) in zip(cells, _observed(asked, claim, image, cells, kernel)):
+        if seen is None and stopped.is_set():
+            raise Failure("the guests were ended")
         if seen is None and len(cells) > 1:
-            taken += _in_guest(asked, claim, image, kernel, [cell])
+            taken += _in_guest(asked, claim, image, stopped, kernel, [cell])
             continue
         if seen is None:
             failed = cast(Cell, {**cell, "failed": why})

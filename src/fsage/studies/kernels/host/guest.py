@@ -25,13 +25,15 @@ from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting, places
 from fsage.host.system.files import read_json, write_json
-from fsage.host.verbs import checks
+from fsage.host.verbs import checks, count
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
+from fsage.model.counting import Job
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.structure import ALONE, BLOCK_BYTES, Step
 from fsage.model.typed import Json
 from fsage.studies.kernels.host.uml import Uml
+from fsage.studies.kernels.kinds.uml import HOME
 
 POWER_OFF = 0x4321FEDC  # reboot(2)
 POINT = Path("/dev/state")
@@ -164,7 +166,18 @@ def _built(given: Json) -> Json:
     return done
 
 
-WORK: dict[str, Callable[[Json, str, Path], Json]] = {"try": tried, "build": built, "verbs": answered}
+def counted(job: Json, device: str, point: Path) -> Json:
+    """Where new files come to lie in states of one layout."""
+    Uml.device = device
+    return {"rows": list(count.rows(cast(Job, job["job"]), device, Path(HOME)))}
+
+
+WORK: dict[str, Callable[[Json, str, Path], Json]] = {
+    "try": tried,
+    "build": built,
+    "verbs": answered,
+    "count": counted,
+}
 
 
 def main(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from fsage.host.claiming import claim as claiming
@@ -16,6 +16,8 @@ from fsage.host.system import mounting
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.model import GIB
 from fsage.model.claim import Claim, ClaimedStore
+from fsage.model.counting import Job
+from fsage.model.declaration import device_model
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
 from fsage.model.request import Request
@@ -38,8 +40,9 @@ class Uml(Loop, facts.Uml):
     def lacking(cls, spec: Spec) -> Lacking:
         missing = []
         try:
-            programs.some(None)
             images.mkfs(spec["filesystem"])
+            if why := programs.why_not(programs.some(None), spec["filesystem"]):
+                missing.append(why)
         except Refusal as why:
             missing.append(str(why))
         return Lacking(missing, {})
@@ -66,6 +69,10 @@ class Uml(Loop, facts.Uml):
     def answered(cls, verb: str, given: Json, request: Request, check: bool) -> Result | None:
         return asked.answer(cls, verb, given, request, check)
 
+    @classmethod
+    def counted(cls, job: Job) -> Iterator[Json]:
+        return asked.counted(job)
+
     # From here on: in a guest.
 
     @classmethod
@@ -81,7 +88,7 @@ class Uml(Loop, facts.Uml):
         target = cls(spec, claiming.new(spec, request, [store]))
         target.claim["id"] = _id(spec)
         target.claim["uid"] = target.uid
-        target.claim["device_model"] = models.none("a guest's seconds are not a disk's: its costs are computed")
+        target.claim["device_model"] = models.computed(spec["device_model"] or device_model({}))
         target.save()
         target.open()
         [empty] = claiming.measure_empty(target)

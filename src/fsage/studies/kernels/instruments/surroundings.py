@@ -23,7 +23,12 @@ class Surroundings(Instrument):
     def unsupported(self, cell: Cell) -> str | None:
         if "failed" in cell:  # its guest ended, and this one only notes it
             return None
-        return self._other_kernel(cell["params"].get("kernel")) or self._not_mounted(cell["params"].get("mount"))
+        params = cell["params"]
+        return (
+            self._timed(params["workload"])
+            or self._other_kernel(params.get("kernel"))
+            or self._not_mounted(params.get("mount"))
+        )
 
     def refused(self, cell: Cell) -> str | None:
         why: str | None = cell.get("failed")  # type: ignore[assignment] # no key of a request
@@ -37,6 +42,15 @@ class Surroundings(Instrument):
             for mount in self.target.mounts:
                 os.sync()
                 seen["left_bytes"] = seen.get("left_bytes", 0) + self.target.free(mount).bytes
+
+    def _timed(self, workload: str) -> str | None:
+        """Why a workload tells nothing here; None where it does."""
+        if not self.target.counts or workload in self.target.counts:
+            return None
+        return (
+            f"workload {workload} is timed, and a guest's seconds are not a disk's: on target {self.target.name} "
+            f"{' and '.join(self.target.counts)} are counted"
+        )
 
     def _other_kernel(self, name: str | None) -> str | None:
         release = os.uname().release

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from fsage.model.device import Iocost
+from fsage.model.errors import Refusal
 from fsage.model.kinds.loop import Loop
 from fsage.model.target import Spec
 
@@ -16,12 +18,19 @@ class Uml(Loop):
 
     kind = "uml"
     takes_layouts = False
+    counts = ("new_file", "sequential")
     meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")
 
     @classmethod
     def complete(cls, spec: dict[str, object]) -> None:
         super().complete(spec)
         spec["stores"], spec["sparse"], spec["mount_dir"] = 1, True, MOUNTS
+        declared = spec["device_model"] or {"kind": Iocost.kind}
+        if isinstance(declared, dict) and declared["kind"] != Iocost.kind:
+            raise Refusal(
+                f"fsage_target.device_model.kind is {declared['kind']!r}: where kind is uml, costs are computed for "
+                f"{Iocost.kind} alone"
+            )
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:

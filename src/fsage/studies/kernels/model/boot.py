@@ -45,8 +45,11 @@ import ctypes, os, resource, select, signal, subprocess, sys
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 guest = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)
 ended = os.pidfd_open(guest.pid)
-ready, _, _ = select.select([0, ended], [], [], float(sys.argv[1]))
-status = guest.wait() if ended in ready else 124
+try:
+    ready, _, _ = select.select([0, ended], [], [], float(sys.argv[1]))
+    status = guest.wait() if ended in ready else 124
+except KeyboardInterrupt:
+    status = 130
 try:
     os.killpg(guest.pid, signal.SIGKILL)
 except ProcessLookupError:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from fsage.model import filesystems
@@ -132,12 +133,13 @@ def _run(words: Sequence[str], place: Path) -> str:
     return done.stdout
 
 
-def attempt(kernel: Kernel) -> tuple[str, dict[str, str | None]]:
-    """Boot a kernel, and have it make, mount and read each file system: its release, and why not by file system.
+@cache
+def attempt(kernel: Kernel, names: tuple[str, ...] = ()) -> tuple[str, dict[str, str | None]]:
+    """Boot a kernel, and have it make, mount and read file systems, or all: its release, and why not by file system.
 
     Raises Refusal, Failure.
     """
-    names = filesystems.names()
+    names = names or tuple(filesystems.names())
     with folder() as place:
         disks = []
         for name in names:
@@ -150,3 +152,13 @@ def attempt(kernel: Kernel) -> tuple[str, dict[str, str | None]]:
         raise Failure(ended.why)
     reasons = {name: answer.get("error", answer.get("why_not")) for name, answer in zip(names, ended.answers)}
     return ended.answers[0]["kernel"], reasons
+
+
+def why_not(kernel: Kernel, filesystem: str) -> str | None:
+    """Why a kernel cannot serve a target of this file system; None where it can. Tried once a process."""
+    try:
+        _, reasons = attempt(kernel, (filesystem,))
+    except (Refusal, Failure) as why:
+        return str(why)
+    why_none = reasons[filesystem]
+    return f"kernel {kernel.name}: {filesystem}: {why_none}" if why_none else None
