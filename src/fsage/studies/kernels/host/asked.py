@@ -99,7 +99,7 @@ def claim(asked: Asked, check: bool) -> Json:
     with folder(roomy(STATE_BYTES)) as place, held(asked.home, asked.request):
         (place / "empty").touch()
         os.truncate(place / "empty", int(asked.spec["size_gib"] * GIB))
-        ended = boot.boot(builder, [asked.job(["claim"], None)], [str(place / "empty")])
+        ended = boot.boot(builder, [asked.job(["claim"], None)], [str(place / "empty")], limit_s=boot.LONGEST_S)
         claimed: Json = _told(ended)["answer"]
         files.write_json(asked.home / "claim.json", claimed["claim"])
     return claimed
