@@ -90,17 +90,20 @@ def main() -> None:
         with open(PLACE / "image", "w+b") as image:
             os.ftruncate(image.fileno(), job["device_bytes"])
             device, kept = loops.attach_briefly(image.fileno(), image.name)
-            for row in rows(job, device, PLACE):
+            for row in rows(job, device, PLACE, str(uuid.uuid4())):
                 print(json.dumps(row), flush=True)
             os.close(kept)
     except (Refusal, Failure, OSError) as why:
         sys.exit(in_words(why))
 
 
-def rows(job: Job, device: str, place: Path) -> Iterator[Json]:
-    """Do a job on an empty device, whose file system is mounted below `place`. Raises Refusal, Failure, OSError."""
+def rows(job: Job, device: str, place: Path, own: str) -> Iterator[Json]:
+    """Do a job on an empty device, whose file system has the UUID `own` and is mounted below `place`.
+
+    Raises Refusal, Failure, OSError.
+    """
     Path(QUEUE.format(Path(device).name)).write_text(str(job["rotational"]), encoding="ascii")
-    target = _made(job, device, place)
+    target = _made(job, device, place, own)
     done: list[Step] = []
     notes: dict[str, Notes] = {}
     for name, given in job["states"]:
@@ -124,13 +127,13 @@ def rows(job: Job, device: str, place: Path) -> Iterator[Json]:
     mounting.unmount(target.mounts[0])
 
 
-def _made(job: Job, device: str, place: Path) -> Loop:
+def _made(job: Job, device: str, place: Path, own: str) -> Loop:
     """An empty target on the device, like one that was claimed."""
     spec = complete({**job["spec"], "home": str(place / "home"), "mount_dir": str(place / "mnt")})
     store: ClaimedStore = {
         "mount": str(place / "mnt" / spec["name"] / "0"),
         "filesystem": spec["filesystem"],
-        "uuids": [str(uuid.uuid4())],
+        "uuids": [own],
         "hash_seed": HASH_SEED,
     }
     about: Json = {"id": str(uuid.uuid4()), "stores": [store], "filesystem_state_known": True}

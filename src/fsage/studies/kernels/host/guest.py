@@ -169,7 +169,7 @@ def _built(given: Json) -> Json:
 def counted(job: Json, device: str, point: Path) -> Json:
     """Where new files come to lie in states of one layout."""
     Uml.device = device
-    return {"rows": list(count.rows(cast(Job, job["job"]), device, Path(HOME)))}
+    return {"rows": list(count.rows(cast(Job, job["job"]), device, Path(HOME), UUID))}
 
 
 WORK: dict[str, Callable[[Json, str, Path], Json]] = {
