@@ -92,6 +92,7 @@ def job(spec: dict[str, Any], *states: tuple[str, list], places: int = 1, **more
         "wanted": [{"file_bytes": 64 * MIB, "transfer_bytes": 4 * MIB, "direct": True}],
         "places": places,
         "cpu": min(os.sched_getaffinity(0)),
+        "kernel": None,
         **more,
     }
 

@@ -13,9 +13,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fsage.host.verbs import checks
-from fsage.model import MIB
+from fsage.host.verbs import checks, count
+from fsage.model import GIB, MIB
+from fsage.model.answers import Obstacle
 from fsage.model.errors import Refusal
+from fsage.plan import target
 from fsage.report.section import Data
 from fsage.run import request
 from fsage.studies.kernels import images, report
@@ -143,7 +145,7 @@ def new_file(name: str, release: str, mount: str | None = None) -> dict[str, obj
     phase["files"] = {TASK: json.dumps(task)}
     if mount:
         phase["mount_options"] = mount
-    params = {"kernel": release, "mount": mount}
+    params = {"workload": "new_file", "kernel": release, "mount": mount}
     return {"name": name, "kind": "planned", "attempt": 1, "order": 1, "params": params, "phases": [phase]}
 
 
@@ -171,6 +173,8 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
         new_file("none", "8.1"),
     ]
     cells.append(new_file("option", newest().name, mount="nonsense=1"))
+    cells.append(new_file("timed", newest().name))
+    cells[-1]["params"] = {"workload": "metadata"}
     about = {"study": "s", "state": "60.50", "steps": [step.to_json() for step in steps], "claim": claimed["id"]}
     assert ask(spec, "scrub", **about)["changed"] and not ask(spec, "scrub", **about)["changed"]
     assert not ask(spec, "apply_step", **about)["due"]
@@ -178,7 +182,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     [image] = (tmp_path / "cache/fsage/images").glob("*.img")
     before = image.read_bytes()
     answer = ask(spec, "measure", **about, cells=cells)
-    assert (answer["measured"], answer["undone"]) == (5, None)
+    assert (answer["measured"], answer["undone"]) == (6, None)
     assert image.read_bytes() == before, "each cell had a copy"
     assert ask(spec, "measure", **about, cells=cells)["measured"] == 0
     seen = {
@@ -190,6 +194,33 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     assert seen["ends"]["status"] == "failed" and "kernel 1.0 ended without an answer" in seen["ends"]["why"]
     assert seen["none"]["status"] == "unsupported" and "kernel '8.1': there is" in seen["none"]["why"]
     assert seen["option"]["status"] == "unsupported" and "nonsense=1: mounting" in seen["option"]["why"]
+    assert seen["timed"]["why"].startswith("workload metadata is timed, and a guest's seconds are not a disk's")
+    assert "computed from counts, not timed" in seen["a"]["conditions"]["device_model"]["label"]
+
+    job = {
+        "spec": {key: value for key, value in spec.items() if key != "home"},
+        "device_bytes": GIB,
+        "capacity_bytes": None,
+        "rotational": 1,
+        "places": 1,
+    }
+    job |= {"states": [("60.50", about["steps"])], "inputs": {}, "cpu": 0, "kernel": newest().name}
+    job |= {"wanted": [{"file_bytes": 64 * MIB, "transfer_bytes": 4 * MIB, "direct": True}]}
+    [row] = count.count(job)
+    assert sum(length for *_, length in row["extents"]) == 64 * MIB
+    assert row["kernel"].startswith(newest().name), "it was counted in a guest"
+
+
+def test_a_kernel_is_the_default_where_nothing_can_be_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is counted; what must be timed tells more in a directory."""
+    obstacle = Obstacle("mount: Operation not permitted", "EPERM", "run it as root")
+    monkeypatch.setattr(target.seam, "why_no_loops", lambda: [obstacle])
+    works = bool(KERNELS)
+    assert target.default_target("sequential") == ("kernel" if works else "directory")
+    assert target.default_target("random_access") == "directory"
+    assert "mounts them, as target kernel" in str(target.why_default("kernel"))
+    assert "fsage measures in a plain directory" in str(target.why_default("directory"))
+    assert target.why_default("seek") is None
 
 
 @pytest.mark.long
