@@ -246,7 +246,7 @@ class Batch(NamedTuple):
 
 
 def _batches(claim: Claim, cells: Sequence[Cell]) -> list[Batch]:
-    """Cells by their kernel; one whose kernel is not here alone. Cells that run commands have a guest each.
+    """Cells by their kernel; where that is not here, the builder notes so. Cells that run commands have a guest each.
 
     By its process id ext4 chooses where a file begins, and a guest's second command has another one.
     """
@@ -254,12 +254,13 @@ def _batches(claim: Claim, cells: Sequence[Cell]) -> list[Batch]:
     inside = all(TASK in phase.get("files", {}) for cell in cells for phase in cell["phases"])
     most = TOGETHER if inside else 1
     batches: list[Batch] = []
-    for cell in cells:
+    for asked_for in cells:
+        cell = asked_for
         try:
             kernel = programs.some(cell["params"].get("kernel") or claim["kernel"])
         except Refusal as why:
-            batches.append(Batch(builder, [cast(Cell, {**cell, "unsupported": cell.get("unsupported") or str(why)})]))
-            continue
+            kernel = builder
+            cell = cast(Cell, {**cell, "unsupported": cell.get("unsupported") or str(why)})
         with_room = [batch for batch in batches if batch.kernel == kernel and len(batch.cells) < most]
         if with_room:
             with_room[-1].cells.append(cell)
