@@ -30,7 +30,7 @@ def test_a_layout_larger_than_the_target_goes_from_its_text_to_a_report(project:
     ran = project.fsage("age", str(ost))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     said = " ".join((ran.stdout + ran.stderr).split())
-    assert "each is laid whole on target whole-" in said, said
+    assert "the layout is laid whole on target whole-" in said, said
     (study,) = (project.root / "results/age").iterdir()
     (inventory,) = (study / "inventories").iterdir()
     try:
