@@ -1,7 +1,7 @@
 """What is refused first while a file system fills with files as large as now, and at which fullness: an interval.
 
-It is between two ways to fill: the largest free extents are used up first, or last. It held for 60 small file systems
-of ext4 and XFS that were filled to their first ENOSPC (tests/test_forecast.py).
+It is between two ways to fill: the largest free extents are used up first, or last. tests/test_forecast.py fills 60
+small file systems of ext4 and XFS to their first ENOSPC, and compares that with what was forecast at half time.
 """
 
 from __future__ import annotations
