@@ -302,18 +302,17 @@ def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_targe
     step = Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1)
     request = {"study": "test", "state": "30.00", "steps": [step], "reuse": "nested"}
     state.scrub(directory_target, request, False)
-    state.begin("populate", directory_target, request, False)
     slow = {**directory_target, "limits": {"operations_s": 4}}
-    given = {"target": slow, "request": {**request, "steps": [step.to_json()]}, "step": step.to_json()}
+    given = {"target": slow, "request": {**request, "steps": [step.to_json()]}, "threads": 4}
     with subprocess.Popen(
-        [sys.executable, "-m", "fsage.host", "work_on_step"],
+        [sys.executable, "-m", "fsage.host", "apply_step"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
     ) as process:
         assert process.stdin and process.stdout
-        process.stdin.write(json.dumps({**given, "shard": {"index": 0, "count": 1, "threads": 4}}))
+        process.stdin.write(json.dumps(given))
         process.stdin.close()
         while not list(Path(directory_target["directory"]).glob("filler/*/*")) and process.poll() is None:
             time.sleep(0.05)

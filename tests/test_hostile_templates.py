@@ -55,11 +55,10 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     jinja = pipe(ran)
     everywhere = {"text": jinja, "list": [jinja], jinja: jinja}
-    begun = {"due": True, "sharded": True, "step": {"kind": "populate", **everywhere}}
     obeyed = {"ansible_facts": {"a": jinja}, "add_host": {"host_name": jinja}, "warnings": [jinja]}
-    lost = {"lost": jinja, "kinds": ["populate"], "undone": jinja, "remaining": jinja, "cells": [everywhere]}
+    lost = {"lost": jinja, "undone": jinja, "remaining": jinja, "cells": [everywhere]}
     answers = {
-        "apply_step": {**begun, **obeyed},
+        "apply_step": {"token": everywhere, **obeyed},
         "measure": {**lost, **obeyed},
         "scrub": obeyed,
         "osts": {"osts": [everywhere]},

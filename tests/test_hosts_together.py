@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,18 +20,23 @@ from states import MIB, bring
 from striped import netflow_phases
 from tiers import first_row_of
 
+from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.remote import remote_hosts
+from fsage.host.states import state
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import typed
+from fsage.model.errors import Refusal
+from fsage.model.token import BUILDING, READY
 from fsage.records.record import make_record
 from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 
 pytestmark = pytest.mark.root
+SOURCE = Path(__file__).parents[1] / "src"
 NAMES = ["n1", "n2", "n3"]
 BOOT = "#!{python}\nimport os, sys\n{lie}\nexec(sys.argv[-1])\n"
 SEQUENTIAL = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1}
@@ -89,6 +95,71 @@ def fios(spec: dict) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def test_a_step_is_shared_by_all_clients(several):
+    spec, lies, hosts = several
+    request = {
+        "study": "test",
+        "state": "20.00",
+        "steps": [STEP, replace(STEP, generation=2, percent=20)],
+        "hosts": hosts(),
+    }
+    lies["n3"] = "sys.exit('no network')"
+    with pytest.raises(Refusal, match="host n3 does not answer: no network; nothing was touched"):
+        state.apply_step(None, spec, {**request, "hosts": hosts()}, 1, False)
+    before = token.read(Path(spec["directory"]))
+    assert before and before.status == READY
+    lies["n3"] = ""
+    done = state.apply_step(None, spec, {**request, "hosts": hosts()}, 1, False)
+    assert done["changed"] and token.read(Path(spec["directory"])).state == "20.00"
+    assert state.apply_step(None, spec, request, 1, False)["changed"] is False
+
+
+@pytest.mark.parametrize("lost", ["host", "launcher"])
+def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(several, lost):
+    """The others notice by the connection: each file is one operation of four a second."""
+    spec, _, hosts = several
+    place = Path(spec["directory"])
+    steps = [STEP, replace(STEP, generation=2, percent=60)]
+    request = {"study": "test", "state": "60.00", "steps": [step.to_json() for step in steps]}
+    given = {"target": {**spec, "limits": {"operations_s": 4}}, "request": request, "hosts": hosts()}
+    files = len(list(place.glob("filler/*/*"))) + 4
+    with subprocess.Popen(
+        [sys.executable, "-m", "fsage.host", "apply_step"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    ) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(json.dumps(given).encode())
+        process.stdin.close()
+        others = others_at_work(process.pid, place, files)
+        assert len(others) == 2
+        if lost == "host":
+            os.kill(others[0], signal.SIGKILL)
+            assert process.wait(20) == 2
+            assert "host n2 was lost" in json.loads(process.stdout.read())["msg"]
+        else:
+            process.kill()
+        end = time.monotonic() + 20
+        while any(Path(f"/proc/{pid}").exists() for pid in others) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert not any(Path(f"/proc/{pid}").exists() for pid in others)
+    assert token.read(place).status == BUILDING
+    made = {path: path.stat().st_ino for path in place.glob("filler/*/*")}
+    state.apply_step(None, spec, {**request, "steps": steps, "hosts": hosts()}, 1, False)
+    assert token.read(place).state == "60.00"
+    assert made.items() <= {path: path.stat().st_ino for path in place.glob("filler/*/*")}.items(), "it stays"
+
+
+def others_at_work(launcher: int, place: Path, files: int) -> list[int]:
+    """The host agents of a launcher, once the clients have made so many files together."""
+    end = time.monotonic() + 30
+    while len(list(place.glob("filler/*/*"))) < files:
+        assert time.monotonic() < end, "the clients make no files"
+        time.sleep(0.05)
+    return list(map(int, Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()))
 
 
 @pytest.mark.long

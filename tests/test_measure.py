@@ -85,7 +85,6 @@ def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
         "remaining": 0,
         "lost": None,
         "stopped": None,
-        "kinds": ["populate"],
         "undone": None,
     }
     seen, path = observed(spec, "one")

@@ -64,8 +64,7 @@ WITHOUT = {
 }
 """Verbs that need no request."""
 GIVEN = (
-    *("msg", "proof", "why", "todo", "token", "due", "step", "sharded", "files"),
-    *("measured", "remaining", "lost", "stopped", "kinds", "undone", "bundle", "count"),
+    *("msg", "proof", "why", "todo", "token", "measured", "remaining", "stopped", "undone", "bundle", "count"),
     *("claim", "evidence", "probe", "osts", "tunables", "device_model"),
 )
 """The keys of an answer that become the task's result. Others are dropped: Ansible obeys some (ansible_facts)."""

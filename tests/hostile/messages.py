@@ -162,7 +162,7 @@ def questions() -> st.SearchStrategy[tuple[bytes, str]]:
     """A question to an agent, bent, and the verb that it comes with."""
     hosts = {"clients": [{"name": "n1"}], "servers": []}
     whole = {"target": {"name": "here"}, "request": made_request(), "hosts": hosts}
-    verbs = st.sampled_from(["scrub", "measure", "evidence", "apply_step", "end_step", "hold"])
+    verbs = st.sampled_from(["scrub", "measure", "evidence", "apply_step", "hold"])
     return st.tuples(sent(whole), verbs)
 
 

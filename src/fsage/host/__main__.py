@@ -29,10 +29,8 @@ from fsage.host.verbs import checks, claim, create, recover, tune
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal, in_words
-from fsage.model.hosts import clients_of
 from fsage.model.message import shown
 from fsage.model.request import Request
-from fsage.model.structure import Shard
 from fsage.model.target import Spec, usual
 from fsage.model.typed import Json
 
@@ -63,34 +61,16 @@ def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
     return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
 
-def of_step(verb: str, given: Json, request: Request, check: bool) -> Json:
-    """A verb on the next step (of one kind, if that is given), or on the one that `apply_step` announced.
-
-    `apply_step` does all of it where one client works alone; else each does its share, and the first one ends it.
-    """
-    spec = given["target"]
-    if verb == "apply_step":
-        if (kind := given.get("kind") or None) not in (None, *structure.kinds()):
-            raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
-        begun = state.begin(kind, spec, request, check)
-        if check or not begun["due"] or len(clients_of(request)) > 1:
-            return begun
-        given = {**given, "step": begun["step"]}
-    step = next((candidate for candidate in request["steps"] if candidate.to_json() == given.get("step")), None)
-    if step is None:
-        raise Refusal(f"{verb} got the step {shown(given.get('step'))}, which is not in the request")
-    if check:
-        return {"changed": True, "msg": f"would {step.kind}"}
-    if verb == "end_step":
-        return state.end(spec, request, step)
+def apply_step(given: Json, request: Request, check: bool) -> Json:
+    """The verb on the next step, of `kind` if that is given; by `threads` on each client."""
+    kind = given.get("kind") or None
+    if kind not in (None, *structure.kinds()):
+        raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
     try:
-        shard = typed.read(Shard, given.get("shard", {}), "shard")
+        threads = typed.read(typed.Positive, given.get("threads", 1))
     except message.Unacceptable as why:
-        raise Refusal(f"{verb}: {why}; nothing was touched") from None
-    done = state.work(spec, request, step, shard)
-    if verb == "work_on_step":
-        return done
-    return {**state.end(spec, request, step), "due": False}
+        raise Refusal(f"threads: {why}; nothing was touched") from None
+    return state.apply_step(kind, given["target"], request, threads, check)
 
 
 def question(text: bytes) -> Json:
@@ -124,12 +104,12 @@ VERBS: dict[str, Verb] = {
     "osts": servers.inspect,
     "format_osts": format_osts,
     "evidence": state.evidence,
-    "measure": measure.measure,
+    "measure": measure.measure_all,
     "bundle": observed.bundle,
     "acknowledge": observed.acknowledge,
 }
 QUESTION_BYTES = 128 * MIB
-ON_STEPS = ("apply_step", "work_on_step", "end_step")
+APPLY_STEP = "apply_step"
 
 
 def of_one_host(spec: Mapping[str, object]) -> bool:
@@ -168,8 +148,8 @@ def end_unread() -> None:
 
 def perform(verb: str, given: Json, request: Request, check: bool) -> Json:
     """The answer to a verb, by this process. Raises Refusal, Failure, OSError."""
-    if verb in ON_STEPS:
-        return of_step(verb, given, request, check)
+    if verb == APPLY_STEP:
+        return apply_step(given, request, check)
     return VERBS[verb](given["target"], request, check)
 
 
@@ -178,8 +158,8 @@ def main(arguments: list[str]) -> int:
     find_administrators()
     check = "--check" in arguments
     verb = next((word for word in arguments if not word.startswith("-")), "")
-    if verb not in VERBS and verb not in ON_STEPS:
-        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
+    if verb not in VERBS and verb != APPLY_STEP:
+        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, APPLY_STEP])}"}))
         return 2
     try:
         given = question(sys.stdin.buffer.read())

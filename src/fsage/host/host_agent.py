@@ -21,19 +21,23 @@ from typing import cast
 from fsage.host.instruments import instrument as instruments
 from fsage.host.remote import probe
 from fsage.host.remote.connection import NEXT, SynchronisedCommand
+from fsage.host.states import state
 from fsage.host.system import caches
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import kinds
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.opening import verified
 from fsage.host.targets.target import OtherHost, Target
+from fsage.model import structure, typed
 from fsage.model.errors import Failure, Refusal, in_words
+from fsage.model.request import Request
+from fsage.model.structure import Shard
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
 SILENCE_S = 3600.0  # a launcher that lost its power never closes its connection
 
-OWN = ("drop", "prepare", "clock", "go", "end")
+OWN = ("drop", "prepare", "clock", "go", "end", "work")
 """What it can be told to do, a method each; the rest is of instruments and kinds of targets."""
 
 
@@ -86,6 +90,11 @@ class HostAgent:
         """End what was started here, and restore what was changed: the launcher's connection has ended."""
         self.end()
         self.undo()
+
+    def work(self, request: Json, step: Json, shard: Json) -> dict[str, object]:
+        """Do this host's shard of a step. Raises Failure, Refusal; Gone as soon as the launcher's connection ends."""
+        asked = typed.read(Request, request)
+        return state.work(self.host.spec, asked, structure.read(step), typed.read(Shard, shard), self.launcher.check)
 
     def prepare(self, argv: list[str], files: dict[str, str]) -> dict[str, object]:
         """Start a command, which then waits for its job."""
@@ -141,6 +150,12 @@ class Launcher:
             self.unread += more
         line, end, self.unread = self.unread.partition(b"\n")
         return line + end
+
+    def check(self) -> None:
+        """Raise Gone where the launcher's connection has ended, Failure where it wants something else done."""
+        if select.select([self.stream], [], [], 0)[0] and any(lines := self.new_lines()):
+            self.unread = b"\n".join([*lines, self.unread])
+            raise Failure("the launcher ended it")
 
     def new_lines(self) -> list[bytes]:
         """All lines that have arrived, once select(2) shows some. Raises Gone."""

@@ -8,6 +8,7 @@ from fsage.host import containers
 from fsage.host.cells import observed
 from fsage.host.cells.session import Session
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
+from fsage.host.states import state
 from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Orphaned, Watch, held
 from fsage.host.targets.target import Target
@@ -15,14 +16,30 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Inventory
 from fsage.model.request import Cell, Request
 
+SESSIONS = 3
+"""A state that is lost is built again, and the remaining cells are measured, until so many sessions have ended."""
+
+
+def measure_all(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
+    """Measure the request's cells in order; where the state was lost meanwhile, build it again and go on.
+
+    Returns as `measure`. Raises Refusal, Failure.
+    """
+    answer = measure(spec, request, check)
+    for _ in range(SESSIONS - 1):
+        if not answer["lost"]:
+            break
+        state.reach(spec, request)
+        answer = measure(spec, request, check)
+    return answer
+
 
 def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Measure the request's cells in order.
+    """Measure the request's cells in one session.
 
-    Returns {"measured", "remaining", "lost", "stopped", "kinds", "undone"}. `lost`: why the target is not, or no
-    longer, in the requested state; the caller then builds that by steps of `kinds`, and requests the rest again.
-    `stopped`: why no further cell was begun although the state is right. `undone`: which cells are missing, and why.
-    Raises Failure when the run that made the request has ended.
+    Returns {"measured", "remaining", "lost", "stopped", "undone"}. `lost`: why the target is not, or no longer, in the
+    requested state. `stopped`: why no further cell was begun although the state is right. `undone`: which cells are
+    missing, and why. Raises Failure when the run that made the request has ended.
     """
     target = opening.opened(spec, request)
     containers.verify(target.claim)
@@ -56,7 +73,6 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
         "remaining": len(cells) - measured,
         "lost": lost,
         "stopped": stopped,
-        "kinds": [step.kind for step in request["steps"]],
     }
 
 

@@ -5,14 +5,17 @@ The verbs are declarative ("be in state X") and examine the target first, so eac
 
 from __future__ import annotations
 
+import contextlib
+import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fsage.host import structure as making
 from fsage.host import token
 from fsage.host.instruments.instrument import Stopped, looked_on
 from fsage.host.lustre import preallocation, space
-from fsage.host.remote.remote_hosts import refuse_unfit
+from fsage.host.remote.connection import answers_of
+from fsage.host.remote.remote_hosts import Hosts, inventory_of, refuse_unfit
 from fsage.host.states.fingerprint import digest, fingerprint, layout
 from fsage.host.states.inspection import inspect, layout_record, remove_measured, settle
 from fsage.host.stores import filesystems
@@ -183,13 +186,57 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
             what, reach_s = f"step {step.kind} of state {request['state']}", request.get("reach_s", 0.0)
             site_limits.refuse_now(target.spec["limits"], what, reach_s, wanted)
             clients = max(1, len(clients_of(request))) if step.SHARDED else 1
+            if clients > 1:
+                refuse_unfit(target, request)
             token.changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)
         described = f"{step.describe()} on target {target.name}"
         return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}
 
 
-def work(spec: Mapping[str, object], request: Request, step: Step, shard: Shard = ALONE) -> Result:
-    """Do one host's shard of the announced step. Raises Failure as soon as another run holds the target."""
+def apply_step(kind: str | None, spec: Mapping[str, object], request: Request, threads: int, check: bool) -> Result:
+    """Do the next step, if it is of `kind`: on all clients, by so many threads on each. Raises Refusal, Failure."""
+    begun = begin(kind, spec, request, check)
+    if check or not begun["due"]:
+        return begun
+    step = structure.read(begun["step"])
+    others = clients_of(request)[1:] if step.SHARDED else []
+    if others:
+        share_out(spec, request, step, threads)
+    else:
+        work(spec, request, step, Shard(threads=threads))
+    return end(spec, request, step)
+
+
+def share_out(spec: Mapping[str, object], request: Request, step: Step, threads: int) -> None:
+    """Do the announced step on all clients at a time, each a shard. Raises Failure: then all of them have stopped."""
+    target = opened(spec, request)
+    with contextlib.closing(Hosts(target.spec, target.claim, inventory_of(request))) as hosts:
+        shards = [Shard(index, len(hosts.client_names), threads) for index in range(len(hosts.client_names))]
+        for host, shard in zip(hosts.clients, shards[1:]):
+            given = {"request": typed.to_json(request), "step": step.to_json(), "shard": typed.to_json(shard)}
+            host.tell({"do": "work", **given})
+        work(spec, request, step, shards[0], hosts.alive)
+        answers_of(hosts.clients, math.inf, hosts.alive)
+
+
+def reach(spec: Mapping[str, object], request: Request) -> None:
+    """Bring the target into the request's state. Raises Refusal, Failure."""
+    scrub(spec, request, False)
+    while apply_step(None, spec, request, ALONE.threads, False)["changed"]:
+        pass
+
+
+def work(
+    spec: Mapping[str, object],
+    request: Request,
+    step: Step,
+    shard: Shard = ALONE,
+    check_alive: Callable[[], None] = lambda: None,
+) -> Result:
+    """Do one host's shard of the announced step. Raises Failure as soon as another run holds the target.
+
+    `check_alive` is called before each file, and raises where nobody waits for it any more.
+    """
     kind = step.kind
     target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
@@ -214,6 +261,7 @@ def work(spec: Mapping[str, object], request: Request, step: Step, shard: Shard 
 
         def check_lease() -> None:
             target.pace.spend()
+            check_alive()
             still_ours()
 
         try:

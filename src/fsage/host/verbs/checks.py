@@ -21,7 +21,7 @@ from fsage.model.message import Unacceptable, shown
 from fsage.model.request import Request
 
 NEEDED: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("scrub", "apply_step", "work_on_step", "end_step"), ("state", "steps")),
+    **dict.fromkeys(("scrub", "apply_step"), ("state", "steps")),
     "evidence": ("study", "state", "steps"),
     "measure": ("study", "state", "steps", "cells"),
     "prealloc": ("prealloc",),
