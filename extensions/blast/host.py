@@ -95,14 +95,16 @@ def make_once(
     Returns the parameters, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called
     before each volume. Raises Failure.
     """
-    place, version = target.home / claims.KEPT, target.claim["tools"].get("makeblastdb")
+    place = target.home / claims.KEPT
+    version = target.claim["tools"].get("makeblastdb")
     parameters = {"seed": seed, "sequences": each, "count": volumes, "makeblastdb": version}
     noted = read_json(place / "made.json")
     if noted and noted.items() >= parameters.items():
         return dict(noted)
     places.remove(place)
     places.make(place)
-    size, free = each * model.PACKED_BYTES * volumes, shutil.disk_usage(place).free
+    size = each * model.PACKED_BYTES * volumes
+    free = shutil.disk_usage(place).free
     if size + 4 * model.PACKED_BYTES * each * _at_once() > free:
         raise Failure(f"{place} has {free} bytes free, and the database takes {size}: declare another home")
     with ThreadPoolExecutor(_at_once()) as pool:

@@ -119,7 +119,8 @@ def queries(seed: int | None, count: int, volumes: int, sequences: int) -> bytes
     draw = random.Random(f"{seed}:queries").random
     lines = []
     for volume in (query * volumes // count for query in range(count)):
-        number, start = int(draw() * sequences), int(draw() * (BASES - QUERY_BASES))
+        number = int(draw() * sequences)
+        start = int(draw() * (BASES - QUERY_BASES))
         part = sequence(seed, volume, number)[start : start + QUERY_BASES]
         lines.append(b">%d.%d.%d\n%s\n" % (volume, number, start + 1, part))
     return b"".join(lines)

@@ -57,7 +57,8 @@ def _files(top: Path) -> list[Path]:
 
 def _judge(top: Path, module: Path) -> None:
     """`Refusal` for what is no part of a study, or may be changed by others."""
-    path, seen = top / module, os.lstat(top / module)
+    path = top / module
+    seen = os.lstat(top / module)
     named = module.stem in MODULES if len(module.parts) == 1 else module.parts[0] in FOLDERS
     if module.suffix != ".py" or not named or not all(part.isidentifier() for part in module.with_suffix("").parts):
         allowed = [f"{name}.py" for name in MODULES] + [f"{name}/NAME.py" for name in FOLDERS]

@@ -68,7 +68,8 @@ def _started() -> set[int]:
                 _, parent, group = file.read().rpartition(")")[2].split()[:3]
             if int(group) == os.getpgrp():
                 parents[int(entry)] = int(parent)
-    own, found = os.getpid(), set[int]()
+    own = os.getpid()
+    found = set[int]()
     while new := {process for process, parent in parents.items() if parent in {own, *found}} - found:
         found |= new
     return found

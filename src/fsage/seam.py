@@ -69,7 +69,9 @@ def allocator_counts(directory: Path) -> dict[str, int]:
     try:
         mount = mounting.mount_of(directory)
         system = filesystems.like(mount.type)
-        return system.allocator_counts(mount.source) if system else {}
+        if system:
+            return system.allocator_counts(mount.source)
+        return {}
     except Failure as why:
         raise ValueError(str(why)) from why
 
@@ -85,7 +87,8 @@ def fio() -> str:
     """The fio of this machine, with its place and version. Raises Refusal where it does not work."""
     from fsage.host import containers
 
-    if why := containers.why_unusable(None):
+    why = containers.why_unusable(None)
+    if why:
         raise Refusal(why)
     return containers.found()
 

@@ -22,7 +22,8 @@ def main() -> None:
     """Run Snakemake with the words of this command line."""
     interrupt.handle()
     words = sys.argv[1:]
-    if wrong := slip(words):
+    wrong = slip(words)
+    if wrong:
         say(wrong)
         sys.exit(2)
     from snakemake import cli
@@ -31,7 +32,8 @@ def main() -> None:
     parser = cli.get_argument_parser()
     parser.usage = "./run snakemake [OPTION ...] STUDY ...; all options: ./run snakemake --help"
     given = parser.parse_args(words)  # an unknown option ends here, in two lines
-    if why := why_not_here():
+    why = why_not_here()
+    if why:
         say(why)
         sys.exit(1)
     for path in given.configfile or ():
@@ -54,7 +56,8 @@ def main() -> None:
 
 def why_not_here() -> str | None:
     """Why no run can be started in this folder; None where one can."""
-    here, notes = os.getcwd(), ".snakemake"
+    here = os.getcwd()
+    notes = ".snakemake"
     if os.access(notes if os.path.exists(notes) else here, os.W_OK, effective_ids=True):
         return None
     return (

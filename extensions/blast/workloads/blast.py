@@ -68,7 +68,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """
     volumes = _laid_out(params, claim, steps)
     mounts = [Path(store["mount"]) for store in claim["stores"]]
-    if odd := next((mount for mount in mounts if " " in str(mount)), None):
+    odd = next((mount for mount in mounts if " " in str(mount)), None)
+    if odd:
         raise ValueError(f"{odd} holds a space, which separates volumes on blastn's command line: declare another")
     bases = [base_of(mounts, number, volume.segment, volume.ost) for number, volume in enumerate(volumes)]
     start = [*tools.start(claim, "blastn"), "-task", "megablast"]
@@ -83,7 +84,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         "outfmt": f"7 {FIELDS}",
     }
     words = [word for key, value in options.items() for word in (f"-{key}", str(value))]
-    clients, tasks = striped.clients(params.nodes, claim), []
+    clients = striped.clients(params.nodes, claim)
+    tasks = []
     for process, (first, end) in enumerate(_shares(params, claim, len(volumes))):
         host = [clients[process % len(clients)]] if len(clients) > 1 else []
         front = shared.mpirun({**claim, "hosts": host, "tasks": 1}, named=True) if host else []
@@ -134,7 +136,8 @@ def read(observation: JsonView) -> Outcome:
 def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[Volume]:
     """The volumes of the state's database on this target."""
     striped.clients(params.nodes, claim)
-    if lacking := [name for name in PROGRAMS if not claim["tools"].get(name)]:
+    lacking = [name for name in PROGRAMS if not claim["tools"].get(name)]
+    if lacking:
         raise ValueError(
             f"workload blast needs {' and '.join(lacking)}, not found when target {claim['target']} was claimed: "
             f"install the package {PACKAGE}, release the target and claim it again"
@@ -195,7 +198,9 @@ def _where(hit: Sequence[str]) -> str | None:
     """Where a query is from, as its name says it, of a hit with the whole of it; None of any other."""
     _, subject, length, mismatches, gaps, *_ = hit
     whole = (length, mismatches, gaps) == (str(model.QUERY_BASES), "0", "0")
-    return f"{subject}.{hit[7]}" if whole else None
+    if whole:
+        return f"{subject}.{hit[7]}"
+    return None
 
 
 FIELDS = "qseqid sseqid length mismatch gapopen qstart qend sstart send evalue bitscore"

@@ -36,7 +36,8 @@ def verify(block: Data, number: int, seed: int) -> tuple[int, int]:
     magic, crc, used, count, found_number, found_seed = HEADER.unpack_from(block)
     if magic != MAGIC:
         raise Corrupt(f"the magic is {magic!r}, not {MAGIC!r}")
-    if (checksum := zlib.crc32(block[CHECKED_FROM:])) != crc:
+    checksum = zlib.crc32(block[CHECKED_FROM:])
+    if checksum != crc:
         raise Corrupt(f"the CRC is {checksum:#010x}, and {crc:#010x} was written")
     if not HEADER.size <= used <= len(block):
         raise Corrupt(f"the length used is {used}; allowed are {HEADER.size} to {len(block)} bytes")
@@ -48,7 +49,10 @@ def verify(block: Data, number: int, seed: int) -> tuple[int, int]:
 def entries(block: Data, number: int, seed: int) -> list[bytes]:
     """The index entry of each record. Raises Corrupt."""
     used, count = verify(block, number, seed)
-    begin, at, least, entries = number * len(block), HEADER.size, RECORD.size, []
+    begin = number * len(block)
+    at = HEADER.size
+    least = RECORD.size
+    entries = []
     for _ in range(count):
         length, model = KEYED.unpack_from(block, at) if at + least <= used else (0, 0)
         if not least <= length <= used - at:
@@ -113,21 +117,31 @@ class Maker:
     """
 
     def __init__(self, seed: int, block_bytes: int, models: int, models_read: int) -> None:
-        self.seed, self.block_bytes, self.models, self.models_read = seed, block_bytes, models, models_read
-        self.entries, self.read = [0, 0], [0, 0]
+        self.seed = seed
+        self.block_bytes = block_bytes
+        self.models = models
+        self.models_read = models_read
+        self.entries = [0, 0]
+        self.read = [0, 0]
         self.pool = hashlib.shake_128(b"pool%d" % seed).digest(POOL_BYTES)
         self.draws = struct.Struct(f"<{-(-block_bytes // DRAW_BYTES)}I")
 
     def block(self, number: int) -> bytes:
         """The block of that number; it counts from now on."""
         drawn = self.draws.unpack(hashlib.shake_128(b"%d.%d" % (self.seed, number)).digest(self.draws.size))
-        pool, models, read, end = self.pool, self.models, self.models_read, self.block_bytes
-        span, first_us = POOL_BYTES - LEAST_BYTES - LENGTHS, number * (self.block_bytes // LEAST_BYTES)
-        begin, at = number * end, HEADER.size
+        pool = self.pool
+        models = self.models
+        read = self.models_read
+        end = self.block_bytes
+        span = POOL_BYTES - LEAST_BYTES - LENGTHS
+        first_us = number * (self.block_bytes // LEAST_BYTES)
+        begin = number * end
+        at = HEADER.size
         parts: list[bytes] = []
         records: list[bytes] = []
         for draw in itertools.cycle(drawn):
-            length, model = LEAST_BYTES + draw % LENGTHS, (draw >> KEY_BITS) * models >> KEY_BITS
+            length = LEAST_BYTES + draw % LENGTHS
+            model = (draw >> KEY_BITS) * models >> KEY_BITS
             if at + length > end:
                 break
             place = draw % span

@@ -117,13 +117,15 @@ def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[Js
     """Give every task a share, and further ones to whoever has done one; the results."""
     for task in tasks:
         task.hear()  # that it is ready
-    numbers, first = itertools.count(), 0
+    numbers = itertools.count()
+    first = 0
     if told:
         told.readline()
         first = _number(told)
     for number, task in enumerate(tasks, first):
         task.give(number)
-    results, waiting = list[dict[str, object]](), list[Task]()
+    results = list[dict[str, object]]()
+    waiting = list[Task]()
     with selectors.DefaultSelector() as heard:
         for task in tasks:
             heard.register(task.there, selectors.EVENT_READ, task)
@@ -146,7 +148,8 @@ def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[Js
 
 
 def _number(told: io.FileIO) -> int:
-    if not (line := told.readline()):
+    line = told.readline()
+    if not line:
         raise Gone
     return int(line)
 
@@ -158,7 +161,8 @@ def _work(
     for launcher_end in ours:
         launcher_end.close()  # else the pipes would outlive the process that holds them, and the tasks wait for ever
     with contextlib.suppress(Gone, EOFError, ConnectionError):
-        work, done = PHASES[assignment.phase](assignment, _attending(connection)), 0
+        work = PHASES[assignment.phase](assignment, _attending(connection))
+        done = 0
         connection.send("ready")
         following = number = connection.recv()
         try:
@@ -179,7 +183,8 @@ def _attending(connection: Connection) -> Callable[[], None]:
 
     def check_alive() -> None:
         nonlocal looked
-        if (now := time.monotonic()) > looked + LOOK_EVERY_S:
+        now = time.monotonic()
+        if now > looked + LOOK_EVERY_S:
             looked = now
             if connection.poll():
                 raise Gone

@@ -26,8 +26,10 @@ class Work(ABC):
     """A phase's work on the file. `check_alive` is called between I/Os, and raises when nobody waits for the result."""
 
     def __init__(self, assignment: Assignment, check_alive: Callable[[], None]) -> None:
-        self.assignment, self.check_alive = assignment, check_alive
-        self.seed, self.block_bytes = assignment.seed, assignment.block_bytes
+        self.assignment = assignment
+        self.check_alive = check_alive
+        self.seed = assignment.seed
+        self.block_bytes = assignment.block_bytes
         self.file = StripedFile(assignment.segments, assignment.paths, assignment.transfer_bytes, assignment.direct)
         self.moved_bytes = self.records = self.checksum = 0
 
@@ -129,7 +131,8 @@ class StripedFile:
     def __init__(
         self, segments: Sequence[striping.Segment], paths: Sequence[str], most_bytes: int, direct: bool
     ) -> None:
-        self.segments, self.paths = segments, paths
+        self.segments = segments
+        self.paths = paths
         self.size_bytes = segments[-1].end_bytes
         self.flags = os.O_DIRECT if direct else 0
         self.descriptors: dict[int, int] = {}

@@ -82,7 +82,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     at_work = _at_work(params, claim)
     tasks = shared.tasks(at_work)
     _check(params, segments, tasks)
-    hosts, tasks_here = at_work["hosts"], at_work["tasks"]
+    hosts = at_work["hosts"]
+    tasks_here = at_work["tasks"]
     requested = Assignment(
         phase="generate",
         distribution="synchronous",
@@ -137,7 +138,8 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
         layout = striped.layout(steps, claim)
     except Unsupported:
         return 0.0
-    size_bytes, calibration = layout[-1].end_bytes, claim["calibration"]
+    size_bytes = layout[-1].end_bytes
+    calibration = claim["calibration"]
     reads = size_bytes / RECORD_BYTES * params.models_read / params.models
     around = len(PHASES) * (calibration["cell_overhead_s"] + REMOUNT_S * len(claim["stores"]))
     around += size_bytes / MIB / GENERATE_MIB_S
@@ -166,7 +168,8 @@ def read(observation: Mapping[str, object]) -> Outcome:
     made: dict[str, Result] = {}
 
     def judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-        result, requested = _result(phase), json.loads(phase["files"][TASK])
+        result = _result(phase)
+        requested = json.loads(phase["files"][TASK])
         for what in ("phase", "distribution", "tasks"):
             _compare(what, getattr(result, what), requested[what], "as requested")
         if phase["name"] == "generate":
@@ -213,7 +216,8 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
     if params.models_read > params.models:
         raise ValueError(f"models_read: {params.models_read} are more than the {params.models} models that there are")
     largest = params.segment_size if params.distribution == "asynchronous" else params.transfer_size
-    if (shares := -(-segments[-1].end_bytes // largest)) < tasks or params.models_read < tasks:
+    shares = -(-segments[-1].end_bytes // largest)
+    if shares < tasks or params.models_read < tasks:
         raise ValueError(
             f"tasks: {shares} times {largest} bytes of the file and {params.models_read} models are no work for "
             f"{tasks} tasks: use fewer, or another segment_size or models_read"
@@ -222,7 +226,8 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
 
 def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
     """Estimate of a random read of a block within so many bytes of a store."""
-    model, transfer_s = claim["device_model"], params.block_size / MIB / claim["calibration"]["read_mib_s"]
+    model = claim["device_model"]
+    transfer_s = params.block_size / MIB / claim["calibration"]["read_mib_s"]
     return transfer_s + device.KINDS[model["kind"]].reach_s(model, span_bytes)
 
 

@@ -71,7 +71,8 @@ class Choice:
         """
         if not unknown(self.beliefs, self.precision, self.wanted).any():
             return None
-        best, gain_of_best = None, 0.0
+        best = None
+        gain_of_best = 0.0
         for number in np.unique(self.state[self.left > 0]):
             choice = self._best_of(int(number))
             if choice and choice[1] > gain_of_best:
@@ -80,7 +81,9 @@ class Choice:
 
     def _best_of(self, number: int) -> tuple[Visit, float] | None:
         """The best visit of one state and its gain a second: sample after sample, as long as that rises."""
-        beliefs, left, costs = self.beliefs, self.left, self.costs
+        beliefs = self.beliefs
+        left = self.left
+        costs = self.costs
         brought = costs.brings.get(number)
         if brought:
             beliefs = [belief.after(brought) for belief in beliefs]
@@ -106,7 +109,8 @@ class Choice:
             best, takes, place = max(options)
             if best <= rate or takes > self.seconds:
                 break
-            rate, spent = best, takes
+            rate = best
+            spent = takes
             group = int(of_state[place])
             taken[group] = taken.get(group, 0) + 1
             for belief, variance, columns in zip(beliefs, spread, shared, strict=True):
@@ -114,7 +118,9 @@ class Choice:
                 scale = column[group] + belief.noise[group] ** 2
                 variance -= column**2 / scale
                 columns -= np.outer(column, column[of_state]) / scale
-        return (Visit(number, taken, spent), rate) if taken or brought else None
+        if taken or brought:
+            return (Visit(number, taken, spent), rate)
+        return None
 
     def _short(self, variances: Sequence[Array], goals: Sequence[Array]) -> float:
         """How far groups are from the goals, together: in the logarithm, so that the worst does not hide the others."""
@@ -178,7 +184,8 @@ def explore(study: Study, precision: float) -> list[Belief]:
 
 def _test(study: Study, draw: random.Random) -> Visit | None:
     """One sample in a state that was not visited, if there is one and the time for it."""
-    counts, costs = study.samples()[0].count, study.costs()
+    counts = study.samples()[0].count
+    costs = study.costs()
     visited = set(study.points.state[counts > 0].tolist())
     groups = [
         group

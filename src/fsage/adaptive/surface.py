@@ -130,7 +130,8 @@ def prior(points: Points, noise: float = TYPICAL_NOISE) -> Belief:
 def believe(points: Points, samples: Samples, before: Belief | None = None) -> Belief:
     """Fit the surface to what was measured, hold out each state and group in turn, and say what is known of all."""
     measured = samples.count > 0
-    axes, noise = points.axes[measured], samples.variance[measured]
+    axes = points.axes[measured]
+    noise = samples.variance[measured]
     centre = float(np.median(samples.median[measured]))
     values = samples.median[measured] - centre
     first = before.kernel if before and before.kernel else _kernel(points.axes.shape[1])
@@ -140,7 +141,8 @@ def believe(points: Points, samples: Samples, before: Belief | None = None) -> B
         noise = doubted
         model = _fit(model.kernel_, noise, axes, values)
     mean, covariance = model.predict(points.axes, return_cov=True)
-    stretch, inside = np.ones(len(measured)), np.zeros(0, dtype=bool)
+    stretch = np.ones(len(measured))
+    inside = np.zeros(0, dtype=bool)
     visited = np.isin(points.state, points.state[measured])
     if len(set(points.state[measured].tolist())) >= ENOUGH_STATES:
         covariance_measured = model.kernel_(axes) + np.diag(noise)

@@ -148,7 +148,9 @@ def _iterations(samples: Sequence[float], best: Sequence[float], factor: float, 
         / difference**2
         / RANK_SUM_EFFICIENCY
     )
-    return max(least, math.ceil(needed)) if needed <= MOST_ITERATIONS else None
+    if needed <= MOST_ITERATIONS:
+        return max(least, math.ceil(needed))
+    return None
 
 
 def probabilities(costs: Sequence[Cost], seconds: Seconds) -> list[float | None]:

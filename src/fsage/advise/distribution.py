@@ -129,7 +129,8 @@ def _made(rows: Iterable[Row], source: str) -> Distribution:
     empty = 0.0
     for where, size, count in rows:
         try:
-            size_bytes, number = _size(size), _number(count)
+            size_bytes = _size(size)
+            number = _number(count)
         except ValueError as error:
             raise ValueError(f"--files {where}: {error}") from error
         if size_bytes:
@@ -149,7 +150,9 @@ def _size(value: object) -> int:
     text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else None
     if text is None or text.startswith("-"):
         raise ValueError(f"size {show(value)} is not a number of bytes from 0 to {LARGEST_BYTES}, nor one such as 64M")
-    return 0 if text.strip("0") == "" and text else parse_size(text)
+    if text.strip("0") == "" and text:
+        return 0
+    return parse_size(text)
 
 
 def _number(value: object) -> float:

@@ -253,7 +253,8 @@ def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: 
         for choice in options.choices
     }
     covered = {name: files.share_of_bytes(sizes) for name, sizes in told.items()}
-    common, compared = set(files.files), []
+    common = set(files.files)
+    compared = []
     for choice in sorted(options.choices, key=lambda choice: -covered[choice.name]):
         both = common & told[choice.name].keys()
         if files.share_of_bytes(both) >= least_share:
@@ -261,7 +262,8 @@ def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: 
             compared.append(choice.name)
     if not compared:
         return Weighed([], covered, 0.0)
-    share, whole = files.share_of_bytes(common), files.bytes
+    share = files.share_of_bytes(common)
+    whole = files.bytes
     shares = {size: size * files.files[size] / whole / share for size in sorted(common)}
     alike: dict[tuple[tuple[tuple[str, float], ...], float, float], list[Choice]] = defaultdict(list)
     for choice in (choice for choice in options.choices if choice.name in compared):
@@ -275,7 +277,8 @@ def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: 
 
 
 def _cost(same: list[Choice], parts: Mapping[str, float], seconds: Seconds) -> Cost:
-    times, once_s = same[0].times, same[0].once_s
+    times = same[0].times
+    once_s = same[0].once_s
     together = zip(*(seconds[state].values() for state in parts), strict=False)  # as many as the fewest
     samples = [
         once_s + times * sum(share * took for share, took in zip(parts.values(), seconds_of_parts, strict=True))

@@ -69,7 +69,8 @@ def _decided(advice: Advice) -> list[str]:
 
 
 def _chosen(advice: Advice, decision: Decision) -> list[str]:
-    best, others = decision.best, decision.rivals[1:]
+    best = decision.best
+    others = decision.rivals[1:]
     if advice.options.default in best.cost.names:
         opening = f"Keep {_named(best)}, the default."
     else:
@@ -86,7 +87,8 @@ def _chosen(advice: Advice, decision: Decision) -> list[str]:
 
 
 def _either(advice: Advice, decision: Decision) -> list[str]:
-    close, best = [decision.best, *decision.with_standing("alike", "open")], decision.best
+    close = [decision.best, *decision.with_standing("alike", "open")]
+    best = decision.best
     margin = f"{100 * advice.request.margin:g}%"
     default = next((rival for rival in close if advice.options.default in rival.cost.names), None)
     if default is not None:
@@ -96,13 +98,15 @@ def _either(advice: Advice, decision: Decision) -> list[str]:
     else:
         why = "the data do not tell them apart" if decision.with_standing("open") else "between them it does not matter"
         lines = [f"Choose {_names(close, ' or ')}: {why}. {_beside_default(advice, decision)}."]
-    if alike := decision.with_standing("alike"):
+    alike = decision.with_standing("alike")
+    if alike:
         lines.append(f"By less than {margin} differ from {best.cost.name}: {_names(alike)}.")
     return lines + _more(decision.with_standing("open"), best)
 
 
 def _undecided(decision: Decision) -> list[str]:
-    few, best = decision.with_standing("too few"), decision.best
+    few = decision.with_standing("too few")
+    best = decision.best
     counts = sorted({f"n={len(rival.cost.samples)}+{len(best.cost.samples)}" for rival in few})
     text = (
         f"The data do not decide: there are too few samples to tell {_names(few)} from {best.cost.name} "
@@ -127,7 +131,8 @@ def _more(rivals: Sequence[Rival], best: Rival) -> list[str]:
 
 def _beside_default(advice: Advice, decision: Decision) -> str:
     """The best beside the default, as the report says it: 'IOR.3 is 3.95 times as fast as IOR.1, the default (...)'."""
-    best, default = decision.best, advice.options.default
+    best = decision.best
+    default = advice.options.default
     usual = next((rival for rival in decision.rivals if default in rival.cost.names), None)
     if usual is None:
         return f"{default}, the default, is not compared"
@@ -140,7 +145,8 @@ def _rate(of_costs: Ratio | None, p: float | None) -> Finding:
 
 
 def _about_files(advice: Advice) -> str:
-    files, weighed = advice.files, advice.weighed
+    files = advice.files
+    weighed = advice.weighed
     mix = ", ".join(f"{share:.0%} {name}" for name, share in advice.measured.mix.items())
     sizes = sorted(files.files)
     sizes_text = round_size(sizes[0]) if len(sizes) == 1 else f"{round_size(sizes[0])} to {round_size(sizes[-1])}"
@@ -152,7 +158,9 @@ def _about_files(advice: Advice) -> str:
 
 
 def _named(rival: Rival) -> str:
-    return f"{rival.cost.name} ({rival.cost.says})" if rival.cost.says else rival.cost.name
+    if rival.cost.says:
+        return f"{rival.cost.name} ({rival.cost.says})"
+    return rival.cost.name
 
 
 def _names(rivals: Sequence[Rival], between: str = ", ") -> str:
@@ -197,7 +205,9 @@ def _chance(probability: float | None) -> str:
     """So many draws tell no more than this."""
     if probability is None:
         return NONE
-    return "> 99.9%" if probability > 0.999 else "< 0.1%" if probability < 0.001 else f"{probability:.1%}"
+    if probability > 0.999:
+        return "> 99.9%"
+    return "< 0.1%" if probability < 0.001 else f"{probability:.1%}"
 
 
 def _states(rival: Rival) -> str:
@@ -213,7 +223,9 @@ def _held(ratio: Ratio | None) -> str:
 
 def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, object]:
     """Everything, for programs; `records`: state -> the files of the samples that were used."""
-    decision, request, files = advice.decision, advice.request, advice.files
+    decision = advice.decision
+    request = advice.request
+    files = advice.files
     close = (
         [decision.best, *decision.with_standing("alike", "open")]
         if decision and decision.verdict != "undecided"

@@ -62,7 +62,8 @@ def labelled(samples: pd.DataFrame) -> pd.DataFrame:
     alike = [*AXES, "setting", "structure"]
     taken = frame.groupby([*alike, "layout_digest"], dropna=False)["cell"].transform("size")
     layouts = frame.iloc[(-taken).argsort(kind="stable")].groupby(alike, dropna=False, sort=False)["layout_digest"]
-    commonest, several = layouts.transform("first").reindex(frame.index), layouts.transform("nunique") > 1
+    commonest = layouts.transform("first").reindex(frame.index)
+    several = layouts.transform("nunique") > 1
     part = frame["layout_digest"].where(frame["layout_digest"] != commonest, "")
     # Of several structures each has a commonest layout: these are one group, which no digest names.
     named = several.reindex(frame.index) & ((part != "") | frame["structure"].isna())
@@ -81,7 +82,9 @@ def unit_of(group: pd.DataFrame) -> str:
         if group.groupby("structure")["layout_digest"].first().nunique() > 1:
             return LAYOUT
     places = group["place"] if "place" in group else group["structure"].iloc[:0]
-    return PLACE if places.notna().any() and places.nunique() > 1 else SAMPLE
+    if places.notna().any() and places.nunique() > 1:
+        return PLACE
+    return SAMPLE
 
 
 def units(group: pd.DataFrame, measure: str) -> Units:
@@ -173,7 +176,9 @@ def reduced(samples: pd.DataFrame) -> list[str]:
 def _setting(samples: pd.DataFrame) -> pd.Series:
     differing = _differing(samples)
     words = [f"{SETTING[name]} " + differing[name] for name in differing]
-    return words[0].str.cat(words[1:], sep=", ") if words else pd.Series("", samples.index, "str")
+    if words:
+        return words[0].str.cat(words[1:], sep=", ")
+    return pd.Series("", samples.index, "str")
 
 
 def _differing(samples: pd.DataFrame) -> pd.DataFrame:

@@ -179,8 +179,11 @@ def _floats(numbers: list[float | None]) -> pd.Series:
 
 def counts(rows: pd.DataFrame) -> str:
     """How many samples the rows have, '5' or '3 to 5'."""
-    low, high = rows["n"].min(), rows["n"].max()
-    return f"{low}" if low == high else f"{low} to {high}"
+    low = rows["n"].min()
+    high = rows["n"].max()
+    if low == high:
+        return f"{low}"
+    return f"{low} to {high}"
 
 
 def measure_label(measure: str) -> tuple[str, str]:
@@ -217,4 +220,6 @@ SIZES = ("transfer_size", "amount_percent")
 
 
 def _in_words(key: str, value: object) -> str:
-    return f"{value:g}% of the target" if key == "amount_percent" and value is not None else f"{key} {value}"
+    if key == "amount_percent" and value is not None:
+        return f"{value:g}% of the target"
+    return f"{key} {value}"

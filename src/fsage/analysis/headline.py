@@ -44,7 +44,8 @@ class Comparison:
     @property
     def detail(self) -> str:
         """'80.50 against 40.00: 18% slower (17 to 19%); n=5+5, 96.8%, adjusted p=0.032.'"""
-        result, p = self.ratio, self.finding.p
+        result = self.ratio
+        p = self.finding.p
         numbers = [f"n={result.n}+{result.n_reference}"]
         numbers += [f"{result.interval.level:.1%}"] if result.interval else []
         numbers += [f"adjusted p={p:.2g}"] if p is not None else []
@@ -56,7 +57,9 @@ class Comparison:
         loss = self.ratio.loss_percent
         if loss is None:
             return "not known"
-        return "0%" if round(loss) == 0 else f"{-loss:+.0f}%".replace("-", "\u2212")
+        if round(loss) == 0:
+            return "0%"
+        return f"{-loss:+.0f}%".replace("-", "\u2212")
 
 
 def comparisons(frame: pd.DataFrame, study: Study) -> list[Comparison]:

@@ -112,7 +112,8 @@ def fragmented_references(frame: pd.DataFrame) -> dict[str, str]:
     valid_rows = valid_rows[valid_rows["fragmentation_percent"] == 0]
     too_many = {}
     for state, part in valid_rows.dropna(subset=["measured_extents", "measured_files"]).groupby("state"):
-        extents, least = part["measured_extents"].median(), part["measured_files"].median()
+        extents = part["measured_extents"].median()
+        least = part["measured_files"].median()
         if extents > TIMES * least:
             too_many[str(state)] = f"{extents:.0f} extents instead of {least:.0f}"
     return too_many

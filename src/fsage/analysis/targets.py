@@ -72,7 +72,8 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
     """Of each target and measure, from `frame` as it was measured; none where no state was measured on all targets."""
     from scipy import stats
 
-    valid_rows, result = samples(as_measured(frame)), []
+    valid_rows = samples(as_measured(frame))
+    result = []
     for measure in measures(valid_rows):
         medians = valid_rows.groupby(["state", "params", "target"])[measure].median().unstack("target").dropna()
         if set(medians.columns) != set(targets_of(frame)) or medians.empty:
@@ -84,7 +85,8 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
             low = high = None
             if len(of_states) > 1 and of_states.std() > 0:
                 held = stats.ttest_1samp(of_states, 0).confidence_interval(LEVEL)
-                low, high = float(np.exp(held.low)), float(np.exp(held.high))
+                low = float(np.exp(held.low))
+                high = float(np.exp(held.high))
             result.append(Effect(str(target), measure, float(np.exp(of_states.mean())), low, high, len(of_states)))
     return result
 
@@ -92,7 +94,8 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
 def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
     """The study's primary comparisons target by target, from `frame` as it was measured."""
     of_target = {name: at_largest_transfer(part) for name, part in as_measured(frame).groupby("target", sort=True)}
-    asked, ps = [], []
+    asked = []
+    ps = []
     for pair in study.headline:
         for measure in measures(as_measured(frame)):
             here = {name: values(of_state(rows, pair.state), measure) for name, rows in of_target.items()}

@@ -61,7 +61,9 @@ def planted(frame: pd.DataFrame) -> Mapping[str, float] | None:
     costs = json.loads(texts[0])  # a record's, so that it may be anything
     numbers = isinstance(costs, dict) and all(isinstance(costs.get(key), (int, float)) for key in ("seek_s", *PLANTED))
     usual = {"outer_to_inner": 1.0}
-    return costs if numbers and any(costs[key] != usual.get(key, 0.0) for key in PLANTED) else None
+    if numbers and any(costs[key] != usual.get(key, 0.0) for key in PLANTED):
+        return costs
+    return None
 
 
 def reads(frame: pd.DataFrame) -> Reads:
@@ -73,7 +75,8 @@ def reads(frame: pd.DataFrame) -> Reads:
     valid = valid[past | (valid["measured_mean_position"].notna() & valid["measured_position_sd"].notna())]
     past = valid["workload"] == "device_range"
     where = [json.loads(text).get("position", 0.5) for text in valid["params"]]
-    files, extents = valid["measured_files"], valid["measured_extents"]
+    files = valid["measured_files"]
+    extents = valid["measured_extents"]
     seeks = (extents + files.where(extents > WHOLE * files, 0)) / valid["measured_bytes"]
     began = pd.to_datetime(valid["began"], utc=True, format="ISO8601")
     hours = (began - pd.to_datetime(_since(frame), unit="s", utc=True)) / pd.Timedelta(hours=1)

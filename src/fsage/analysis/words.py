@@ -34,17 +34,23 @@ def doing(measure: str) -> str:
 
 def extents_words(count: float) -> str:
     """'1 extent', '28 extents', '1,233 extents'."""
-    return f"{count:,.4g} extent{'' if count == 1 else 's'}" if count < 1000 else f"{count:,.0f} extents"
+    if count < 1000:
+        return f"{count:,.4g} extent{'' if count == 1 else 's'}"
+    return f"{count:,.0f} extents"
 
 
 def joined(parts: Sequence[str], last: str = "and") -> str:
     """'a', 'a and b', 'a, b and c'."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
+    if len(parts) == 1:
+        return parts[0]
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
 
 
 def held(low: float | None, high: float | None, digits: int = 4) -> str:
     """An interval behind its value, ' (312.4 to 314)'; '' where there is none."""
-    return "" if low is None or high is None or math.isnan(low) else f" ({low:.{digits}g} to {high:.{digits}g})"
+    if low is None or high is None or math.isnan(low):
+        return ""
+    return f" ({low:.{digits}g} to {high:.{digits}g})"
 
 
 def times(ratio: Ratio | None) -> str:
@@ -102,10 +108,14 @@ class Finding:
         if self.ratio.value is None or self.ratio.interval is None:
             return "unknown"
         if self.ratio.alike:
-            return "slight" if self.ratio.direction and self._beyond_chance else "alike"
+            if self.ratio.direction and self._beyond_chance:
+                return "slight"
+            return "alike"
         if not self.ratio.direction:
             return "open"
-        return "sure" if self._beyond_chance else "chance"
+        if self._beyond_chance:
+            return "sure"
+        return "chance"
 
     @property
     def sure(self) -> bool:
@@ -115,7 +125,9 @@ class Finding:
     @property
     def effect(self) -> float:
         """How large a sure difference is, as a logarithm; 0 for all others."""
-        return abs(math.log(self.ratio.value)) if self.sure and self.ratio.value else 0.0
+        if self.sure and self.ratio.value:
+            return abs(math.log(self.ratio.value))
+        return 0.0
 
     @property
     def _beyond_chance(self) -> bool:
@@ -139,7 +151,9 @@ class Finding:
     def brief(self) -> str:
         """The finding without subject and reference: '21% slower (17 to 23%)'."""
         words = self._filled("", False).removeprefix("is ").removeprefix("shows ")
-        return f"{words}; {self.doubt}" if self.kind == "chance" else words
+        if self.kind == "chance":
+            return f"{words}; {self.doubt}"
+        return words
 
     def _filled(self, than: str, over: bool) -> str:
         """The template of SAID with what the finding has."""
@@ -170,7 +184,8 @@ class Finding:
 
     def _size(self) -> tuple[str, str]:
         """'21% slower' and '17 to 23%', or '3.96 times as fast' and '3.87 to 3.97'."""
-        held, value = self.ratio.interval, self.ratio.value
+        held = self.ratio.interval
+        value = self.ratio.value
         if held is None or value is None:
             return "", ""
         if value >= TWICE:
@@ -181,12 +196,16 @@ class Finding:
 
 
 def _times(value: float) -> str:
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+    if value < 100:
+        return f"{value:.3g}"
+    return f"{value:.0f}"
 
 
 def _reach(value: float) -> str:
     """'2.1% slower', '3% faster', 'as fast'."""
-    return "as fast" if value == 1 else f"{_percent(abs(1 - value) * 100)}% {'slower' if value < 1 else 'faster'}"
+    if value == 1:
+        return "as fast"
+    return f"{_percent(abs(1 - value) * 100)}% {'slower' if value < 1 else 'faster'}"
 
 
 def _percent(value: float) -> str:

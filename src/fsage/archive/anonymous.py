@@ -93,8 +93,12 @@ class Listed:
         if isinstance(value, dict):
             return dict(self._pairs(value, key))
         if isinstance(value, list):
-            return self.words(value) if key == "argv" else [self.value(part, key) for part in value]
-        return self.text(value, key) if isinstance(value, str) else value
+            if key == "argv":
+                return self.words(value)
+            return [self.value(part, key) for part in value]
+        if isinstance(value, str):
+            return self.text(value, key)
+        return value
 
     def _pairs(self, block: dict[str, object], key: str) -> Iterator[tuple[str, object]]:
         for name, part in block.items():
@@ -120,12 +124,16 @@ class Listed:
             return self.number("target", text)
         if key in VERSIONS:
             version = re.search(r"\d+(\.\d+)+", text)
-            return version[0] if version else WITHHELD
+            if version:
+                return version[0]
+            return WITHHELD
         if key == "mount_options":
             return ",".join(word for word in text.split(",") if MOUNT_OPTION.fullmatch(word))
         if key in OF_A_STUDY:
             text = text.rpartition("/")[2]
-        return text if key in OF_TEXTS and PLAIN.fullmatch(text) else WITHHELD
+        if key in OF_TEXTS and PLAIN.fullmatch(text):
+            return text
+        return WITHHELD
 
     def words(self, argv: list[str]) -> list[str]:
         """A command's program and options; values that are not numbers stay, but for words of fio's."""
@@ -148,7 +156,9 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
 
     Raw output stays at home. Raises CrateError where the study cannot be told without a text that stays.
     """
-    listed, where, compare = Listed(plan.target.name), plan.results, plan.study.compare
+    listed = Listed(plan.target.name)
+    where = plan.results
+    compare = plan.study.compare
     study = to / "config" / study_file.name
     names = [study_file, *([study_file.with_stem(compare.study)] if compare else [])]
     for path in names:

@@ -81,7 +81,10 @@ class _Guarded:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self.seek, self.tell, self.seekable, self.close = stream.seek, stream.tell, stream.seekable, stream.close
+        self.seek = stream.seek
+        self.tell = stream.tell
+        self.seekable = stream.seekable
+        self.close = stream.close
 
     def read(self, size: int = -1) -> bytes:
         if size > MOST_LIST_BYTES:
@@ -143,7 +146,8 @@ def _take(entries: Iterator[Entry], to: Path) -> None:
         size = 0
         with entry.open() as source, open(place, "xb") as target:
             while content := source.read(STEP_BYTES):
-                size, taken = size + len(content), taken + len(content)
+                size = size + len(content)
+                taken = taken + len(content)
                 if size > most:
                     raise untrusted.NotTaken(
                         f"{entry.name!r} in it has more than {most:,} bytes, the most that is taken"

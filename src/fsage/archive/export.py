@@ -107,7 +107,8 @@ def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, 
     last = str(frame["began"].max())
     crate.root_dataset["datePublished"] = last  # not of now: the same records give the same crate
     crate.root_dataset["conformsTo"] = crate.add(ContextEntity(crate, PROFILE, {"@type": "CreativeWork"}))
-    asked, result_files = [*_asked(crate, plan, study_file, inventory)], [*_results(crate, plan, raw)]
+    asked = [*_asked(crate, plan, study_file, inventory)]
+    result_files = [*_results(crate, plan, raw)]
     software = crate.add(
         SoftwareApplication(crate, SOURCE, {"name": "fsage", "version": fsage.__version__, "softwareVersion": commit()})
     )
@@ -167,7 +168,8 @@ def remake(crate: Path, to: Path) -> Remade:
             raise CrateError(f"{crate} is not an RO-Crate: it has no {METADATA}") from None
         except untrusted.NotTaken as error:
             raise CrateError(f"{crate}: {error}") from None
-        target, study = report.parent.parent.name, report.parent.name
+        target = report.parent.parent.name
+        study = report.parent.name
         study_file = folder / "config" / f"{study}.yaml"
         before = report.read_bytes()
         try:
@@ -184,7 +186,9 @@ def remake(crate: Path, to: Path) -> Remade:
 def _studies(plan: Plan, study_file: Path) -> list[Path]:
     """The study's file, and that of the study it is compared with."""
     compare = plan.study.compare
-    return [study_file, study_file.with_stem(compare.study)] if compare else [study_file]
+    if compare:
+        return [study_file, study_file.with_stem(compare.study)]
+    return [study_file]
 
 
 def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Iterator[object]:
@@ -198,7 +202,9 @@ def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Ite
 
 def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
     """What was measured, and in which states; of the study that this one is compared with, its records too."""
-    root, target, study = plan.results.root, plan.target.name, plan.study.name
+    root = plan.results.root
+    target = plan.target.name
+    study = plan.study.name
     kinds = {
         "records": "A record for each cell: its request, its state and its results",
         "manifests": "Which records a state has, and why cells have none",

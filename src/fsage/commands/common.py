@@ -91,16 +91,20 @@ class Where:
         from fsage.plan.plan import load_plan
         from fsage.run import runs
 
-        run, inventory = runs.current(), self.on_one_target(study).inventory
+        run = runs.current()
+        inventory = self.on_one_target(study).inventory
         plan = load_plan(self.study_file(study), inventory, self.results, run.only)
         parts = run.parts.get(study)
-        return replace(plan, part=tuple(parts[inventory.name])) if parts else plan
+        if parts:
+            return replace(plan, part=tuple(parts[inventory.name]))
+        return plan
 
     def others(self, study: str) -> list[Plan]:
         """Its plans on the other targets of the run that this process belongs to. Raises StudyError."""
         from fsage.run import runs
 
-        parts, own_name = runs.current().parts.get(study, {}), self.on_one_target(study).inventory.name
+        parts = runs.current().parts.get(study, {})
+        own_name = self.on_one_target(study).inventory.name
         return [replace(self, target_name=name).plan(study) for name in parts if name != own_name]
 
     def pool(self, study: str) -> Pool:

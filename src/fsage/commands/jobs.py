@@ -52,7 +52,8 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
     precision = runs.current().precision
     if precision is None:
         raise StudyError("`snakemake --config budget=45m -- STUDY` calls this: a run says how long and how well")
-    plan, others = context.obj.plan(study), context.obj.others(study)
+    plan = context.obj.plan(study)
+    others = context.obj.others(study)
     run.measure(plan, precision, context.obj.on_one_target(study).inventory, others)
 
 
@@ -111,7 +112,8 @@ def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> No
     from fsage.run.play import play
 
     where = results.Results(where_.results, target, "")
-    claim, file = load_claim(where.claim), where.request("hold")
+    claim = load_claim(where.claim)
+    file = where.request("hold")
     results.write(file, {"holder": runs.current().holder, "gone": sorted(killed), "claim": claim and claim["id"]})
     log = where_.results / "logs" / target / "hold.log"
     play(["hold_target.yml"], where_.inventories / target, log, None, fsage_request=file, hold_state=wanted)

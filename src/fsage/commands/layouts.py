@@ -68,7 +68,8 @@ def evidence(
             raise ValueError("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")
         from fsage.evidence.monitoring import export
 
-        if failed := export([what], to, time_limit, nice, files or 0):
+        failed = export([what], to, time_limit, nice, files or 0)
+        if failed:
             raise ValueError(failed[0])
         return
     if to:

@@ -66,7 +66,8 @@ class Command(TyperCommand):
     def _behind(self, option: TyperOption) -> TyperOption:
         """The same option behind the name of the command."""
         here = copy.copy(option)
-        where, here.name = COMMON[option.name], f"behind_{option.name}"
+        where = COMMON[option.name]
+        here.name = f"behind_{option.name}"
         here.envvar = here.default = None
         here.expose_value = here.show_envvar = False
         here.hidden = option.name != "target" or "context" not in inspect.signature(_called(self)).parameters

@@ -28,7 +28,9 @@ def _taking_over(claim_id: str) -> dict[str, str]:
     """The variable of Ansible that names a claim. Raises ValueError."""
     if claim_id and not re.fullmatch(r"[\w-]+", claim_id, re.ASCII):
         raise ValueError(f"--take-over {claim_id!r} is no id of a claim: the refusal and `./run fsage doctor` name it")
-    return {"fsage_take_over": claim_id} if claim_id else {}
+    if claim_id:
+        return {"fsage_take_over": claim_id}
+    return {}
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage site quickstart --target local --html site.html")
@@ -56,11 +58,13 @@ def site(
         sys.stdout.buffer.write(seam.helper())
         return
     if sudoers:
-        role, lustre = "servers" if servers else "clients", where_.target().spec["lustre"]
+        role = "servers" if servers else "clients"
+        lustre = where_.target().spec["lustre"]
         user = inspect.user_of(where_.inventory, role)
         print(seam.sudo_rules(user, lustre["fsname"] if lustre else None, role), end="")
         return
-    target, plans = where_.target(), where_.plans(studies or [])
+    target = where_.target()
+    plans = where_.plans(studies or [])
     found_site = inspect.inspect(where_.inventory, tuned=bool(inspect.with_tuned_servers(plans)))
     findings = inspect.findings(found_site, target, where_.other_targets(), plans)
     for plan in plans if studies else ():
@@ -157,8 +161,10 @@ def release(
     from fsage.plan.settings import PLACES
     from fsage.run.play import command_line
 
-    where_, target = context.obj, context.obj.target()
-    playbooks, more = ["release.yml"], _taking_over(take_over)
+    where_ = context.obj
+    target = context.obj.target()
+    playbooks = ["release.yml"]
+    more = _taking_over(take_over)
     if images and not target.of_kind.own_stores:
         raise ValueError(
             f"--images: fsage makes no image for target {target.name}, which is of kind {target.spec['kind']}"

@@ -25,11 +25,13 @@ from fsage.study.study import Study, means
 from fsage.text.sizes import counted as number_of
 from fsage.text.sizes import format_size
 
-CAPACITY, DELETED = "files added, % of the capacity", "of these files deleted, %"
+CAPACITY = "files added, % of the capacity"
+DELETED = "of these files deleted, %"
 LOSS = "computed_loss_percent"
 SHARES = {25: "a quarter", 50: "half", 75: "three quarters"}
 SENTENCES = 2  # of an answer: where the file lies, and what that costs
-SHOWN, LEAST_POINTS = 8, 3
+SHOWN = 8
+LEAST_POINTS = 3
 """So many states a figure has at most, and so many at least."""
 
 
@@ -64,7 +66,9 @@ class OfState:
         """'28 (9 to 41)': median over layouts, smallest to largest; a single number where all are alike."""
         values = self.layouts[column]
         middle, low, high = (form.format(value) for value in (values.median(), values.min(), values.max()))
-        return middle if low == high else f"{middle} ({low} to {high})"
+        if low == high:
+            return middle
+        return f"{middle} ({low} to {high})"
 
 
 def of_states(frame: pd.DataFrame) -> list[OfState]:
@@ -89,7 +93,8 @@ def write(
 
     `others`: the same states counted on other file systems, by the title of each.
     """
-    folder, others = counted.folder, others or {}
+    folder = counted.folder
+    others = others or {}
     write_table(pd.concat([frame, *others.values()]), folder)
     states = of_states(frame)
     beside = {counted.title: states} | {title: of_states(other) for title, other in others.items()}
@@ -156,8 +161,11 @@ def _pieces(counted: Counted, of: OfState) -> str:
 
 def _range(extents: pd.Series) -> str:
     """'13 to 24 pieces'."""
-    low, high = extents.min(), extents.max()
-    return number_of(int(high), "piece") if low == high else f"{low} to {high} pieces"
+    low = extents.min()
+    high = extents.max()
+    if low == high:
+        return number_of(int(high), "piece")
+    return f"{low} to {high} pieces"
 
 
 def _cost(of: OfState) -> str:
@@ -212,7 +220,8 @@ def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
     x = Axis(DELETED, ticks={at: f"{of.files['fragmentation_percent'].iloc[0]}" for at, of in enumerate(shown)})
     where = f", where files for {most}% of the capacity were added"
     if len(shown) < LEAST_POINTS:
-        shown, where = states[:SHOWN], ""
+        shown = states[:SHOWN]
+        where = ""
         x = Axis("state", ticks={at: of.state.partition("@")[0] for at, of in enumerate(shown)})
     if len(shown) < LEAST_POINTS:
         return None

@@ -77,7 +77,8 @@ class Counted:
         every: bool = False,
     ) -> Counted:
         """By the study's own block and its target, but for what is given. Raises StudyError, Refusal."""
-        block, spec = plan.study.count, plan.target.spec
+        block = plan.study.count
+        spec = plan.target.spec
         if not plan.target.counts:
             raise StudyError(
                 f"study {plan.study.name} cannot be counted on target {plan.target.name}, which is of kind "
@@ -92,7 +93,9 @@ class Counted:
     def device_bytes(self) -> int:
         """Of the file system's device: the claimed image, or as declared."""
         claimed = self.plan.claim["stores"][0].get("image_id") if self.plan.claim else None
-        return claimed["bytes"] if claimed else int(self.plan.target.spec["size_gib"] * GIB)
+        if claimed:
+            return claimed["bytes"]
+        return int(self.plan.target.spec["size_gib"] * GIB)
 
     @cached_property
     def wanted(self) -> list[Wanted]:
@@ -113,7 +116,9 @@ class Counted:
             raise StudyError(
                 f"study {self.plan.study.name} has no cells of workload sequential, and only their files are counted"
             )
-        return found if self.every else [max(found, key=lambda wanted: wanted["transfer_bytes"])]
+        if self.every:
+            return found
+        return [max(found, key=lambda wanted: wanted["transfer_bytes"])]
 
     def all_layouts(self) -> Iterator[Layout]:
         """Every layout of every state, in the order in which a population reaches them."""
@@ -123,7 +128,8 @@ class Counted:
             first.setdefault(unseeded(name), name)
         for number in range(1, self.layouts + 1):
             for name in [name for name in states if first[unseeded(name)] == name]:
-                state, steps = states[name], self.plan.steps(name)
+                state = states[name]
+                steps = self.plan.steps(name)
                 if number > 1 and not any(step.DRAWS for step in steps):
                     continue  # nothing is drawn: all layouts are one
                 seeds = {seed for step in steps if (seed := getattr(step, "seed", None)) is not None}
@@ -152,7 +158,9 @@ class Counted:
     def kept(self, layout: Layout) -> list[Json] | None:
         """What was counted of a layout; None: nothing, or something else."""
         found = results.read(self.path(layout))
-        return found["rows"] if found and found["about"] == self.about(layout) else None
+        if found and found["about"] == self.about(layout):
+            return found["rows"]
+        return None
 
     def job(self, layouts: list[Layout]) -> Job:
         """What one process counts: states of one population, in order."""
@@ -197,7 +205,9 @@ class Counted:
 
 def _reseeded(step: Step, by: int) -> Step:
     seed = getattr(step, "seed", None)
-    return step if seed is None or not by else replace(step, **cast(Json, {"seed": seed + by}))
+    if seed is None or not by:
+        return step
+    return replace(step, **cast(Json, {"seed": seed + by}))
 
 
 def count(counted: Counted, progress: Callable[[int, int], None] = lambda done, whole: None) -> None:
@@ -206,7 +216,8 @@ def count(counted: Counted, progress: Callable[[int, int], None] = lambda done, 
     for layout in counted.all_layouts():
         if counted.kept(layout) is None:
             jobs.setdefault((layout.number, layout.population), []).append(layout)
-    whole, done = sum(map(len, jobs.values())), 0
+    whole = sum(map(len, jobs.values()))
+    done = 0
     processors = SimpleQueue[int]()
     for cpu in (free := sorted(os.sched_getaffinity(0))):
         processors.put(cpu)

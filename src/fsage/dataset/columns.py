@@ -34,7 +34,9 @@ UNITS = {
 def unit_of(name: str) -> str | None:
     """'write_bw_mib_s' -> 'MiB/s'; None for texts and counts."""
     ends = [end for end in UNITS if name.endswith(end)]
-    return UNITS[max(ends, key=len)] if ends else None
+    if ends:
+        return UNITS[max(ends, key=len)]
+    return None
 
 
 class Column(NamedTuple):

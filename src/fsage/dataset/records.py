@@ -99,7 +99,8 @@ def _check(row: Json, place: dict[str, str]) -> None:
             raise ValueError(f"{name} is {value:.3g}")
     if sum(len(value) for value in row.values() if isinstance(value, str)) > MOST_TEXT:
         raise ValueError(f"its texts have more than {MOST_TEXT:,} characters")
-    if wrong := [name for name, value in place.items() if value and value != row[name]]:
+    wrong = [name for name, value in place.items() if value and value != row[name]]
+    if wrong:
         raise ValueError(f"it is a record of another {wrong[0]}, {row[wrong[0]][:60]!r}")
 
 
@@ -112,7 +113,8 @@ def _of_path(path: Path) -> dict[str, str]:
 
 
 def _row(record: Json) -> dict[str, object]:
-    layout, conditions = record["layout"], record["conditions"]
+    layout = record["layout"]
+    conditions = record["conditions"]
     return {
         **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "attempt")},
         "order_in_state": record["order"],

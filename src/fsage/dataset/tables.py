@@ -15,13 +15,15 @@ from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION, unit_of
 from fsage.model import untrusted
 
 VERSION = b"fsage_schema_version"
-TIME, TIMESTAMP = "began", pa.timestamp("ms", "UTC")
+TIME = "began"
+TIMESTAMP = pa.timestamp("ms", "UTC")
 PARQUET = "records.parquet"
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet takes for the beginning of a formula, or goes over to find one."""
 
 
-MOST_ROWS, MOST_COLUMNS = 100_000, 1000
+MOST_ROWS = 100_000
+MOST_COLUMNS = 1000
 MOST_BYTES = 32 << 20
 """Of a Parquet file; of 22,000 records it has two MiB."""
 MOST_UNPACKED_BYTES = 200 << 20
@@ -45,7 +47,8 @@ class DatasetError(ValueError):
 def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
     """`records.parquet` (schema version in its metadata) and `records.csv`: same table, same bytes."""
     out_dir.mkdir(parents=True, exist_ok=True)
-    parquet, csv = out_dir / PARQUET, out_dir / "records.csv"
+    parquet = out_dir / PARQUET
+    csv = out_dir / "records.csv"
     pq.write_table(_for_strangers(pa.Table.from_pandas(frame, preserve_index=False)), parquet)
     texts = {name: _as_text(frame[name]) for name, kind in frame.dtypes.items() if pd.api.types.is_string_dtype(kind)}
     frame.assign(**texts).rename(columns=_cell).to_csv(csv, index=False, lineterminator="\n")
@@ -72,7 +75,9 @@ def _as_text(column: pd.Series) -> pd.Series:
 
 def _cell(text: str) -> str:
     """Text that no spreadsheet takes for a formula (OWASP, CSV injection); numbers are not text and stay."""
-    return f"'{text}" if text.startswith(FORMULA) else text
+    if text.startswith(FORMULA):
+        return f"'{text}"
+    return text
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -105,13 +110,15 @@ def _table(path: Path) -> pa.Table:
     Raises DatasetError, NotTaken, OSError, ArrowException.
     """
     with untrusted.open_file(path) as stream:
-        if (size := os.fstat(stream.fileno()).st_size) > MOST_BYTES:
+        size = os.fstat(stream.fileno()).st_size
+        if size > MOST_BYTES:
             raise untrusted.NotTaken(f"it has {size:,} bytes; allowed are {MOST_BYTES:,}")
         file = pq.ParquetFile(stream)
         _check(file, path)
         texts = [field.name for field in file.schema_arrow if OF_TYPE["str"](field.type)]
         file = pq.ParquetFile(stream, read_dictionary=texts)  # each text once, however often it stands there
-        columns, left_bytes = [], MOST_UNPACKED_BYTES
+        columns = []
+        left_bytes = MOST_UNPACKED_BYTES
         for name in file.schema_arrow.names:
             column = file.read(columns=[name]).column(0)
             left_bytes -= max(column.nbytes, _text_bytes(column, name) if name in texts else 0)
@@ -123,7 +130,8 @@ def _table(path: Path) -> pa.Table:
 
 def _check(file: pq.ParquetFile, path: Path) -> None:
     """That it is one of our tables, of a size and of types that it may have. Raises DatasetError, NotTaken."""
-    schema, about = file.schema_arrow, file.metadata
+    schema = file.schema_arrow
+    about = file.metadata
     version = (schema.metadata or {}).get(VERSION, b"").decode(errors="replace")
     if not version.isdecimal():
         raise DatasetError(f"{path} is no table of fsage: its metadata has no {VERSION.decode()}")
@@ -132,7 +140,8 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
             f"{path} has schema version {version[:20]}, this fsage reads {SCHEMA_VERSION}: make the table again from "
             "its records with this one"
         )
-    if lacking := [name for name in COLUMNS if name not in schema.names]:
+    lacking = [name for name in COLUMNS if name not in schema.names]
+    if lacking:
         raise DatasetError(f"{path} lacks the columns {', '.join(lacking)}")
     for field in schema:
         kind = COLUMNS[field.name].type if field.name in COLUMNS else "float64"
@@ -152,7 +161,8 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
         if unpacked > MOST_UNPACKED_BYTES:
             raise untrusted.NotTaken(f"it has {unpacked:,} bytes unpacked; allowed are {MOST_UNPACKED_BYTES:,}")
         packed = {group.column(number).compression for number in range(group.num_columns)}
-        if other := packed.difference(PACKED):
+        other = packed.difference(PACKED)
+        if other:
             raise untrusted.NotTaken(f"it is packed by {other.pop()}; allowed are {' and '.join(PACKED)}")
 
 
@@ -161,14 +171,17 @@ def _text_bytes(column: pa.ChunkedArray, name: str) -> int:
     whole = 0
     for chunk in column.chunks:
         lengths = pc.binary_length(chunk.dictionary)
-        if (longest := pc.max(lengths).as_py() or 0) > MOST_TEXT_BYTES:
+        longest = pc.max(lengths).as_py() or 0
+        if longest > MOST_TEXT_BYTES:
             raise untrusted.NotTaken(f"{name} has a text of {longest:,} bytes; allowed are {MOST_TEXT_BYTES:,}")
         whole += pc.sum(lengths.take(chunk.indices)).as_py() or 0
     return whole
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    return field.with_type(pa.large_string()) if pa.types.is_dictionary(field.type) else field
+    if pa.types.is_dictionary(field.type):
+        return field.with_type(pa.large_string())
+    return field
 
 
 def _as_ours(frame: pd.DataFrame) -> pd.DataFrame:

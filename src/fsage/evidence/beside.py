@@ -24,7 +24,8 @@ from fsage.model.typed import Json
 
 SCHEMA = 1
 KEYS = ("filesystem", "device_bytes", "fullness_percent", "free_bytes", "free_extents", "files", "warnings")
-NOT_FOUND, NOT_RUN = 127, "the command was not run"
+NOT_FOUND = 127
+NOT_RUN = "the command was not run"
 
 
 def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
@@ -34,21 +35,24 @@ def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
     """
     absent: dict[str, str] = {}
     try:
-        before, counted = _look(what, files), _counts(what, absent)
+        before = _look(what, files)
+        counted = _counts(what, absent)
         with open(out, "a", encoding="utf-8"):  # before the command, for what it does cannot be had again
             pass
     except ValueError as why:
         raise ValueError(f"{why}; {NOT_RUN}") from why
     except OSError as error:
         raise ValueError(f"{out}: {error.strerror}; {NOT_RUN}") from error
-    began, clock = datetime.now(UTC), time.monotonic()
+    began = datetime.now(UTC)
+    clock = time.monotonic()
     try:
         code = subprocess.run(list(command), check=False).returncode
     except OSError as error:
         absent["exit_code"] = f"{command[0]}: {error.strerror}"
         say(absent["exit_code"])
         code = NOT_FOUND
-    seconds, after = time.monotonic() - clock, None
+    seconds = time.monotonic() - clock
+    after = None
     try:
         after = _look(what, files)
     except ValueError as why:
@@ -70,14 +74,17 @@ def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
     }
     with open(out, "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
-    return code if code >= 0 else 128 - code
+    if code >= 0:
+        return code
+    return 128 - code
 
 
 def _look(what: str, files: int) -> Json:
     """The layout, after what was written has been given its place."""
     os.sync()
     layout = seam.inspect(what, files)
-    (store,), (judged,) = layout["stores"], verdict.verdicts(layout)
+    (store,) = layout["stores"]
+    (judged,) = verdict.verdicts(layout)
     return {**{key: store[key] for key in KEYS}, "verdict": judged.as_json()["values"]}
 
 

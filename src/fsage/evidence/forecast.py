@@ -15,7 +15,8 @@ from fsage.model.typed import Json
 MIB = 1 << 20
 LIKE_NOW = 1.25
 """Files to come are on average at most so many times as large or as small as those that are there."""
-ROOM_OF_ONE, LEAST_ROOM = 16, MIB
+ROOM_OF_ONE = 16
+LEAST_ROOM = MIB
 """A file is refused while so many times the mean file is free, or what a file system keeps back for its trees."""
 INODE_BYTES = 512
 
@@ -29,17 +30,20 @@ class Refused(NamedTuple):
 
     def sentence(self, now_percent: float) -> str:
         """'A new file is first refused at 91.0 to 94.8% full, for want of inodes.'."""
-        low, high = f"{max(self.low_percent, now_percent):.1f}", f"{self.high_percent:.1f}"
+        low = f"{max(self.low_percent, now_percent):.1f}"
+        high = f"{self.high_percent:.1f}"
         at = f"{low} to {high}%" if low != high else f"{high}%"
         return f"A user's new file, as large as those that are there, is first refused at {at} full: {self.lacks}."
 
 
 def first_refused(store: Json, mounted: dict[str, int] | None) -> Refused | None:
     """What lacks first; None where the text does not say how large device and files are."""
-    device_bytes, free = store["device_bytes"], store["free_extents"]
+    device_bytes = store["device_bytes"]
+    free = store["free_extents"]
     if not mounted or not device_bytes or not free or mounted["inodes"] <= mounted["free_inodes"]:
         return None
-    now, room = store["fullness_percent"], min(mounted["available_bytes"], store["free_bytes"])
+    now = store["fullness_percent"]
+    room = min(mounted["available_bytes"], store["free_bytes"])
     mean_bytes = store["used_bytes"] / (mounted["inodes"] - mounted["free_inodes"])
 
     def refused(least_bytes: float, most_bytes: float, lacks: str) -> Refused:

@@ -132,7 +132,8 @@ def filled(free: Free, percent: float, seed: int) -> Free:
     lie, as all do now. The last one is taken in part.
     """
     lengths = free.places[:, 1] - free.places[:, 0]
-    device_bytes, block = free.head.device_bytes, free.head.block_bytes
+    device_bytes = free.head.device_bytes
+    block = free.head.block_bytes
     left = int(device_bytes * (100 - percent) / 100) // block * block
     if not 0 < left < lengths.sum():
         now = 100 * (1 - lengths.sum() / device_bytes)
@@ -216,7 +217,9 @@ def lay(store: Json, seed: Sequence[int]) -> tuple[Head, Blocks]:
 
 def _sizes(row: Json, block: int, random: np.random.Generator) -> Blocks:
     """Sizes of a class in blocks: of its mean, between its bounds, and of its sum."""
-    number, total, low = row["extents"], row["bytes"] // block, -(-row["from_bytes"] // block)
+    number = row["extents"]
+    total = row["bytes"] // block
+    low = -(-row["from_bytes"] // block)
     room = max(0, -(-2 * row["from_bytes"] // block) - 1 - low)
     share = min(1.0, max(0.0, (total / number - low) / room)) if room else 0.0
     above = random.random(number) ** ((1 - share) / share) if share else np.zeros(number)

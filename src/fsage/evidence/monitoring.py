@@ -40,9 +40,11 @@ def export(sources: Sequence[str], to: Path | None, limit_s: float, niceness: in
     the file cannot be written.
     """
     os.nice(max(0, niceness - os.getpriority(os.PRIO_PROCESS, 0)))
-    stores, failed = [], []
+    stores = []
+    failed = []
     for source in sources:
-        began, store = time.monotonic(), None
+        began = time.monotonic()
+        store = None
         device = device_of(source)
         try:
             store, unread = _read(source, limit_s, files)
@@ -69,8 +71,12 @@ def device_of(source: str) -> str:
         if stat.S_ISDIR(kind):
             return printable(seam.source_of(Path(source)))
     except (OSError, Failure):
-        return printable(source) if source.startswith("/dev/") else "none"
-    return printable(source) if stat.S_ISBLK(kind) else "file"
+        if source.startswith("/dev/"):
+            return printable(source)
+        return "none"
+    if stat.S_ISBLK(kind):
+        return printable(source)
+    return "file"
 
 
 def _read(source: str, limit_s: float, files: int) -> tuple[dict[str, object], str | None]:

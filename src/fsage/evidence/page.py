@@ -36,7 +36,8 @@ def page(layout: Json) -> str:
 
 def _figures(store: Json) -> Iterator[Figure]:
     """Each plot that the store's summary is enough for."""
-    if bitmap := store["bitmap"]:
+    bitmap = store["bitmap"]
+    if bitmap:
         yield Strips("Free space", {"": tuple(bitmap["free_share"])}, store["device_bytes"])
     if store["free_extents"] and store["free_bytes"]:
         classes = store["free_extents"]["histogram"]
@@ -47,7 +48,8 @@ def _figures(store: Json) -> Iterator[Figure]:
             Axis("size of a free extent, from (each class up to twice that)"),
             Axis("share of free bytes, %"),
         )
-    if groups := store["groups"]:
+    groups = store["groups"]
+    if groups:
         yield Bars(
             f"{groups['kind'].capitalize()}s by free share",
             tuple(bucket["label"] for bucket in groups["buckets"]),

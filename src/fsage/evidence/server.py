@@ -86,7 +86,9 @@ def _evidence(given: argparse.Namespace) -> int:
         failed = export(given.what, given.to, given.time_limit, given.nice, given.files or 0)
         for sentence in failed:
             _complain(sentence)
-        return 1 if failed else 0
+        if failed:
+            return 1
+        return 0
     if given.to:
         raise ValueError("--to is where the metrics go: give --openmetrics with it")
     files = FILES if given.files is None else given.files

@@ -60,7 +60,8 @@ def tables(store: Json) -> Iterator[Table]:
 
 def _space(store: Json) -> Table:
     rows = [[key, round_size(store[f"{key.replace(' ', '_')}_bytes"])] for key in ("device", "block", "used", "free")]
-    if extents := store["free_extents"]:
+    extents = store["free_extents"]
+    if extents:
         rows.append(["free extents", f"{extents['count']:,}"])
         rows.append(["largest", round_size(extents["largest_bytes"])])
         rows.append(["mean", _size(extents["mean_bytes"])])
@@ -131,7 +132,9 @@ def _absent(absent: dict[str, str]) -> Table:
 
 
 def _size(size_bytes: float | None) -> str:
-    return "unknown" if size_bytes is None else round_size(size_bytes)
+    if size_bytes is None:
+        return "unknown"
+    return round_size(size_bytes)
 
 
 def _percent(share: float) -> str:
@@ -150,7 +153,8 @@ def of_fragments(fragments: Json) -> Iterator[Table]:
         ],
     )
     if fragments["worst"]:
-        worst, fragmented = len(fragments["worst"]), fragments["files_in_pieces"]
+        worst = len(fragments["worst"])
+        fragmented = fragments["files_in_pieces"]
         title = f"The worst {worst} of {fragmented:,} files in more extents than need be"
         yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], _worst_files(fragments))
 
@@ -164,7 +168,8 @@ def _all_files(fragments: Json) -> Table:
         ["extents that they need", f"{every['ideal_extents']:,}"],
         ["fragmentation factor", f"{100 * every['fragmentation_factor']:.2f}%"],
     ]
-    if device := fragments["device"]:
+    device = fragments["device"]
+    if device:
         rows += [
             ["a seek", f"{1000 * device['seek_s']:.3g} ms"],
             ["transfer", f"{device['bytes_per_s'] / 1e6:.4g} MB/s ({device['source']})"],
@@ -197,7 +202,9 @@ def _worst_files(fragments: Json) -> list[list[str]]:
 
 
 def _pieces(low: int) -> str:
-    return str(low) if low < 2 else f"{low}-{2 * low - 1}"
+    if low < 2:
+        return str(low)
+    return f"{low}-{2 * low - 1}"
 
 
 SHADES = "█▓▒░ "  # in use to free
@@ -257,7 +264,9 @@ def _fail(verdicts: Sequence[verdict.Verdict], limits: Mapping[str, float]) -> i
     reached = [sentence for judged in verdicts for sentence in verdict.reached(judged.values, limits)]
     for sentence in reached:
         print(f"fsage: {sentence}", file=sys.stderr)
-    return REACHED if reached else 0
+    if reached:
+        return REACHED
+    return 0
 
 
 def show(layout: Json, as_json: bool, limits: Mapping[str, float]) -> int:

@@ -15,7 +15,8 @@ from fsage.model.geometry import BLOCK_BYTES
 from fsage.model.typed import Json
 from fsage.text.sizes import format_size, round_size
 
-MIB, GIB = 1 << 20, 1 << 30
+MIB = 1 << 20
+GIB = 1 << 30
 NEW_FILES = (MIB, 64 * MIB, GIB)
 """Sizes of which is said how a new file would lie."""
 FOUND = "found"
@@ -34,7 +35,8 @@ LITTLE = (
     "nobody can say. `df` and `df -i` say what is left for users"
 )
 UNKNOWN = "These numbers are of the sound part. Nothing is copied (--save, age) before the damage is repaired."
-FULL, INODES = "full", "inodes"
+FULL = "full"
+INODES = "inodes"
 NAMES = (FULL, INODES, *(f"extents_{format_size(size)}" for size in NEW_FILES))
 """What --fail-on can name: percent of blocks and of inodes, and extents of new files."""
 FRAGMENTED = "fragmented"
@@ -59,9 +61,12 @@ class NewFile(NamedTuple):
         """'1 extent', 'about 12 extents', '3 to 40 extents'; '' where there is no room."""
         if self.low is None or self.high is None:
             return ""
-        low, high = _two_digits(self.low), _two_digits(self.high)
+        low = _two_digits(self.low)
+        high = _two_digits(self.high)
         if low == high:
-            return "1 extent" if high == 1 else f"about {high:,} extents"
+            if high == 1:
+                return "1 extent"
+            return f"about {high:,} extents"
         return f"{low:,} to {high:,} extents"
 
 
@@ -88,7 +93,8 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     """The verdict on a Store.summary. `mounted`: what statvfs(2) says where it is mounted (fsage.host.inspect)."""
     free = placement.classes(store["free_extents"]) if store["free_extents"] else []
     has_sizes = store["device_bytes"] is not None and store["free_bytes"] is not None
-    files, direct = new_files(store, mounted), new_files(store, mounted, direct=True)
+    files = new_files(store, mounted)
+    direct = new_files(store, mounted, direct=True)
     values: dict[str, float | None] = dict.fromkeys(NAMES)
     values |= {FULL: store["fullness_percent"], INODES: _inodes_percent(mounted)}
     values |= {new_file.name: math.inf if new_file.high is None else new_file.high for new_file in files}
@@ -98,7 +104,8 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
         sentences.append(_full(store, free, mounted))
     if files:
         sentences.append(f"{_new(store, files, direct)} {_next(store, free)}".strip())
-        if refused := first_refused(store, mounted):
+        refused = first_refused(store, mounted)
+        if refused:
             sentences[-1] += f" {refused.sentence(store['fullness_percent'])}"
         sentences.append(UNKNOWN if unknown_bytes else _never(store) or _worth(store, what, files, direct))
     sentences += _of_files(store, what)
@@ -135,7 +142,9 @@ def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
 def _notes(store: Json, of: str) -> str:
     """What the source says beside its name: two numbers that disagree, or what was taken for what is not told."""
     _, *notes = store.get("source", {}).get(of, "").split("; ")
-    return f" Note: {'; '.join(notes)}." if notes else ""
+    if notes:
+        return f" Note: {'; '.join(notes)}."
+    return ""
 
 
 def _df(store: Json, mounted: dict[str, int] | None) -> str:
@@ -147,9 +156,11 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
     if abs(percent - store["fullness_percent"]) < APART_POINTS:
         return ""
     reasons = []
-    if (own := store["device_bytes"] - mounted["bytes"]) > 0:
+    own = store["device_bytes"] - mounted["bytes"]
+    if own > 0:
         reasons.append(f"leaves out {round_size(own)} that the file system keeps for itself")
-    if (held := mounted["free_bytes"] - mounted["available_bytes"]) > 0 and percent > store["fullness_percent"]:
+    held = mounted["free_bytes"] - mounted["available_bytes"]
+    if held > 0 and percent > store["fullness_percent"]:
         reasons.append(f"counts {round_size(held)} reserved for root as used")
     if not reasons:
         reasons.append("counts otherwise what the file system keeps for itself")
@@ -176,14 +187,16 @@ def _new_file(way: placement.Placement | None, size_bytes: int, free: list[place
     if way:
         low, high = way.pieces(size_bytes, free)
     else:
-        low, high = placement.FEWEST.pieces(size_bytes, free)[0], placement.as_they_come(size_bytes, free)
+        low = placement.FEWEST.pieces(size_bytes, free)[0]
+        high = placement.as_they_come(size_bytes, free)
     return NewFile(size_bytes, round(low), round(max(low, high)))
 
 
 def _new(store: Json, files: Sequence[NewFile], direct: Sequence[NewFile]) -> str:
     """How new files would lie: through the cache, and past it, where these differ and are known."""
     filesystem = filesystems.like(store["filesystem"])
-    how, way = "from the largest free extents first, to as they come: how this file system chooses is not known", ""
+    how = "from the largest free extents first, to as they come: how this file system chooses is not known"
+    way = ""
     past = None
     if filesystem and filesystem.placement:
         past = filesystem.placement_direct
@@ -216,11 +229,14 @@ def _lie(fitting: Sequence[NewFile]) -> str:
 
 def _next(store: Json, free: list[placement.Extents]) -> str:
     """Which free extents are used up first, at which fullness at the earliest."""
-    device_bytes, now = store["device_bytes"], store["fullness_percent"]
+    device_bytes = store["device_bytes"]
+    now = store["fullness_percent"]
     largest = store["free_extents"]["largest_bytes"]
     held = next((size for size in RUNS if size <= largest), None)
     if held is None:
-        return f"Now no free extent holds {round_size(RUNS[-1])}." if free else ""
+        if free:
+            return f"Now no free extent holds {round_size(RUNS[-1])}."
+        return ""
     if device_bytes is None:
         return ""
     smaller = sum(size_class.bytes for size_class in free if size_class.low < held)
@@ -237,7 +253,8 @@ def _inodes_percent(mounted: dict[str, int] | None) -> float | None:
 
 def _never(store: Json) -> str:
     """Why no measurement can be made of a copy; '' where one can."""
-    if why := store.get("unlike"):
+    why = store.get("unlike")
+    if why:
         return f"What its age costs cannot be measured: {why}."
     if (
         store["bitmap"] and store.get("block_bytes", BLOCK_BYTES) != BLOCK_BYTES
@@ -296,7 +313,8 @@ def _two_digits(pieces: int) -> int:
 
 def of_fragments(fragments: Json) -> Verdict:
     """On files that were looked at (fsage.host.defragmentation.look.summary)."""
-    every, broken = fragments["all"], fragments["files_in_pieces"]
+    every = fragments["all"]
+    broken = fragments["files_in_pieces"]
     if not every["files"]:
         return Verdict(["No file was found."], {FRAGMENTED: 0.0})
     percent = 100 * broken / every["files"]
@@ -333,7 +351,8 @@ def parse_limits(text: str, names: Sequence[str]) -> dict[str, float]:
 
 def reached(values: Mapping[str, float | None], limits: Mapping[str, float]) -> list[str]:
     """A sentence for each limit that is reached. Raises ValueError where a value is not known."""
-    if unknown := [name for name in limits if name in values and values[name] is None]:
+    unknown = [name for name in limits if name in values and values[name] is None]
+    if unknown:
         raise ValueError(f"--fail-on {unknown[0]}: that is not known here")
     limited = {name: value for name, value in values.items() if name in limits and value is not None}
     return [

@@ -143,7 +143,8 @@ class Windows:
 
 def _cut(places: Counts, size: int) -> tuple[Counts, Counts]:
     """Starts and ends of extents, cut at the multiples of `size`."""
-    starts, ends = places[:, 0].astype(np.int64), places[:, 1].astype(np.int64)
+    starts = places[:, 0].astype(np.int64)
+    ends = places[:, 1].astype(np.int64)
     pieces = (ends - 1) // size - starts // size + 1
     which = np.repeat(np.arange(len(places)), pieces)
     number = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -153,5 +154,7 @@ def _cut(places: Counts, size: int) -> tuple[Counts, Counts]:
 
 def _distance(values: npt.NDArray[Any], whole: Counts, part: Counts) -> float:
     if not whole.sum() or not part.sum():
-        return 0.0 if whole.sum() == part.sum() else float("inf")
+        if whole.sum() == part.sum():
+            return 0.0
+        return float("inf")
     return float(wasserstein_distance(values, values, part, whole))

@@ -29,7 +29,8 @@ from fsage.figures.values import Axis, Bars, Lines, Point, RunChart, Series, Str
 
 DODGE = 0.012
 """How far series stand apart whose points at the same levels are joined, as a share of the axis."""
-WIDEST, BETWEEN = 0.06, 0.6
+WIDEST = 0.06
+BETWEEN = 0.6
 """And where they are not: at most so far, and all together over so much of the room between two levels."""
 TICKS_CHARACTERS = 60
 """Of all levels' names together, so many fit beside each other."""
@@ -48,7 +49,8 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
         figure, axes = canvas(lines.title, stamp, size, head_inches=head_of(named, size), tick_rows=rows)
         if lines.y.log:
             axes.set_yscale("log", base=2)
-        ticks, count = lines.x.ticks, len(lines.series)
+        ticks = lines.x.ticks
+        count = len(lines.series)
         usual = max((point.n or 0 for line in lines.series for point in line.points), default=0)
         marks: list[Mark] = []
         for number, line in enumerate(lines.series):
@@ -146,7 +148,8 @@ LETTERS = 62
 def draw_bars(bars: Bars, stamp: str, size: Size) -> Panel:
     """Bars differ by hatch as well as by colour."""
     with style(size, **{"axes.axisbelow": True}):
-        classes, shares = bars.classes, bars.shares
+        classes = bars.classes
+        shares = bars.shares
         names, rows = names_of_bars(classes, size.fit(LETTERS))
         figure, axes = canvas(bars.title, stamp, size, tick_rows=rows)
         axes.grid(False, axis="x")
@@ -201,7 +204,8 @@ def draw_run_chart(chart: RunChart, stamp: str, size: Size) -> Panel:
 
 
 USED_TO_FREE = sns.color_palette("blend:#1f4e79,#9dc0dc,#ffffff", as_cmap=True)
-GIB, TIB = 1 << 30, 1 << 40
+GIB = 1 << 30
+TIB = 1 << 40
 STRIP_INCHES = 0.3
 
 

@@ -61,7 +61,8 @@ class Panel:
 
 def finish(figure: Figure, axes: Axes, of: values.Figure, marks: Iterable[Mark] = ()) -> Panel:
     """Draw `figure`, which shows the values `of`; `marks` lie over `axes` in the SVG only."""
-    title, name = of.title, of.name
+    title = of.title
+    name = of.name
     width, height = (float(inches) * 72 for inches in figure.get_size_inches())
     head = (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}"'
@@ -109,7 +110,8 @@ def _hover(figure: Figure, axes: Axes, mark: Mark) -> str:
     height = figure.get_size_inches()[1] * 72
     say = f"<title>{escape(mark.text)}</title>"
     if mark.width:
-        left, top = min(x, x_end), height - max(y, y_end)
+        left = min(x, x_end)
+        top = height - max(y, y_end)
         box = f'x="{left:.1f}" y="{top:.1f}" width="{abs(x_end - x):.1f}" height="{abs(y_end - y):.1f}"'
         return f"<rect {box}>{say}</rect>"
     dot = f'cx="{x:.1f}" cy="{height - y:.1f}" r="{POINT_RADIUS:g}"'

@@ -36,7 +36,8 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         figure, axes = canvas(plane.title, stamp, size, HEIGHT_INCHES, head_inches=head_of([*keys], size))
         shown = (*plane.places, *plane.predicted)
         planned = {(drawn.x, drawn.y) for drawn in shown} | set(plane.missing)
-        xs, ys = sorted({x for x, _ in planned}), sorted({y for _, y in planned})
+        xs = sorted({x for x, _ in planned})
+        ys = sorted({y for _, y in planned})
         crowded = len(xs) > CROWDED
         grid = pd.DataFrame(index=ys[::-1], columns=xs, dtype=float)
         usual = max((drawn.n for drawn in plane.places), default=0)
@@ -46,7 +47,8 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         colours = (
             {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": _shades(plane)}
         )
-        letters, small = size.points(7 if crowded else 10), size.points(7)
+        letters = size.points(7 if crowded else 10)
+        small = size.points(7)
         sns.heatmap(grid, ax=axes, cbar=False, linewidths=1.5, **colours)
         squares = {(x, y): (column, len(ys) - 1 - row) for row, y in enumerate(ys) for column, x in enumerate(xs)}
         for drawn in plane.places:
@@ -86,7 +88,9 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
 
 
 def _shades(plane: Plane) -> Any:
-    return SLOW_TO_FAST.reversed() if plane.dark_high else SLOW_TO_FAST
+    if plane.dark_high:
+        return SLOW_TO_FAST.reversed()
+    return SLOW_TO_FAST
 
 
 def _keys(plane: Plane) -> dict[str, dict[str, Any]]:

@@ -26,7 +26,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-WHOLE, FAMILY = "DejaVu Sans", "fsage Sans"
+WHOLE = "DejaVu Sans"
+FAMILY = "fsage Sans"
 LETTERS = [
     *(*range(0x20, 0x7F), *range(0xA0, 0x180)),  # Latin
     *range(0x391, 0x3CA),  # Greek
@@ -130,10 +131,15 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 PANEL_INCHES = 3.9
 """The height of most figures on a page."""
 HEAD_INCHES = 0.66  # a title of a row, and a legend of two
-ROW_INCHES, LETTER_INCHES = 0.18, 0.082
-FOOT_INCHES, STAMP_ROW_INCHES, STAMP_POINTS = 0.6, 0.12, 7.0
-LEFT_INCHES, RIGHT_INCHES = 0.73, 0.21
-TITLE_CHARACTERS, STAMP_CHARACTERS = 58, 92
+ROW_INCHES = 0.18
+LETTER_INCHES = 0.082
+FOOT_INCHES = 0.6
+STAMP_ROW_INCHES = 0.12
+STAMP_POINTS = 7.0
+LEFT_INCHES = 0.73
+RIGHT_INCHES = 0.21
+TITLE_CHARACTERS = 58
+STAMP_CHARACTERS = 92
 
 
 def style(size: Size, **more: object) -> AbstractContextManager[None]:
@@ -160,7 +166,8 @@ def canvas(
     `head_inches` holds a title of one row and the legend; `tick_rows`: the lines of names under the x axis, above its
     label.
     """
-    width, height = size.width, height_inches * size.height
+    width = size.width
+    height = height_inches * size.height
     figure = Figure(figsize=(width, height))
     stamp = "" if size.plain else textwrap.fill(stamp, size.fit(STAMP_CHARACTERS, STAMP_POINTS))
     title = "" if size.plain else textwrap.fill(title, size.fit(TITLE_CHARACTERS, 11))
@@ -171,7 +178,8 @@ def canvas(
     head = size.letters * (head_inches + ROW_INCHES * (title.count("\n") - size.plain)) / height
     left, right = (size.letters * inches / width for inches in (left_inches, RIGHT_INCHES))
     axes = figure.add_axes((left, foot, 1 - right - left, 1 - head - foot))
-    at, low = 0.08 / width, 0.06 / height
+    at = 0.08 / width
+    low = 0.06 / height
     figure.text(at, 1 - low, title, va="top", fontsize=size.points(11), fontweight="bold")
     figure.text(at, low, stamp, va="bottom", fontsize=size.points(STAMP_POINTS), color="0.3", linespacing=1.3)
     return figure, axes
@@ -212,13 +220,16 @@ def ink_on(colour: Any) -> str:
     """Black or white, whichever has more contrast on a colour, by WCAG 2 at least 4.5:1."""
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
     luminance = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-    return "black" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "white"
+    if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05):
+        return "black"
+    return "white"
 
 
 def legend(axes: Axes, size: Size, made: Sequence[Artist] = ()) -> None:
     """What the lines and marks are, in a few rows between title and axes. `made`: handles that no axes knows of."""
     handles, labels = axes.get_legend_handles_labels()
-    handles, labels = [*handles, *made], [*labels, *(str(handle.get_label()) for handle in made)]
+    handles = [*handles, *made]
+    labels = [*labels, *(str(handle.get_label()) for handle in made)]
     if len(labels) > 1 or made:  # one alone is what the title says
         axes.figure.legend(
             handles,
@@ -238,4 +249,6 @@ def _columns(labels: Sequence[str], size: Size) -> int:
     if taken < size.fit(ONE_ROW, 9):
         return 5
     longest = 2 * (max(map(len, labels)) + HANDLE_CHARACTERS)
-    return 2 if longest < size.fit(TWO_BESIDE, 8) else 1
+    if longest < size.fit(TWO_BESIDE, 8):
+        return 2
+    return 1

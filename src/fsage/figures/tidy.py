@@ -86,7 +86,9 @@ def _series(label: str, rows: pd.DataFrame, at: str, joined: bool) -> Series:
 
 
 def _known(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
+    if value is None or math.isnan(value):
+        return None
+    return float(value)
 
 
 def limits(points: pd.DataFrame) -> tuple[float, float]:
@@ -96,7 +98,8 @@ def limits(points: pd.DataFrame) -> tuple[float, float]:
     10%, so that noise is not blown up until it looks like an effect.
     """
     ends = ends_of(points)
-    low, high = min(ends), max(ends)
+    low = min(ends)
+    high = max(ends)
     room = max(high - low, 0.1 * high) * 0.12
     low = min(low, 0.9 * high)
     return (0.0 if low < 0.5 * high else low - room, high + room)
@@ -110,7 +113,8 @@ def limits_from_zero(points: pd.DataFrame, room: float = 0.08, least: float = 0.
 def limits_with_zero(points: pd.DataFrame, least: float) -> tuple[float, float]:
     """A y axis for all of `points` that holds zero and spans at least `least`; below zero only where a value is."""
     ends = [0.0, *ends_of(points.drop(columns="samples", errors="ignore"))]
-    low, high = min(ends), max(ends)
+    low = min(ends)
+    high = max(ends)
     room = 0.08 * max(high - low, least)
     return (low - room if low < 0 else 0.0), max(high, low + least) + room
 

@@ -173,15 +173,20 @@ def main(arguments: list[str]) -> int:
             of_kind = targets.named(complete(spec)["kind"]).answered(verb, given, request, check)
             answer = perform(verb, given, request, check) if of_kind is None else of_kind
     except lease.Held as held:
-        answer, code = {"failed": True, "changed": False, "msg": str(held), "held_by": held.holder}, 1
+        answer = {"failed": True, "changed": False, "msg": str(held), "held_by": held.holder}
+        code = 1
     except Refusal as refusal:
-        answer, code = {"failed": True, "changed": False, "msg": str(refusal)}, 1
+        answer = {"failed": True, "changed": False, "msg": str(refusal)}
+        code = 1
     except Failure as failure:
-        answer, code = {"failed": True, "changed": True, "msg": str(failure)}, 2
+        answer = {"failed": True, "changed": True, "msg": str(failure)}
+        code = 2
     except OSError as error:
-        answer, code = {"failed": True, "changed": True, "msg": f"{verb}: {in_words(error)}"}, 2
+        answer = {"failed": True, "changed": True, "msg": f"{verb}: {in_words(error)}"}
+        code = 2
     except KeyboardInterrupt:
-        answer, code = {"failed": True, "changed": True, "msg": f"{verb} was interrupted"}, 2
+        answer = {"failed": True, "changed": True, "msg": f"{verb} was interrupted"}
+        code = 2
     else:
         code = 0
     print(json.dumps(answer))

@@ -40,7 +40,8 @@ def missing(folder: str | None, image: str = NEEDED) -> list[str]:
     """What this host lacks for running an image of the folder, and how it comes; empty where no folder is declared."""
     if folder is None:
         return []
-    path, lacking = Path(folder, f"{image}.sif"), []
+    path = Path(folder, f"{image}.sif")
+    lacking = []
     if not shutil.which("apptainer"):
         lacking.append("apptainer: install the package apptainer, or declare no fsage_target.containers")
     if not path.is_file():
@@ -50,7 +51,8 @@ def missing(folder: str | None, image: str = NEEDED) -> list[str]:
 
 def check(folder: str | None, image: str = NEEDED) -> None:
     """`Refusal` where this host cannot run an image of the folder that is declared."""
-    if lacking := missing(folder, image):
+    lacking = missing(folder, image)
+    if lacking:
         raise Refusal(
             f"fsage_target.containers is {folder}, and {os.uname().nodename} lacks {'; '.join(lacking)}; "
             "nothing was touched"
@@ -62,7 +64,8 @@ def verify(claim: Claim) -> None:
     check(claim.get("containers"))
     now = digests(claim.get("containers"))
     for path in sorted(now.keys() | claim.get("images", {}).keys()):
-        before, digest = claim["images"].get(path, "none"), now.get(path, "none")
+        before = claim["images"].get(path, "none")
+        digest = now.get(path, "none")
         if before != digest:
             raise Refusal(
                 f"{path} on {os.uname().nodename} is another image (SHA-256 {digest}) than when target "
@@ -115,14 +118,18 @@ def found(tool: str = NEEDED) -> str:
 def _behind(place: str) -> str:
     """What a link leads to, such as the one that ./run keeps of FSAGE_FIO."""
     behind = os.path.realpath(place)
-    return "" if behind == place else f", which is {behind},"
+    if behind == place:
+        return ""
+    return f", which is {behind},"
 
 
 def _version(tool: str, argv: list[str]) -> str | None:
     if not shutil.which(argv[0]):
         return None
     answer = _answer(tool, argv)
-    return None if answer["timed_out"] else tools.version_in(tool, answer["stdout"] + answer["stderr"])
+    if answer["timed_out"]:
+        return None
+    return tools.version_in(tool, answer["stdout"] + answer["stderr"])
 
 
 def _answer(tool: str, argv: list[str]) -> Json:

@@ -32,7 +32,8 @@ LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024, resource.RLIMIT
 """Of setrlimit(2): what the helper may use, whatever its caller may."""
 PACED = Path("/run/fsage/helper.json")
 """When a verb that costs others something may be done next."""
-AT_ONCE, EVERY_S = 20, 1.0
+AT_ONCE = 20
+EVERY_S = 1.0
 """So often such a verb is done at once, by all users together; then it waits, for once every EVERY_S."""
 Given = dict[str, object]
 """What the caller says: the arguments of a verb, as JSON; with his number (`user`), and `fsname` of the command."""
@@ -133,7 +134,8 @@ def main(arguments: list[str]) -> int:
     verbs = {**VERBS, **OF_NETWORK, **of_lustre, UNDO: undo}
     try:
         caller = os.environ.get("SUDO_UID", "")
-        verb, words = (arguments or [""])[0], arguments[1:]
+        verb = (arguments or [""])[0]
+        words = arguments[1:]
         if os.geteuid() != 0 or not (verb == UNDO or re.fullmatch("[1-9][0-9]*", caller)):
             raise Refusal("this is for users, by way of `sudo -n`; root needs no helper")
         _be_independent()
@@ -150,11 +152,14 @@ def main(arguments: list[str]) -> int:
         given["user"] = int(caller or 0)
         if words:
             given["fsname"] = words[0]
-        answer, code = {"value": verbs[verb](given)}, 0
+        answer = {"value": verbs[verb](given)}
+        code = 0
     except Refusal as why:
-        answer, code = {"refused": str(why)}, 1
+        answer = {"refused": str(why)}
+        code = 1
     except (Failure, OSError) as why:
-        answer, code = {"failed": f"{' '.join(arguments)}: {in_words(why)}"}, 2
+        answer = {"failed": f"{' '.join(arguments)}: {in_words(why)}"}
+        code = 2
     print(json.dumps(answer))
     if code:  # for who does not read answers, but a program's text
         print(*answer.values(), file=sys.stderr)

@@ -50,12 +50,14 @@ class HostAgent:
 
     def __init__(self, given: Json, launcher: Launcher) -> None:
         self.launcher = launcher
-        claim, client = given["claim"], given["role"] == "client"
+        claim = given["claim"]
+        client = given["role"] == "client"
         spec: Spec = given["target"]  # complete, as `Hosts` has it
         if not client:  # a server runs no measured command
             spec = {**spec, "run_as": None}
         target = verified(spec, {"claim": claim}, anywhere=True) if client and claim else None
-        self.host, self.serves = OtherHost(spec, target, {}), bool(claim) and not client
+        self.host = OtherHost(spec, target, {})
+        self.serves = bool(claim) and not client
         self.command: SynchronisedCommand | None = None
         self.undo()  # what a killed agent left
         self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else probe.facts(spec)
@@ -159,7 +161,8 @@ class Launcher:
 
     def new_lines(self) -> list[bytes]:
         """All lines that have arrived, once select(2) shows some. Raises Gone."""
-        if not (more := self.stream.read1()):
+        more = self.stream.read1()
+        if not more:
             raise Gone
         *lines, self.unread = (self.unread + more).split(b"\n")
         return lines
@@ -174,7 +177,8 @@ def say(line: bytes) -> None:
 def main() -> None:
     """Answer line after line until the connection ends."""
     find_administrators()
-    launcher, agent = Launcher(cast(BufferedReader, sys.stdin.buffer)), None
+    launcher = Launcher(cast(BufferedReader, sys.stdin.buffer))
+    agent = None
     try:
         while line := launcher.line():
             if not line.strip():  # it only shows that the launcher is still there

@@ -96,10 +96,12 @@ def _of_device(device: str, counting: Counting) -> tuple[Store, Path | None]:
 
 def _of_unmounted(device: str, counting: Counting) -> Store:
     """An image or a device that is mounted nowhere; ext4 may be."""
-    if why := fiemap.why_closed(device):
+    why = fiemap.why_closed(device)
+    if why:
         raise Failure(why)
     filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
-    if not (system := stores.like(filesystem)):
+    system = stores.like(filesystem)
+    if not system:
         what = filesystem or "nothing that blkid knows"
         raise Failure(f"{what} is on it; {filesystems.titles()} can be read")
     store = system.free_space_unmounted(device, counting)
@@ -149,14 +151,17 @@ def _add_totals(store: Store, directory: Path) -> None:
 
 
 def _add_files(store: Store, directory: Path, files_at_most: int) -> None:
-    layouts, unread = FileLayouts(os.statvfs(directory).f_frsize), Unread()
+    layouts = FileLayouts(os.statvfs(directory).f_frsize)
+    unread = Unread()
     paths = regular_files(directory, unread)
     for path in itertools.islice(paths, files_at_most):
         try:
             layouts.add(fiemap.extents(path, synchronise=False))
         except OSError as error:
             unread.add(path, error)
-    more, summary, lacking = next(paths, None), layouts.summary(), unread.words()
+    more = next(paths, None)
+    summary = layouts.summary()
+    lacking = unread.words()
     if files_at_most and lacking and not summary["files"]:
         store.absent["files"] = f"no file's extents are known: {lacking}{unread.remedy}"
         if unread.folders or unread.remedy:

@@ -9,7 +9,8 @@ from pathlib import PurePath
 from fsage.host import helper
 from fsage.host.system.privilege import HELPER, INSTALL, texts
 
-CLIENTS, SERVERS = "clients", "servers"
+CLIENTS = "clients"
+SERVERS = "servers"
 RULES = {CLIENTS: "/etc/sudoers.d/fsage", SERVERS: "/etc/sudoers.d/fsage-servers"}
 WHAT = {
     "": "They drop the caches of the host, and read its kernel's log.",

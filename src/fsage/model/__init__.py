@@ -1,3 +1,4 @@
 """All that travels between launcher and hosts, or is frozen, declared once: Python's standard library only, 3.9 on."""
 
-MIB, GIB = 1 << 20, 1 << 30
+MIB = 1 << 20
+GIB = 1 << 30

@@ -67,7 +67,8 @@ def requests(extents: Extents, transfer_bytes: int, most_bytes: int = REQUEST_BY
     """
     count = 0
     for logical, _, length in extents:
-        at, end = logical, logical + length
+        at = logical
+        end = logical + length
         while at < end:
             stop = min(end, (at // transfer_bytes + 1) * transfer_bytes)
             count += -(-(stop - at) // most_bytes)
@@ -106,7 +107,8 @@ def cost(device: Json, extents: Extents, transfer_bytes: int, device_bytes: int)
     model = KINDS[device["kind"]]
     where = moved(extents, transfer_bytes, device_bytes, model.jump_bytes())
     whole = where._replace(jumps=0, requests=requests([(0, 0, where.bytes)], transfer_bytes))
-    seconds, best = model.charges_s(device, where), model.charges_s(device, whole)
+    seconds = model.charges_s(device, where)
+    best = model.charges_s(device, whole)
     if seconds is None or best is None:
         raise ValueError("a device with noise or drift has no one cost: declare it without")
     return {
@@ -120,7 +122,8 @@ def cost(device: Json, extents: Extents, transfer_bytes: int, device_bytes: int)
 
 def device_words(device: Json) -> str:
     """'362 MiB/s, 0.039 ms a request and 9.95 ms for each jump of more than 16 MiB'; Seek charges for no request."""
-    model, parts = KINDS[device["kind"]], []
+    model = KINDS[device["kind"]]
+    parts = []
     for moved_by_one, form in (
         (Moved(MIB, 0, 0), "{:.0f} MiB/s"),
         (Moved(0, 1, 0), "{:.2g} ms a request"),
@@ -131,7 +134,8 @@ def device_words(device: Json) -> str:
             parts.append(form.format(1 / charged_s if moved_by_one.bytes else 1000 * charged_s))
     if model.jump_bytes():
         parts[-1] += f" of more than {model.jump_bytes() // MIB} MiB"
-    if (tracks := device.get("outer_to_inner", 1)) != 1:
+    tracks = device.get("outer_to_inner", 1)
+    if tracks != 1:
         parts[0] += f" at its outer tracks, {tracks:g} times as much as at its inner ones"
     *most, last = parts
     return f"{', '.join(most)} and {last}"

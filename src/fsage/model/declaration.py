@@ -58,7 +58,9 @@ def complete(spec: Mapping[str, object]) -> Spec:
 
 def usual_home() -> Path:
     """Where this user's hosts keep what they must know of targets, unless `home` is declared."""
-    return HOME_OF_ROOT if os.geteuid() == 0 else Path.home() / ".local/state/fsage"
+    if os.geteuid() == 0:
+        return HOME_OF_ROOT
+    return Path.home() / ".local/state/fsage"
 
 
 def declared(block: type, given: object, where: str) -> Json:
@@ -132,7 +134,8 @@ def device_model(given: object, where: str = "fsage_target.device_model") -> dic
         if isinstance(usual_value, (int, float)) and not (key in of_kind.may_be_zero and model[key] == 0):
             size = abs(model[key]) if key in of_kind.may_be_negative and _number(model[key]) else model[key]
             positive(f"{where}.{key}", size, whole=isinstance(usual_value, int))
-    if why := of_kind.why_wrong(model):
+    why = of_kind.why_wrong(model)
+    if why:
         raise Refusal(f"{where}.{why}")
     return model
 

@@ -93,7 +93,8 @@ class Iocost(Model):
     @staticmethod
     def charges_s(parameters: Json, moved: Moved) -> float:
         """As the kernel does (block/blk-iocost.c, calc_lcoefs): a request's rate has its first page in it."""
-        bytes_per_s, sequential_s = float(parameters["bytes_per_s"]), 1 / float(parameters["sequential_iops"])
+        bytes_per_s = float(parameters["bytes_per_s"])
+        sequential_s = 1 / float(parameters["sequential_iops"])
         a_request_s = max(0.0, sequential_s - PAGE_BYTES / bytes_per_s)
         a_jump_s = 1 / float(parameters["random_iops"]) - sequential_s
         return moved.bytes / bytes_per_s + moved.requests * a_request_s + moved.jumps * a_jump_s
@@ -168,12 +169,15 @@ class Seek(Model):
     def label(parameters: Json) -> str:
         """Rate and seek, and what else is planted."""
         parts = [_rate(parameters)]
-        if (factor := parameters.get("outer_to_inner", 1)) != 1:
+        factor = parameters.get("outer_to_inner", 1)
+        if factor != 1:
             parts.append(f"outer to inner tracks {factor:g}:1")
         parts.append(f"{parameters['seek_s'] * 1000:g} ms a seek")
-        if cov := parameters.get("noise_cov"):
+        cov = parameters.get("noise_cov")
+        if cov:
             parts.append(f"noise of {100 * cov:g}%")
-        if drift := parameters.get("drift_percent_per_hour"):
+        drift = parameters.get("drift_percent_per_hour")
+        if drift:
             parts.append(f"drift of {drift:+g}% an hour")
         return f"modelled device (a disk that charges for seeks, {', '.join(parts)})"
 

@@ -15,4 +15,6 @@ def in_words(error: BaseException, place: object = None) -> str:
     """An error in words; one of the system's has no number. `place` is named where the error names no file."""
     words = getattr(error, "strerror", None) or str(error)
     place = getattr(error, "filename", None) or place
-    return f"{place}: {words}" if place else words
+    if place:
+        return f"{place}: {words}"
+    return words

@@ -64,7 +64,9 @@ class FileSystem:
 class Ext4(FileSystem):
     """ext4."""
 
-    name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
+    name = "ext4"
+    title = "ext4 (ldiskfs)"
+    like = ("ext2", "ext3")
     check_command = ("e2fsck", "-fn")
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     placement = placement_direct = ByRequest(8 << 20, 1 << 20)
@@ -83,7 +85,8 @@ class Ext4(FileSystem):
 class Xfs(FileSystem):
     """XFS."""
 
-    name, title = "xfs", "XFS"
+    name = "xfs"
+    title = "XFS"
     check_command = ("xfs_repair", "-n", "-f")
     defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
     placement = LargestFirst()
@@ -118,12 +121,15 @@ def names() -> list[str]:
 
 def get(name: str | None) -> FileSystem | None:
     """The file system of this name; None where a target can be none such."""
-    return _all().get(name) if name else None
+    if name:
+        return _all().get(name)
+    return None
 
 
 def named(name: str) -> FileSystem:
     """The file system of this name. Raises Refusal where there is none."""
-    if not (system := get(name)):
+    system = get(name)
+    if not system:
         raise Refusal(f"no target can be {name!r:.100}: there are {', '.join(names())}")
     return system
 
@@ -136,4 +142,6 @@ def like(name: str | None) -> FileSystem | None:
 def titles() -> str:
     """Those whose layout is read, in words: "btrfs, ext4 (ldiskfs) and XFS"."""
     *most, last = (named(name).title for name in names())
-    return f"{', '.join(most)} and {last}" if most else last
+    if most:
+        return f"{', '.join(most)} and {last}"
+    return last

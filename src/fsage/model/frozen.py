@@ -53,7 +53,9 @@ def as_declared(claim: Claim, spec: Spec) -> Claim:
         for key, value in now.items()
         if claim.get(key, value) != value
     ]
-    return cast(Claim, {**claim, **now, "edits": [*claim.get("edits", []), *edits]}) if edits else claim
+    if edits:
+        return cast(Claim, {**claim, **now, "edits": [*claim.get("edits", []), *edits]})
+    return claim
 
 
 def launch(claim: Mapping[str, object]) -> dict[str, object]:
@@ -62,4 +64,6 @@ def launch(claim: Mapping[str, object]) -> dict[str, object]:
 
 
 def _said(value: object) -> str:
-    return "nothing" if value is None else str(value)
+    if value is None:
+        return "nothing"
+    return str(value)

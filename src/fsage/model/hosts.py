@@ -164,7 +164,8 @@ def differences(clients: Mapping[str, JsonView]) -> list[str]:
 
 def skews(name: str, time_there: float, asked_at: float, heard_at: float) -> list[str]:
     """What is wrong with the clock of a host that named its time between two moments of ours: a sentence, or none."""
-    ahead_s, behind_s = time_there - heard_at, asked_at - time_there
+    ahead_s = time_there - heard_at
+    behind_s = asked_at - time_there
     if max(ahead_s, behind_s) <= SKEW_S:
         return []
     by = f"{ahead_s:.0f} s ahead of" if ahead_s > 0 else f"{behind_s:.0f} s behind"

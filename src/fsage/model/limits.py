@@ -61,7 +61,8 @@ def closes_in_s(hours: str, now: float) -> float:
     left_s = []
     for at in range(0, len(words), 4):
         start, end = (words[at + place] * 3600 + words[at + place + 1] * 60 for place in (0, 2))
-        open_s, since_s = (end - start) % DAY_S, (second - start) % DAY_S
+        open_s = (end - start) % DAY_S
+        since_s = (second - start) % DAY_S
         left_s.append(float(open_s - since_s) if since_s < open_s else 0.0)
     return min(left_s)
 
@@ -79,7 +80,8 @@ def longest_s(hours: str) -> float:
 
 def why_too_many(limits: Limits, clients: int) -> str | None:
     """Why so many clients may not measure; None: they may."""
-    if (most := limits["clients"]) is None or clients <= most:
+    most = limits["clients"]
+    if most is None or clients <= most:
         return None
     return f"the inventory names {clients} clients, and limits.clients is {most}: name fewer in group clients"
 
@@ -103,11 +105,14 @@ def kept_to(limits: Limits, phase: Phase, clients: int) -> Phase:
     """A phase of fio that keeps to its share of bandwidth and operations; any other as it is (`why_not_kept`)."""
     if not of_rate(limits):
         return phase
-    bandwidth_mib_s, operations_s = limits["bandwidth_mib_s"], limits["operations_s"]
-    argv, jobs = phase["argv"], phase.get("jobs", {})
+    bandwidth_mib_s = limits["bandwidth_mib_s"]
+    operations_s = limits["operations_s"]
+    argv = phase["argv"]
+    jobs = phase.get("jobs", {})
     options = [*argv, *(f"--{line}" for job in jobs.values() for line in job.splitlines())]
     share = clients * int(_option(options, "numjobs", "1"))
-    bytes_s, operations = (bandwidth_mib_s or math.inf) * MIB / share, (operations_s or math.inf) / share
+    bytes_s = (bandwidth_mib_s or math.inf) * MIB / share
+    operations = (operations_s or math.inf) / share
     if operations * _bytes(_option(options, "bs", "4k")) < bytes_s:  # fio takes one of the two
         word = f"rate_iops={max(1, int(operations))}"
     else:
@@ -120,7 +125,8 @@ def kept_to(limits: Limits, phase: Phase, clients: int) -> Phase:
 
 def why_not_begun(limits: Limits, what: str, needs_s: float, now: float) -> str | None:
     """Why what takes so long is not begun, by the hours; None: it is. `now`: seconds since 1970."""
-    if not (hours := limits["hours"]) or closes_in_s(hours, now) > needs_s:
+    hours = limits["hours"]
+    if not hours or closes_in_s(hours, now) > needs_s:
         return None
     return (
         f"{what} takes about {needs_s:.0f} s, and limits.hours is {hours}. It would not end in these hours; the same "
@@ -130,7 +136,8 @@ def why_not_begun(limits: Limits, what: str, needs_s: float, now: float) -> str 
 
 def why_too_much(limits: Limits, what: str, written_bytes: int) -> str | None:
     """Why what is written next is not, by the bytes of a day; None: it is. `written_bytes`: of the day, with it."""
-    if (most_gib := limits["gib_a_day"]) is None or written_bytes <= most_gib * GIB:
+    most_gib = limits["gib_a_day"]
+    if most_gib is None or written_bytes <= most_gib * GIB:
         return None
     return (
         f"with {what}, {written_bytes / GIB:.2f} GiB would be written today, and limits.gib_a_day is {most_gib:g}; the "
@@ -140,7 +147,8 @@ def why_too_much(limits: Limits, what: str, written_bytes: int) -> str | None:
 
 def why_never(limits: Limits, what: str, needs_s: float, written_bytes: int) -> str | None:
     """Why something can never be begun within the limits; None: it can."""
-    hours, most_gib = limits["hours"], limits["gib_a_day"]
+    hours = limits["hours"]
+    most_gib = limits["gib_a_day"]
     if hours and (open_s := longest_s(hours)) <= needs_s:
         return f"{what} takes about {needs_s:.0f} s, and limits.hours, {hours}, is open for {open_s:.0f} s at a stretch"
     if most_gib is not None and written_bytes > most_gib * GIB:
@@ -150,7 +158,9 @@ def why_never(limits: Limits, what: str, needs_s: float, written_bytes: int) -> 
 
 def forecast(limits: Limits, needs_s: float, written_bytes: int, now: float) -> list[str]:
     """What of a run will not fit, in sentences, before it begins at `now` (seconds since 1970)."""
-    sentences, hours, most_gib = [], limits["hours"], limits["gib_a_day"]
+    sentences = []
+    hours = limits["hours"]
+    most_gib = limits["gib_a_day"]
     if hours and (left_s := closes_in_s(hours, now)) <= needs_s:
         until = f"{left_s / 3600:.1f} hours are left of them" if left_s else "nothing begins before"
         sentences.append(f"it takes {needs_s / 3600:.1f} hours, and limits.hours is {hours}: {until}; {RESUMES}")

@@ -118,7 +118,9 @@ def is_name(value: object) -> bool:
 def shown(value: object) -> str:
     """A value for a message: short, and with no character that a terminal obeys."""
     text = ascii(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    if len(text) <= 80:
+        return text
+    return f"{text[:77]}..."
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -19,7 +19,8 @@ RETRANSMITTED = 0.01
 """Share of retransmitted segments of TCP from which it is reported; below it a network may do that every day."""
 LEAST_SEGMENTS = 20
 SHOWN = 3
-EVICTED, LOST = "EVICTED", "DISCONN"
+EVICTED = "EVICTED"
+LOST = "DISCONN"
 
 
 class _Connection(TypedDict):
@@ -97,13 +98,16 @@ def judge(phases: Iterable[JsonView]) -> Judged:
     warnings: list[str] = []
     for phase in phases:
         for host, after in phase.get("signs", {}).get("after", {}).items():
-            before, where = phase["signs"]["before"].get(host, {}), f"{phase['name']}: {host}"
+            before = phase["signs"]["before"].get(host, {})
+            where = f"{phase['name']}: {host}"
             unused = phase["signs"].get("unused", ())
             by = evicted(before, after)
-            if used := [name for name in by if name not in unused]:
+            used = [name for name in by if name not in unused]
+            if used:
                 lost = "so that what it had cached and its locks were lost"
                 failed.append(f"{where}: evicted by {_named(used)}, {lost}")
-            if others := [name for name in by if name in unused]:
+            others = [name for name in by if name in unused]
+            if others:
                 warnings.append(f"{where}: evicted by {_named(others)}, on which no file of the target lies")
             warnings += [f"{where}: {what}" for what in _suspicious(before, after)]
     return Judged("; ".join(failed) or None, warnings)
@@ -131,24 +135,30 @@ def evicted(before: JsonView, after: JsonView) -> list[str]:
 def _suspicious(before: JsonView, after: JsonView) -> Iterator[str]:
     """A sentence for each kind of trouble between two looks of a host."""
     new = list(_new_states(before, after))
-    if names := [name for name, states in new if LOST in states]:
+    names = [name for name, states in new if LOST in states]
+    if names:
         yield f"the connection to {_named(names)} was lost"
-    if names := [name for name, _ in new if after["connections"][name]["state"] not in ("FULL", "IDLE")]:
+    names = [name for name, _ in new if after["connections"][name]["state"] not in ("FULL", "IDLE")]
+    if names:
         yield f"no connection to {_named(names)} at the end"
-    if late := {name: count for name, count in _rises(before, after, "connections", "timeouts") if count}:
+    late = {name: count for name, count in _rises(before, after, "connections", "timeouts") if count}
+    if late:
         yield f"{sum(late.values())} requests to {_named(late)} timed out"
-    if waited := {name: wait for name, wait in _waits(before, after) if wait > WAITED_S}:
+    waited = {name: wait for name, wait in _waits(before, after) if wait > WAITED_S}
+    if waited:
         yield f"a request to {_named(waited)} waited at least {max(waited.values()):.0f} s"
     for device, stalled_s in after.get("stalled_s", {}).items():
         if stalled_s > WAITED_S:
             yield f"{device} ended none of its requests for {stalled_s:.0f} s"
     for mount, count in _rises(before, after, "nfs", "timeouts"):
         again = _rise(before, after, "nfs", mount, "transmissions") - _rise(before, after, "nfs", mount, "operations")
-        if parts := [
+        parts = [
             f"{number} {what}" for number, what in ((again, "were sent again"), (count, "timed out")) if number > 0
-        ]:
+        ]
+        if parts:
             yield f"of the requests to NFS at {mount}, {' and '.join(parts)}"
-        if connects := _rise(before, after, "nfs", mount, "connects"):
+        connects = _rise(before, after, "nfs", mount, "connects")
+        if connects:
             yield f"NFS at {mount} connected to its server anew ({connects} times)"
     sent, again = (after.get("network", {}).get(key, 0) - before.get("network", {}).get(key, 0) for key in _SEGMENTS)
     if again >= LEAST_SEGMENTS and again > RETRANSMITTED * sent:
@@ -158,7 +168,8 @@ def _suspicious(before: JsonView, after: JsonView) -> Iterator[str]:
     ):
         if count > 0:
             yield f"LNet counted {counter} {count} times"
-    if lines := _lines(after):
+    lines = _lines(after)
+    if lines:
         more = len(lines) - SHOWN + int(after["kernel"].get("more", 0))
         yield f"its kernel says: {' | '.join(lines[:SHOWN])}" + (f" (and {more} more lines)" if more > 0 else "")
     if after.get("kernel", {}).get("lost"):

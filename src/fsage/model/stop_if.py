@@ -52,6 +52,7 @@ def limits(stop_if: StopIf, usual: dict[str, float]) -> dict[str, float]:
         absolute_ms = cast("float | None", stop_if[f"{name.split()[0]}_ms"])  # type: ignore[literal-required]
         slower_ms = max(stop_if["slower"] * usual_ms, usual_ms + FLOOR_MS) if stop_if["slower"] else None
         both = [absolute_ms, slower_ms]
-        if known := [value for value in both if value is not None]:
+        known = [value for value in both if value is not None]
+        if known:
             limit[name] = min(known)
     return limit

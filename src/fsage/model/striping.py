@@ -17,7 +17,8 @@ from fsage.model.structure import Notes, Step
 from fsage.model.typed import JsonView
 
 ALL = -1  # a stripe count: as many as there are OSTs
-SEGMENTS, PFL = "segments", "pfl"
+SEGMENTS = "segments"
+PFL = "pfl"
 Realisation = Literal["segments", "pfl"]
 EVICTION_FILES = 16
 """Parts of the file that is read to evict caches: so many that they spread over a target's stores."""
@@ -138,7 +139,8 @@ def scaled(layout: Layout, osts: int, most_bytes: int) -> list[Segment]:
                 "amount_mib is needed"
             )
         segments.append(Segment(start, stop, count, stripe_bytes, first))
-        start, first = stop, first + count
+        start = stop
+        first = first + count
     return segments
 
 
@@ -181,7 +183,8 @@ def object_bytes(segments: Sequence[Segment]) -> list[int]:
     """How large each object is, by its number; one that no stripe reaches is empty."""
     sizes = []
     for segment in segments:
-        length, turn = segment.end_bytes - segment.start_bytes, segment.stripe_bytes * segment.stripes
+        length = segment.end_bytes - segment.start_bytes
+        turn = segment.stripe_bytes * segment.stripes
         rounds, rest = divmod(length, turn)
         for number in range(segment.stripes):
             last = min(max(0, rest - number * segment.stripe_bytes), segment.stripe_bytes)

@@ -90,7 +90,9 @@ class Step(ABC):
     def on_target(self, scale_file_size: float, seed: int) -> Step:
         """The step for a target that scales file sizes, with `seed` where it names none."""
         without = getattr(self, "seed", seed) is None
-        return replace(self, **{"seed": seed}) if without else self
+        if without:
+            return replace(self, **{"seed": seed})
+        return self
 
     @property
     def needs_input(self) -> bool:
@@ -243,4 +245,6 @@ def place_of(mounts: list[Path], generation: int, index: int) -> str:
 
 def folder_of(generation: int, index: int) -> str:
     """The directory of file `index`, below that of all: of a generation that needs several, another for each SHARD."""
-    return f"g{generation}.{index // SHARD}" if index >= SHARD else f"g{generation}"
+    if index >= SHARD:
+        return f"g{generation}.{index // SHARD}"
+    return f"g{generation}"

@@ -109,4 +109,6 @@ def version_in(tool: str, output: str) -> str | None:
     """
     before = named(tool).before
     match = re.search(rf"^{before}(\d+\.\d[\w.+-]*)" if before else r"(\d+\.\d[\w.+-]*)", output, re.MULTILINE)
-    return match[1] if match else None
+    if match:
+        return match[1]
+    return None

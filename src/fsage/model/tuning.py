@@ -76,7 +76,8 @@ LARGEST = 2**63 - 1
 def check(tuning: Mapping[Any, object]) -> None:
     """Raise Unacceptable for a name that no subsystem has, and for what is no plain value: "tuning.NAME ..."."""
     for name, value in tuning.items():
-        if why := invalid_because(name, value):
+        why = invalid_because(name, value)
+        if why:
             raise Unacceptable(f"tuning.{name if isinstance(name, str) and name.isidentifier() else shown(name)} {why}")
 
 

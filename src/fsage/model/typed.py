@@ -98,7 +98,8 @@ class _Unions(ast.NodeTransformer):
 def _resolved(hint: object, module: str) -> object:
     """The type that an annotation names, in the words of the module where it stands."""
     if isinstance(hint, typing.ForwardRef):
-        module, hint = getattr(hint, "__forward_module__", None) or module, hint.__forward_arg__
+        module = getattr(hint, "__forward_module__", None) or module
+        hint = hint.__forward_arg__
     if not isinstance(hint, str):
         return hint
     tree = ast.fix_missing_locations(_Unions().visit(ast.parse(hint, mode="eval")))
@@ -203,7 +204,9 @@ def _is_typed_dict(kind: type) -> bool:
 
 def _below(where: str, key: Any) -> str:
     name = key if is_name(key) else shown(key)
-    return f"{where}.{name}" if where else name
+    if where:
+        return f"{where}.{name}"
+    return name
 
 
 def _must(good: bool, where: str, value: Any, wanted: str) -> None:
@@ -216,7 +219,9 @@ def _refusal(where: str, value: object, wanted: str) -> Unacceptable:
 
 
 def _or(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _whole(value: object) -> bool:

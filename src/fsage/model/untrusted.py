@@ -88,7 +88,8 @@ def _finite(text: str) -> float:
 
 def depth_of(value: object) -> int:
     """How deep blocks and lists lie in each other, DEEPEST + 1 for whatever is deeper."""
-    level, depth = [value], 0
+    level = [value]
+    depth = 0
     while level and depth <= DEEPEST:
         inside = (
             entry

@@ -54,7 +54,9 @@ class Transfer:
 def printed_version(tool: str, stdout: str) -> str | None:
     """The version that a tool of VERSION says of itself in its output; None if it does not."""
     version = re.search(VERSION[tool], stdout, re.MULTILINE)
-    return version[1] if version else None
+    if version:
+        return version[1]
+    return None
 
 
 def check_end(tool: str, rc: int | None, errors: Iterable[str], stderr: str = "") -> None:
@@ -124,7 +126,8 @@ def why_it_ended(stderr: str) -> str:
 
 def check_together(tool: str, heads: Iterable[str]) -> None:
     """`BadOutput` if there are several `heads`, the lines with which a run of the tool begins."""
-    if (count := len(list(heads))) > 1:
+    count = len(list(heads))
+    if count > 1:
         raise BadOutput(
             f"{count} processes of {tool} ran, and each believed that it was alone. The launcher does not belong to "
             f"the MPI that {tool} was built with. Declare the fsage_target.launcher of that MPI, or build {tool} with "

@@ -170,7 +170,9 @@ def _values(document: Json) -> FioRun:
 def _options(common: Json, job: Json) -> Json:
     options = {**common, **job["job options"]}
     is_own = "group_reporting" not in options or options.get("name") == job["jobname"]
-    return options if is_own else common
+    if is_own:
+        return options
+    return common
 
 
 def _began(jobs: list[Json], printed_ms: int) -> float:

@@ -72,7 +72,8 @@ def row_of(stdout: str, kind: str) -> int:
 
     `BadOutput` if there is none.
     """
-    columns, row = 0, None
+    columns = 0
+    row = None
     for number, line in enumerate(stdout.splitlines()):
         words = TAG.sub("", line).split()
         if words[:1] == ["access"]:
@@ -109,7 +110,8 @@ def _values(lines: list[str]) -> IorRun:
 
 def _after(lines: list[str], pattern: str) -> str:
     for line in lines:
-        if match := re.match(pattern, line):
+        match = re.match(pattern, line)
+        if match:
             return match[1]
     raise BadOutput(f"IOR's output has no line {pattern.split('(')[0] or 'IOR-<version>'!r}")
 
@@ -124,7 +126,8 @@ def _table(lines: list[str], first_column: str, kinds: tuple[str, ...]) -> list[
     moved: dict[str, str] = {}
     for line in lines:
         words = line.split()
-        if match := MOVED.match(line):
+        match = MOVED.match(line)
+        if match:
             moved = {"moved": match[1]}
         elif words[:1] == [first_column]:
             header = words
@@ -150,7 +153,8 @@ def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, st
     # The table rounds to whole MiB/s from 3600 on, else to 2 digits; the summary has 2 digits always.
     rounding = 0.51 if max(bandwidths) >= 3600 else 0.0101
     for statistic, column in ((max, "Max(MiB)"), (min, "Min(MiB)"), (mean, "Mean(MiB)")):
-        shown, summed = statistic(bandwidths), _positive(total[column])
+        shown = statistic(bandwidths)
+        summed = _positive(total[column])
         if abs(shown - summed) > rounding:
             why = f"IOR's table gives {shown} MiB/s of {kind} where its summary gives {summed}"
             if "aggsize" in total and any("moved" in row for row in rows):
@@ -159,9 +163,11 @@ def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, st
     whole_bytes = int(total["#Tasks"]) * int(total["blksiz"]) * int(total["segcnt"])
     moved_bytes = [int(row.get("moved", whole_bytes)) for row in rows]
     if "aggsize" in total:
-        summed_bytes, rounding_bytes = int(total["aggsize"]), 0.0
+        summed_bytes = int(total["aggsize"])
+        rounding_bytes = 0.0
     else:
-        summed_bytes, rounding_bytes = round(_positive(total["aggs(MiB)"]) * MIB), ROUNDING_MIB * MIB + 1
+        summed_bytes = round(_positive(total["aggs(MiB)"]) * MIB)
+        rounding_bytes = ROUNDING_MIB * MIB + 1
     if abs(moved_bytes[0] - summed_bytes) > rounding_bytes:
         moved_bytes = [summed_bytes] * repetitions
     if repetitions == 1:  # the summary has the finer digits
@@ -175,7 +181,8 @@ def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, st
 
 def _check_moved(kind: str, row: dict[str, str], moved_bytes: int, bandwidth: float) -> None:
     """`BadOutput` unless a repetition's amount is that of its rate and time, as far as the time's digits tell."""
-    seconds, half = _positive(row["total(s)"]), 0.5 * 10.0 ** -len(row["total(s)"].partition(".")[2])
+    seconds = _positive(row["total(s)"])
+    half = 0.5 * 10.0 ** -len(row["total(s)"].partition(".")[2])
     mib = moved_bytes / MIB
     if not mib / (seconds + half) * 0.999 <= bandwidth <= mib / max(seconds - half, half) * 1.001:
         raise BadOutput(

@@ -64,7 +64,8 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     version, tasks, nodes = _find(text, HEAD)
     (command,) = _find(text, r"^Command line used: (.*)$")
     _, files = _find(text, r"^(\d+) tasks, (\d+) (?:file|director)")
-    if stonewall := re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M):
+    stonewall = re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M)
+    if stonewall:
         files = str(
             _count(tasks) * _count(stonewall[1])
         )  # then all tasks continue until they have as many as the fastest had
@@ -110,7 +111,8 @@ def _find(text: str, pattern: str) -> tuple[str, ...]:
 
 def _rates(text: str) -> dict[str, float]:
     """Column `Min` of the rate table, without the operations that were not done."""
-    if (count := len(re.findall(r"^SUMMARY rate", text, re.M))) > 1:
+    count = len(re.findall(r"^SUMMARY rate", text, re.M))
+    if count > 1:
         raise BadOutput(f"mdtest's output has {count} tables of rates: one run is read, no more")
     first, *_ = text[text.index("SUMMARY rate") :].split("\nSUMMARY", 1)
     _, header, *table = [*first.splitlines(), ""]

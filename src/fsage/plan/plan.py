@@ -67,7 +67,9 @@ class Plan:
     @property
     def title(self) -> str:
         """The study as a sentence names it, with the target where it is one of several."""
-        return self.study.name if self.part is None else f"{self.study.name} on {self.target.name}"
+        if self.part is None:
+            return self.study.name
+        return f"{self.study.name} on {self.target.name}"
 
     @property
     def commands(self) -> Commands:
@@ -153,7 +155,8 @@ class Plan:
         """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""
         self.bytes_written()
         for what, seconds, written in self.parts():
-            if why := limits.why_never(self.target.spec["limits"], what, seconds, written):
+            why = limits.why_never(self.target.spec["limits"], what, seconds, written)
+            if why:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}")
 
     def parts(self) -> Iterator[tuple[str, float, int]]:
@@ -225,7 +228,9 @@ class Plan:
     def state_seconds(self, state: str) -> float:
         """Estimate of what is still to be measured in a state, with reaching it; 0 where nothing is."""
         cells = self.missing.get(state, ())
-        return sum(self.cell_seconds(state, cell) for cell in cells) + self.reach_seconds(state) if cells else 0.0
+        if cells:
+            return sum(self.cell_seconds(state, cell) for cell in cells) + self.reach_seconds(state)
+        return 0.0
 
     def reach_seconds(self, state: str) -> float:
         """Estimate of bringing a state about after the one that is planned before it."""
@@ -259,8 +264,10 @@ class Plan:
         """Seconds that steps take, and bytes that they write; 0 before the target was claimed."""
         if self.claim is None or "capacity_bytes" not in self.claim:
             return 0.0, 0
-        seed, scale = self.study.states.seed or 0, self.target.file_scale
-        capacity_bytes, rate = self.claim["capacity_bytes"], self.claim["calibration"]["write_mib_s"] * MIB
+        seed = self.study.states.seed or 0
+        scale = self.target.file_scale
+        capacity_bytes = self.claim["capacity_bytes"]
+        rate = self.claim["calibration"]["write_mib_s"] * MIB
         call_s = max(CALL_S, 1 / (self.target.spec["limits"]["operations_s"] or math.inf))
         ours = [step.on_target(scale, seed) for step in steps]
         written = sum(step.writes_bytes(capacity_bytes) for step in ours)
@@ -304,7 +311,8 @@ class Plan:
     def _refuse_unlimited(self, phases: Sequence[Phase]) -> None:
         """Raise ValueError for a workload that cannot be kept to the site's rates."""
         for phase in phases:
-            if why := limits.why_not_kept(self.target.spec["limits"], phase):
+            why = limits.why_not_kept(self.target.spec["limits"], phase)
+            if why:
                 raise ValueError(f"{why}; nothing was touched")
 
     def _refuse_impossible(self, steps: Sequence[Step]) -> None:
@@ -317,7 +325,8 @@ class Plan:
         if capacity_bytes is None:
             return
         for step in steps:
-            if why := step.unavailable_because(capacity_bytes):
+            why = step.unavailable_because(capacity_bytes)
+            if why:
                 raise ValueError(why)
 
     def _refuse_places(self, state: str, cell: Cell, steps: Sequence[Step], makes_bytes: int) -> None:
@@ -336,10 +345,12 @@ class Plan:
 
     def _refuse_declared(self, workload: ModuleType, params: object) -> None:
         """Raise ValueError for what the declared numbers rule out before there is a claim."""
-        amount_mib, check_amount = self.target.spec["amount_mib"], getattr(workload, "check_amount", None)
+        amount_mib = self.target.spec["amount_mib"]
+        check_amount = getattr(workload, "check_amount", None)
         if amount_mib and check_amount:
             check_amount(params, amount_mib)
-        nodes, clients = getattr(params, "nodes", None), self._declared_clients
+        nodes = getattr(params, "nodes", None)
+        clients = self._declared_clients
         if nodes and clients and nodes > clients:
             raise ValueError(
                 f"nodes: {nodes} are more than the group clients of {self.inventories / self.target.name}/hosts.yml "
@@ -354,7 +365,9 @@ class Plan:
             names = hosts["all"]["children"]["clients"]["hosts"]
         except (OSError, StudyError, LookupError, TypeError):
             return None
-        return len(names) if names and not any("[" in str(name) for name in names) else None
+        if names and not any("[" in str(name) for name in names):
+            return len(names)
+        return None
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], tuple[float, int]]:
@@ -379,7 +392,8 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
     if study.name in only:
         study = study.narrowed(only[study.name])
     where = Results(results_root, target.name, study.name)
-    if claim := load_claim(where.claim):
+    claim = load_claim(where.claim)
+    if claim:
         allowed = limits.stricter(target.spec["limits"], claim.get("limits") or limits.of_site({}))
         target = target.having(limits=allowed)
         claim = cast(Claim, {**as_declared(claim, target.spec), "limits": allowed})

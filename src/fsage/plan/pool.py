@@ -92,7 +92,8 @@ def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
     each = {state: first.state_seconds(state) for state in rest}
     even = (sum(work.values()) + sum(each.values())) / len(stay)
     room = {name: max(0.0, even - work[name]) for name in stay}
-    dealt, until = 0.0, 0.0
+    dealt = 0.0
+    until = 0.0
     for name in stay:
         until += room[name] / (sum(room.values()) or 1) * sum(each.values())
         while rest and (name == stay[-1] or dealt + each[rest[0]] / 2 <= until):
@@ -152,13 +153,17 @@ class Pool:
         """What results of all together are called: 'ssu1+ssu2', of many their number and a digest."""
         joined = "+".join(self.targets)
         digest = hashlib.sha256(joined.encode()).hexdigest()[:8]
-        return joined if len(joined) <= LONGEST_NAME else f"{len(self.plans)}-targets-{digest}"
+        if len(joined) <= LONGEST_NAME:
+            return joined
+        return f"{len(self.plans)}-targets-{digest}"
 
     @property
     def target(self) -> Target:
         """The target, or what all have in common under the names of all."""
         first = self.plans[0].target
-        return first.having(name=",".join(self.targets)) if self.several else first
+        if self.several:
+            return first.having(name=",".join(self.targets))
+        return first
 
     @property
     def results(self) -> Results:
@@ -212,7 +217,9 @@ class Pool:
 def _how(study: Study) -> str:
     if isinstance(study.targets, Bind):
         return f"each a level of {study.targets.bind}"
-    return "which share the states" if study.targets == SHARE else "each measures all"
+    if study.targets == SHARE:
+        return "which share the states"
+    return "each measures all"
 
 
 def names_of(text: str) -> list[str]:
@@ -220,12 +227,14 @@ def names_of(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise StudyError(f"target: {text!r} has an empty name; write target=ssu1,ssu2")
-    if paths := [name for name in names if "/" in name or name in (".", "..")]:
+    paths = [name for name in names if "/" in name or name in (".", "..")]
+    if paths:
         raise StudyError(
             f"target: {paths[0]!r} is a path, and a target is named as its folder in inventories/ is: "
             f"write {Path(paths[0]).name.strip('.') or 'local'}"
         )
-    if twice := [name for name in names if names.count(name) > 1]:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
         raise StudyError(f"target: {text!r} names {twice[0]} twice")
     if len(names) > MOST_TARGETS:
         raise StudyError(f"target: {len(names)} targets; allowed are {MOST_TARGETS} at most")
@@ -271,7 +280,8 @@ def load_pools(
     """Studies' files on these targets, by name of the study. Raises StudyError."""
     for inventory in inventories:
         load_target(inventory)  # also where no study is on it
-    if strange := [name for name in lost if name not in {path.name for path in inventories}]:
+    strange = [name for name in lost if name not in {path.name for path in inventories}]
+    if strange:
         raise StudyError(
             f"lost: {strange[0]!r} is none of the targets that this run has: "
             f"{', '.join(path.name for path in inventories)}"
@@ -318,8 +328,10 @@ def refuse_same(plans: Sequence[Plan]) -> None:
 
 def _identities(plan: Plan) -> Iterator[str]:
     """What a target is told by, in words."""
-    spec, claim = plan.target.spec, plan.claim
-    if lustre := spec["lustre"]:
+    spec = plan.target.spec
+    claim = plan.claim
+    lustre = spec["lustre"]
+    if lustre:
         yield f"directory {spec['directory']} of Lustre file system {lustre['fsname']} of {lustre['mgs']}"
     if claim is None:
         return
@@ -342,4 +354,6 @@ def _differing(what: str, values: dict[str, str]) -> Iterable[str]:
 def _text(value: object) -> str:
     if hasattr(value, "model_dump"):
         value = value.model_dump()
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True)

@@ -33,7 +33,9 @@ class Results:
     @property
     def last_claim(self) -> Path:
         """Copy of the claim, or, of a released target, of its last claim."""
-        return self.claim if self.claim.exists() else self.claim.with_suffix(".released.json")
+        if self.claim.exists():
+            return self.claim
+        return self.claim.with_suffix(".released.json")
 
     @property
     def seed(self) -> Path:

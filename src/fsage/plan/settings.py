@@ -42,7 +42,9 @@ def precision(config: Mapping[str, object]) -> float | None:
     Raises StudyError.
     """
     if "precision" not in config:
-        return USUAL_PRECISION if "budget" in config else None
+        if "budget" in config:
+            return USUAL_PRECISION
+        return None
     text = str(config["precision"]).strip()
     low, high = PRECISIONS
     if re.fullmatch(r"[0-9.]+", text):
@@ -73,7 +75,8 @@ def mentioned(words: Iterable[str], studies: Iterable[str]) -> list[str]:
 
     What nobody can ask for by these words needs no plan and no rules, which take most of a dry run's time.
     """
-    words, studies = list(words), list(studies)
+    words = list(words)
+    studies = list(studies)
     return [name for name in studies if any(name in word for word in words)] or studies
 
 
@@ -134,4 +137,6 @@ class Commands:
 
 def prepared(results: Path, study: str) -> Path | None:
     """The folder of a study that `fsage age` made; None for any other."""
-    return results / "age" / study if PREPARED.fullmatch(study) else None
+    if PREPARED.fullmatch(study):
+        return results / "age" / study
+    return None

@@ -19,7 +19,9 @@ from fsage.study.files import read_yaml, usual_target, workload_of
 from fsage.study.study import StudyError
 from fsage.text.strict import nearest, show
 
-LOCAL, KERNEL, DIRECTORY = "local", "kernel", "directory"
+LOCAL = "local"
+KERNEL = "kernel"
+DIRECTORY = "directory"
 """Inventories of the default target: with a file system of its own, mounted by a guest's kernel, and without any."""
 GUESTS = "uml"
 """The kind of KERNEL."""
@@ -77,7 +79,9 @@ def default_target(workload: str | None = None) -> str:
     if not seam.why_no_loops():
         return LOCAL
     told_by_guests = workload is None or workload in kinds.named(GUESTS).counts
-    return KERNEL if told_by_guests and not why_no_guest() else DIRECTORY
+    if told_by_guests and not why_no_guest():
+        return KERNEL
+    return DIRECTORY
 
 
 @cache

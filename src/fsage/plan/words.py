@@ -23,7 +23,8 @@ from fsage.study.study import means
 from fsage.text.sizes import counted, duration, round_size
 
 GIB = 1 << 30
-AMOUNT_MIB, LONGEST_S = 64, 1.25
+AMOUNT_MIB = 64
+LONGEST_S = 1.25
 """An amount is a multiple of this, and a sample lasts at most about so long (fsage.host.claiming.calibrate)."""
 
 
@@ -49,7 +50,9 @@ class Written(NamedTuple):
         if not self.unknown_cells:
             return f"{size} written"
         seconds = f"what the device writes in about {self.unknown_cells:,} s"
-        return f"{size} written, and {seconds}" if known_bytes else seconds
+        if known_bytes:
+            return f"{size} written, and {seconds}"
+        return seconds
 
 
 def written(plan: Plan) -> Written:
@@ -80,18 +83,22 @@ def declared_bytes(target: Target) -> int | None:
     if target.of_kind.own_stores:
         return int(spec["size_gib"] * spec["stores"] * GIB)
     gib = lustre["capacity_gib"] if lustre else spec["budget_gib"]
-    return None if gib in ("all", None) else int(float(gib) * GIB)
+    if gib in ("all", None):
+        return None
+    return int(float(gib) * GIB)
 
 
 def _states_bytes(plan: Plan, capacity_bytes: int) -> int:
-    seed, scale = plan.study.states.seed or 0, plan.target.file_scale
+    seed = plan.study.states.seed or 0
+    scale = plan.target.file_scale
     steps = [step.on_target(scale, seed) for state in plan.missing for step in plan.due(state)]
     return sum(step.writes_bytes(capacity_bytes) for step in steps)
 
 
 def _amount_mib(target: Target) -> int | None:
     """What a task moves at most: as declared, or what a device model allows in a sample; None: the claim finds it."""
-    declared, model = target.spec["amount_mib"], target.spec["device_model"] or {}
+    declared = target.spec["amount_mib"]
+    model = target.spec["device_model"] or {}
     if declared is not None:
         return declared
     if not model.get("bytes_per_s"):
@@ -113,7 +120,9 @@ def _cell_bytes(cell: Cell, claim: Claim) -> int:
 
 
 def _digits(gib: float) -> str:
-    return f"{gib:,.0f}" if gib >= 10 else f"{gib:.1f}"
+    if gib >= 10:
+        return f"{gib:,.0f}"
+    return f"{gib:.1f}"
 
 
 class _Samples(NamedTuple):
@@ -128,19 +137,24 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
 
     `samples`: how many each side has, where that does not follow from the study; each target is one, perhaps.
     """
-    rates, short = dict[tuple[object, ...], int](), []
+    rates = dict[tuple[object, ...], int]()
+    short = []
     for pair in plan.study.headline:
         here, reference = (_samples(plan, pair, text) for text in (pair.state, pair.against))
         rates[pair.pair, str(pair.at), str(pair.measures)] = here.rates
         short.append((pair, samples or here.each, samples or reference.each))
-    family, parts = sum(rates.values()), list(plan.parts())
-    spec, name, said = plan.target.spec, plan.target.name, list[str]()
+    family = sum(rates.values())
+    parts = list(plan.parts())
+    spec = plan.target.spec
+    name = plan.target.name
+    said = list[str]()
     if plan.study.turns:
         said.append(
             f"others load the device of target {name} too, so its states are visited in turns, every second time in "
             "the reverse order (ABBA)"
         )
-    if once := [state for state, of_plan in plan.states.items() if of_plan.built_once]:
+    once = [state for state, of_plan in plan.states.items() if of_plan.built_once]
+    if once:
         said.append(f"one layout each of {', '.join(once)}, the same for all seeds, so each is built once")
     if not plan.claim and spec["sparse"]:
         said.append(f"target {name} is sparse and is not claimed yet. It takes {takes(spec).words()}")
@@ -149,7 +163,8 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
             f"target {name} is not claimed yet. The claim makes an image of at most {spec['size_gib']:g} GiB and "
             "measures the device"
         )
-    seconds, written_bytes = sum(seconds for _, seconds, _ in parts), sum(size for *_, size in parts)
+    seconds = sum(seconds for _, seconds, _ in parts)
+    written_bytes = sum(size for *_, size in parts)
     said += limits.forecast(spec["limits"], seconds, written_bytes, time.time())
     for pair, count, against in short:
         if count and against and not reachable(count, against, family):

@@ -56,7 +56,9 @@ class State(NamedTuple):
     @property
     def last_step(self) -> str:
         """The kind of the step that reaches it; "scrub" where there is none."""
-        return self.parts[-1].kind if self.parts else "scrub"
+        if self.parts:
+            return self.parts[-1].kind
+        return "scrub"
 
     def steps(self, scale_file_size: float, seed: int) -> list[Step]:
         """Return the steps of a request: file sizes scaled to whole 4 KiB, `seed` where none is named."""
@@ -77,7 +79,8 @@ def load(name: str) -> ModuleType:
 
 def built(name: str, steps: Sequence[Step], capacity_bytes: int) -> str:
     """What the steps of a recipe's state made of a target: in the recipe's notation, else the steps in words."""
-    if notation := getattr(load(name), "built", None):
+    notation = getattr(load(name), "built", None)
+    if notation:
         return str(notation(steps, capacity_bytes))
     return "; ".join(step.describe() for step in steps) or "empty"
 

@@ -16,7 +16,8 @@ PHASES = ("write", "read")
 
 def why(record: JsonView) -> str | None:
     """Why a sample is disturbed; None: it is not, or nobody knows."""
-    rule, charges_s = _rule(record), record.get("model_seconds")
+    rule = _rule(record)
+    charges_s = record.get("model_seconds")
     if not rule or not charges_s or record["status"] != "valid" or record["kind"] in ("traced", "warm_up"):
         return None
     for phase in PHASES:

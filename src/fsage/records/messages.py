@@ -27,7 +27,8 @@ OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
 def read_observation(content: bytes) -> Observation:
     """An observation in its file's bytes. Raises Unacceptable."""
     observation = _declared(Observation, read(content, OBSERVATION_BYTES))
-    if foreign := sorted(OF_THE_LAUNCHER & observation.keys()):
+    foreign = sorted(OF_THE_LAUNCHER & observation.keys())
+    if foreign:
         raise Unacceptable(f"has {foreign[0]}, which the launcher alone writes")
     return observation
 
@@ -63,7 +64,8 @@ def check_claim(value: object) -> None:
 
 def _whole(claim: Claim) -> None:
     """Raise Unacceptable for a claim that is only begun, or of no kind of target."""
-    if lacking := [key for key in WHOLE if key not in claim]:
+    lacking = [key for key in WHOLE if key not in claim]
+    if lacking:
         raise Unacceptable(f"is not as the agent writes it: {lacking[0]} is missing")
     if claim["kind"] not in kinds.names():
         raise Unacceptable(f"is not as the agent writes it: kind is {claim['kind']}: one of {', '.join(kinds.names())}")

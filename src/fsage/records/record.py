@@ -70,13 +70,17 @@ def _charges_s(observation: JsonView, metrics: Mapping[str, float]) -> float | N
     if not (extents and moved_bytes and hasattr(workload, "moved") and model.get("kind") in device.KINDS):
         return None
     moved = workload.moved(workloads.params_of(observation["params"]), extents, moved_bytes)
-    return device.KINDS[model["kind"]].charges_s(model, moved) if moved else None
+    if moved:
+        return device.KINDS[model["kind"]].charges_s(model, moved)
+    return None
 
 
 def absent_of(observation: JsonView) -> dict[str, str]:
     """What could not be had or known where a cell was measured -> why: a guest has no root, and no login on servers."""
     absent: dict[str, str] = {}
-    conditions, layout, phases = observation["conditions"], observation["layout"], observation["phases"]
+    conditions = observation["conditions"]
+    layout = observation["layout"]
+    phases = observation["phases"]
     for phase in phases:
         for host, look in phase.get("signs", {}).get("after", {}).items():
             absent |= {f"{SIGNS.get(key, key)} of {host}": why for key, why in look.get("absent", {}).items()}
@@ -88,7 +92,8 @@ def absent_of(observation: JsonView) -> dict[str, str]:
     }
     if not layout["state_known"]:
         absent["how full and fragmented the file system is"] = "others use it too, and its free space is not read"
-    if why := layout.get("notes", {}).get("digest", {}).get("absent"):
+    why = layout.get("notes", {}).get("digest", {}).get("absent")
+    if why:
         absent["a digest of all extents"] = why
     if any(phase.get("metadata") == KEPT for phase in phases):
         absent["cold names and inodes"] = "to drop them needs root or its helper"
@@ -162,8 +167,10 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
     """
     if not bundle.exists():
         return Taken(0, [])
-    new, refused = 0, []
-    requested, kept = Requested(root, target), _Kept(root, target)
+    new = 0
+    refused = []
+    requested = Requested(root, target)
+    kept = _Kept(root, target)
     for content in _observations(bundle):
         try:
             if isinstance(content, Unacceptable):
@@ -186,7 +193,8 @@ class _Kept:
     """The observations of a target that are in raw/, looked at once for a bundle, however many it has of a cell."""
 
     def __init__(self, root: Path, target: str) -> None:
-        self.root, self.target = root, target
+        self.root = root
+        self.target = target
         self._ids: dict[tuple[str, str, str], dict[tuple[str, int], str]] = {}
 
     def has(self, observation: Observation) -> bool:
@@ -262,12 +270,15 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     for its words become paths.
     """
     where = Results(root, target, observation["study"])
-    state, cell, requested = observation["state"], observation["cell"], observation["attempt"]
+    state = observation["state"]
+    cell = observation["cell"]
+    requested = observation["attempt"]
     attempt = requested
     while where.raw(state, cell, attempt).exists():
         attempt += 1
     renumbered = {} if attempt == requested else {"attempt": attempt, "requested_attempt": requested}
-    raw, kept = where.raw(state, cell, attempt), {**observation, **renumbered}
+    raw = where.raw(state, cell, attempt)
+    kept = {**observation, **renumbered}
     record = make_record(kept, raw, root)
     raws = (results.read(where.raw(state, cell, number)) for number in range(attempt - 1, 0, -1))
     again = disturbed.again(record, ({**before, **make_judgement(before)} for before in raws))

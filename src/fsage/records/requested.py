@@ -28,7 +28,8 @@ def note(where: Results, request: JsonView) -> None:
         {"cell": cell["name"], **{key: request[key] for key in OF_REQUEST}, **{key: cell[key] for key in OF_CELL}}
         for cell in request["cells"]
     ]
-    if new := [entry for entry in new if _text(entry) not in texts]:
+    new = [entry for entry in new if _text(entry) not in texts]
+    if new:
         results.write(path, [*noted, *new])
 
 
@@ -36,7 +37,8 @@ class Requested:
     """The requests to a target: each note is read once, however many answers there are."""
 
     def __init__(self, root: Path, target: str) -> None:
-        self.root, self.target = root, target
+        self.root = root
+        self.target = target
         self._notes: dict[tuple[str, str], dict[tuple[str, str, int], list[Json]]] = {}
 
     def match(self, observation: JsonView) -> None:

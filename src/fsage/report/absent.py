@@ -24,7 +24,8 @@ def sentences(frame: pd.DataFrame) -> list[str]:
 
 def section(frame: pd.DataFrame) -> Section | None:
     """All that is absent, a row each."""
-    if not (rows := _rows(frame)):
+    rows = _rows(frame)
+    if not rows:
         return None
     text = "A cell that cannot run here is unsupported. What could not be read or set beside others is absent."
     table = [["what", "why", "cells"], *([what, why, str(count)] for what, why, count in rows)]

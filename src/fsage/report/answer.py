@@ -24,7 +24,8 @@ SENTENCES = 2
 PAIRS = 3  # whose states stand side by side in a figure
 MOST_OUTLIERS = 2
 OF_ONE = (PLACE, SAMPLE)
-JUMPS, CHARGES = "measured_jumps", "model_seconds"
+JUMPS = "measured_jumps"
+CHARGES = "model_seconds"
 COUNTED = {JUMPS: "jump", "measured_extents": "extent"}
 """What a sentence says of a layout: the first that is known of both states, and differs."""
 OWN_DISK = "own_disk_mib_s"
@@ -108,7 +109,8 @@ def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows
     """
     first = of_pair[0]
     findings = [comparison.finding for comparison in of_pair]
-    state, reference = named(first.state).where, f"the reference is the rate {named(first.against).where}"
+    state = named(first.state).where
+    reference = f"the reference is the rate {named(first.against).where}"
     in_one = first.ratio.unit in OF_ONE
     parts: list[str] = []
     for comparison in of_pair:
@@ -162,9 +164,12 @@ def _range(side: pd.DataFrame, column: str) -> str:
     taken = side[column].dropna() if column in side else side.iloc[:0]
     if taken.empty:
         return ""
-    least, most = float(taken.min()), float(taken.max())
+    least = float(taken.min())
+    most = float(taken.max())
     if least == most:
-        return f"{most:,.6g}" if most else "none"
+        if most:
+            return f"{most:,.6g}"
+        return "none"
     return f"{least:,.6g} to {most:,.6g}"
 
 
@@ -173,12 +178,15 @@ def _charged(here: pd.DataFrame, reference: pd.DataFrame) -> float | None:
     if CHARGES not in here:
         return None
     seconds = [units(side, CHARGES).values for side in (here, reference)]
-    return median(seconds[1]) / median(seconds[0]) if all(seconds) else None
+    if all(seconds):
+        return median(seconds[1]) / median(seconds[0])
+    return None
 
 
 def _accounts(charged: float, ratio: Ratio) -> bool:
     """Whether the charges are as far from the measured ratio as its interval reaches, or CLOSE."""
-    held, value = ratio.interval, ratio.value
+    held = ratio.interval
+    value = ratio.value
     assert held is not None and value is not None
     return held.low <= charged <= held.high or abs(charged / value - 1) <= CLOSE
 

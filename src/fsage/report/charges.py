@@ -14,7 +14,9 @@ from fsage.report.section import Section
 MOST_STATES = 8
 LEAST = 5
 """So many files, and different counts of jumps, a line through them needs."""
-EXTENTS, JUMPS, CHARGES = "measured_extents", "measured_jumps", "model_seconds"
+EXTENTS = "measured_extents"
+JUMPS = "measured_jumps"
+CHARGES = "model_seconds"
 PHASES = ("write", "read")
 HEADS = ["measure", "ms a jump", "at 95%", "charged", "r\u00b2", "files", "unexplained, %"]
 

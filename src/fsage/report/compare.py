@@ -47,7 +47,8 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
     frames = [dataset.read(path) for path in (before, after)]
     tables = [main_groups(frame) for frame in frames]
     for path, table in zip((before, after), tables, strict=True):
-        if (most := int(table["n"].max() if len(table) else 0)) > MOST_SAMPLES:
+        most = int(table["n"].max() if len(table) else 0)
+        if most > MOST_SAMPLES:
             raise CompareError(f"{path} has {most:,} samples of one cell; at most {MOST_SAMPLES} are compared")
     common = tables[0].merge(tables[1], on=ALIKE)
     if common.empty:
@@ -152,7 +153,8 @@ def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
     keys = [set(table[ALIKE].itertuples(index=False, name=None)) for table in tables]
     sentences = []
     for name, key, others in zip(names, keys, reversed(keys), strict=True):
-        if states := sorted({state for state, *_ in key - others}):
+        states = sorted({state for state, *_ in key - others})
+        if states:
             more = f" and {len(states) - SHOWN} more" if len(states) > SHOWN else ""
             groups = len(key - others)
             sentences.append(f"Only {name} has {groups} groups, in states {', '.join(states[:SHOWN])}{more}.")

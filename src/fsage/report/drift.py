@@ -19,7 +19,9 @@ def section(frame: pd.DataFrame) -> Section | None:
     drawn = [_sentinels(frame), _trends(frame), _reference_reads(frame)]
     sentences = [words for words, _ in drawn if words]
     figures = [figure for _, figures in drawn for figure in figures]
-    return Section("Drift", " ".join(sentences), [*figures]) if sentences else None
+    if sentences:
+        return Section("Drift", " ".join(sentences), [*figures])
+    return None
 
 
 def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
@@ -27,7 +29,8 @@ def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
     taken = frame[(frame["status"] == "valid") & frame["kind"].isin(["planned", "sentinel"])]
     taken = taken.sort_values(["began", "state", "order_in_state"], kind="stable")
     taken = taken.assign(x=range(1, len(taken) + 1))
-    figures, words = [], []
+    figures = []
+    words = []
     for measure in measures(taken):
         measured = over_group(taken[taken[measure].notna()], measure, pd.Series.median)
         apart = measured.loc[measured["kind"] == "sentinel", "y"]

@@ -209,7 +209,9 @@ def level_text(name: str, level: Any) -> str:
     """A level in words."""
     if level is None:
         return NONE
-    return round_size(level) if name.endswith("_bytes") else str(level)
+    if name.endswith("_bytes"):
+        return round_size(level)
+    return str(level)
 
 
 def _cells(values: list[object], text: Callable[[object], str]) -> list[str]:
@@ -218,7 +220,9 @@ def _cells(values: list[object], text: Callable[[object], str]) -> list[str]:
 
 def _digest(evidence: Evidence, state: str) -> list[str]:
     digest = layout_digest(evidence.known[state]) if state in evidence.known else None
-    return [digest] if digest else []
+    if digest:
+        return [digest]
+    return []
 
 
 def _layout(layout: Layout) -> Mapping[str, float | None]:

@@ -22,7 +22,8 @@ from fsage.report.render import template
 from fsage.report.section import Section
 from fsage.text.sizes import counted
 
-LEAST, MOST = 2, 100
+LEAST = 2
+MOST = 100
 WHOLE = "all groups"
 SHOWN = 6
 MOST_TICKS = 5
@@ -41,7 +42,8 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     whole = [dataset.read(path) for path in tables]
     _check_study(tables, whole)
     frames = [at_largest_transfer(frame) for frame in whole]
-    if empty := [str(path) for path, frame in zip(tables, frames, strict=True) if frame.empty]:
+    empty = [str(path) for path, frame in zip(tables, frames, strict=True) if frame.empty]
+    if empty:
         raise CompareError(f"no valid sample in {', '.join(empty)}")
     frames.sort(key=lambda frame: str(frame["began"].min()))
     names = _names(frames)

@@ -69,7 +69,8 @@ def _figure(phase: str, rows: pd.DataFrame, states: Sequence[str]) -> Lines | No
 
 def _decades(low: float, high: float) -> tuple[tuple[float, float], dict[float, str]]:
     """Limits of a logarithmic axis and its ticks: 1, 2, 5 and 10 of each decade, or 1 and 10 of many."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    first = math.floor(math.log10(low))
+    last = math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 3 else (1,)
     levels = [step * 10.0**decade for decade in range(first, last + 1) for step in steps]
     below = max((level for level in levels if level <= low), default=low)

@@ -154,7 +154,8 @@ def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
     if by_state:
         labels = {label: label for buckets in by_state.values() for label in buckets}
         kind = " and ".join(sorted(kinds))
-        x, y = Axis(f"free share of a {kind}"), Axis(f"share of all {kind}s, %")
+        x = Axis(f"free share of a {kind}")
+        y = Axis(f"share of all {kind}s, %")
         yield shares(f"{kind.capitalize()}s by free share", _shortened(by_state), labels, x, y)
 
 
@@ -173,7 +174,8 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
                 power: str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}"
                 for power in range(max(max(classes) for classes in by_state.values()) + 1)
             }
-            x, y = Axis("extents of a file"), Axis("share of files, %")
+            x = Axis("extents of a file")
+            y = Axis("share of files, %")
             yield shares(f"Extents of a file, {kind}", _shortened(by_state), classes_of, x, y)
 
 

@@ -145,7 +145,9 @@ def _data(
 def _notes(frame: pd.DataFrame) -> list[str]:
     """Which states are not what they were to be, what the intervals are over, and which samples are kept apart."""
     valid_rows = samples(frame)
-    return [] if valid_rows.empty else [*_warnings(frame), basis(valid_rows)]
+    if valid_rows.empty:
+        return []
+    return [*_warnings(frame), basis(valid_rows)]
 
 
 def _gaps(frame: pd.DataFrame) -> list[str]:
@@ -191,7 +193,9 @@ def _shown(section: Section) -> Section | None:
     figures = [figure for figure in section.figures if _tells(figure)]
     if not section.figures or figures or section.table or section.warnings:
         return replace(section, figures=figures)
-    return replace(section, figures=[], text="") if section.answer else None
+    if section.answer:
+        return replace(section, figures=[], text="")
+    return None
 
 
 def _tells(figure: Figure) -> bool:

@@ -106,7 +106,9 @@ def _distinct(column: pd.Series) -> list[str]:
     """Each distinct value in words; with several, how many cells each has: their groups are kept apart."""
     counts = column.dropna().value_counts().sort_index()
     words = [_flat(json.loads(text)) if text[:1] in "{[" else text for text in counts.index]
-    return words if len(words) < 2 else [f"{text} ({n} cells)" for text, n in zip(words, counts, strict=True)]
+    if len(words) < 2:
+        return words
+    return [f"{text} ({n} cells)" for text, n in zip(words, counts, strict=True)]
 
 
 def _flat(value: object) -> str:
@@ -116,7 +118,9 @@ def _flat(value: object) -> str:
         return ", ".join(said) or "none"
     if isinstance(value, list):
         return ", ".join(map(_flat, value)) or "none"
-    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "none" if value is None else str(value)
 
 
 def _part(key: str, value: object) -> str:

@@ -31,11 +31,15 @@ def template(name: str) -> jinja2.Template:
 
 def _number(value: object, digits: int = 1) -> str:
     """Fixed digits, or a dash for what is not known."""
-    return "\u2013" if known(value) is None else f"{value:,.{digits}f}".replace(",", "\u202f")
+    if known(value) is None:
+        return "\u2013"
+    return f"{value:,.{digits}f}".replace(",", "\u202f")
 
 
 def _percent(share: object, digits: int = 1) -> str:
-    return "\u2013" if known(share) is None else f"{share:.{digits}%}"
+    if known(share) is None:
+        return "\u2013"
+    return f"{share:.{digits}%}"
 
 
 def _code(sentence: str) -> Markup:
@@ -45,11 +49,15 @@ def _code(sentence: str) -> Markup:
 
 def _ratio(value: Any) -> str:
     """Three digits, of which the last is never rounded onto 1."""
-    return "\u2013" if known(value) is None else f"{ratio_text(value, 3)}\u00d7"
+    if known(value) is None:
+        return "\u2013"
+    return f"{ratio_text(value, 3)}\u00d7"
 
 
 def _mib(size_bytes: Any) -> str:
-    return "\u2013" if known(size_bytes) is None else f"{size_bytes / (1 << 20):,.6g}".replace(",", "\u202f")
+    if known(size_bytes) is None:
+        return "\u2013"
+    return f"{size_bytes / (1 << 20):,.6g}".replace(",", "\u202f")
 
 
 OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order_in_state", "attempt", "began", "why")
@@ -57,7 +65,9 @@ OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order_in
 
 def known(value: object) -> object:
     """None for every kind of not known that a table has."""
-    return None if value is None or pd.isna(value) else value
+    if value is None or pd.isna(value):
+        return None
+    return value
 
 
 def undigested(frame: pd.DataFrame) -> list[str]:

@@ -24,7 +24,8 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
     names = targets_of(frame)
     if len(names) < 2:
         return None
-    target_effects, pairs = effects(frame), compared(frame, study)
+    target_effects = effects(frame)
+    pairs = compared(frame, study)
     sentences = [HOW.get(study.targets, BOUND) if isinstance(study.targets, str) else BOUND]
     if target_effects:
         wide = max((effect.high / effect.low for effect in target_effects if effect.high and effect.low), default=None)

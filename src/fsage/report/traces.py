@@ -75,7 +75,9 @@ def section(records: Iterable[Path]) -> Section | None:
 def _read(path: Path, traces: Found) -> None:
     try:
         record = json.loads(path.read_bytes())
-        state, phases, status = record["state"], record["phases"], record["status"]
+        state = record["state"]
+        phases = record["phases"]
+        status = record["status"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         traces.warnings.append(f"{path}: not a readable record ({in_words(error)}); its traces are not shown.")
         return
@@ -105,13 +107,15 @@ def _figures(traces: Found) -> list[Figure]:
     for phase, by_state in traces.requests.items():
         apart = {state: _is_small(requests) for state, requests in by_state.items()}
         every = pd.concat(requests[~apart[state]] for state, requests in by_state.items())
-        low, high = every["offset_bytes"].min(), (every["offset_bytes"] + every["bytes"]).max()
+        low = every["offset_bytes"].min()
+        high = (every["offset_bytes"] + every["bytes"]).max()
         room = 0.04 * (high - low)
         last = max(requests["seconds"].max() for requests in by_state.values())
         time = Axis("time, s", (-0.02 * last, 1.02 * last))
         place = Axis("place on the device, GiB", (low - room, high + room))
         for state, requests in by_state.items():
-            data, small = requests[~apart[state]], requests[apart[state]]
+            data = requests[~apart[state]]
+            small = requests[apart[state]]
             outside = int((~small["offset_bytes"].between(low - room, high + room)).sum())
             figures.append(
                 Trace(

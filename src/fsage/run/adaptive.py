@@ -71,7 +71,9 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     run = AdaptiveRun(plan, precision)
     beliefs = [prior(run.points)]  # alike for all rates
     left, of_a_layout = run.all_left(), run.left()
-    visits, costs, spent = run.primary_visits(), run.costs(), 0.0
+    visits = run.primary_visits()
+    costs = run.costs()
+    spent = 0.0
     taken: Counter[int] = Counter()
     states = set()
     while visits:
@@ -145,7 +147,8 @@ def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str
     """Rates of a group with their intervals, as columns of the table."""
     rates: dict[str, float] = {}
     for rate, belief in zip(run.rates, beliefs, strict=True):
-        middle, wide = float(belief.mean[number]), math.log1p(float(belief.half_width[number]))
+        middle = float(belief.mean[number])
+        wide = math.log1p(float(belief.half_width[number]))
         for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
             rates[f"{rate}_predicted{name}"] = math.exp(value)
     return rates

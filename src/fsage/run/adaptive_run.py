@@ -69,7 +69,10 @@ class AdaptiveRun:
         self, plan: Plan, precision: float, inventory: Path | None = None, others: Sequence[Plan] = ()
     ) -> None:
         """Raises StudyError for a study whose cells are no surface over sizes and shares."""
-        self.plan, self.precision, self.inventory, self.others = plan, precision, inventory, others
+        self.plan = plan
+        self.precision = precision
+        self.inventory = inventory
+        self.others = others
         owners = {name: owner for owner in (*others, plan) for name in owner.states}
         self.layouts: dict[str, list[str]] = {}
         for name in [*plan.states, *(name for name in owners if name not in plan.states)]:
@@ -100,7 +103,8 @@ class AdaptiveRun:
         return groups
 
     def _values(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
-        study, axes = plan.study, plan.states[state].axes
+        study = plan.study
+        axes = plan.states[state].axes
         is_surface = all(axis in axes for axis in STATE_AXES) and set(study.cells.axes) == {"transfer_size"}
         if (
             not is_surface
@@ -118,7 +122,8 @@ class AdaptiveRun:
     def points(self) -> Points:
         """Each group's place on the axes that vary, from 0 to 1; the transfer size is the last in any case."""
         table = np.array([list(group.values.values()) for group in self.groups])
-        low, high = table.min(0), table.max(0)
+        low = table.min(0)
+        high = table.max(0)
         varies = [number for number in range(table.shape[1]) if high[number] > low[number]]
         kept = [*(number for number in varies if number < table.shape[1] - 1), table.shape[1] - 1]
         scaled = (table - low) / np.where(high > low, high - low, 1)
@@ -218,7 +223,9 @@ class AdaptiveRun:
     def seconds(self) -> float:
         """What is left of the run's time."""
         until = runs.current().until
-        return (until - datetime.now().astimezone()).total_seconds() if until else math.inf
+        if until:
+            return (until - datetime.now().astimezone()).total_seconds()
+        return math.inf
 
     def samples(self) -> list[Samples]:
         """Of each rate, what the valid cells gave. Raises PlayFailed where there is none."""
@@ -252,7 +259,8 @@ class AdaptiveRun:
 
         Raises TimeOver where the run's time did not suffice, PlayFailed where something else failed.
         """
-        plan, names = self.plan, {cell.name for cell in cells}
+        plan = self.plan
+        names = {cell.name for cell in cells}
         assert self.inventory
         todo = [cell for cell in plan.to_measure(state) if cell.kind != "planned" or cell.name in names]
         progress = Progress(plan, state, len(todo), self.seconds())
@@ -269,7 +277,8 @@ class AdaptiveRun:
         if failed or refused:
             raise PlayFailed(f"state {state}: {failed or refused[0]}")
         after = dict(job.attempted(plan, state, left))
-        if disturbed := [cell for cell in left if after[cell.name] > before[cell.name]]:
+        disturbed = [cell for cell in left if after[cell.name] > before[cell.name]]
+        if disturbed:
             self.measure(state, disturbed)
 
     def say(self, beliefs: list[Belief]) -> None:
@@ -294,7 +303,8 @@ class AdaptiveRun:
         """A valid cell's rates; {} of one that is not, or was not measured."""
         path = plan.results.record(state, cell.name)
         if path not in self._read:
-            if (metrics := store.metrics_of(plan, state, cell)) is None:
+            metrics = store.metrics_of(plan, state, cell)
+            if metrics is None:
                 return {}
             self._read[path] = metrics
         return self._read[path]

@@ -58,13 +58,15 @@ def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, in
         for step, state in layouts.items()
     ]
     fullest = min(rooms, key=lambda room: room.left_bytes)
-    usual, amount_mib = claim["amount_mib"], claim["amount_mib"]
+    usual = claim["amount_mib"]
+    amount_mib = claim["amount_mib"]
     tasks = max(1, len(claim.get("hosts", ()))) * claim.get("tasks", 1)
     rate_mib_s = max(claim["calibration"]["write_mib_s"], claim["calibration"]["read_mib_s"])
     least_mib = min(usual, _whole(LEAST_S * rate_mib_s / tasks / claim.get("passes", 1)))
     while _makes_bytes(plan, {**claim, "amount_mib": amount_mib}) > fullest.left_bytes and amount_mib > least_mib:
         amount_mib = max(least_mib, (amount_mib - 1) // STEP_MIB * STEP_MIB)
-    if (needed := _makes_bytes(plan, {**claim, "amount_mib": amount_mib})) > fullest.left_bytes:
+    needed = _makes_bytes(plan, {**claim, "amount_mib": amount_mib})
+    if needed > fullest.left_bytes:
         raise StudyError(
             f"study {plan.study.name} on target {plan.target.name}: files of a cell take {needed / MIB:.0f} MiB at "
             f"least, and state {fullest.state} has room for {fullest.left_bytes / MIB:.0f} MiB. A sample of less than "

@@ -158,7 +158,8 @@ def _states(pool: Pool) -> list[str]:
 
 def _more(pool: Pool) -> Json:
     """What a report shows beside the records."""
-    cells, several = list(pool.cells()), _on_several(pool)
+    cells = list(pool.cells())
+    several = _on_several(pool)
     states: dict[str, Path] = {}
     for plan in sorted(pool.plans, key=lambda plan: plan.target.name):
         for name in plan.states:

@@ -73,7 +73,9 @@ class Invocation:
     @property
     def seconds(self) -> float | None:
         """The time that the run has; None where no end was named."""
-        return (self.run.until - self.began).total_seconds() if self.run.until else None
+        if self.run.until:
+            return (self.run.until - self.began).total_seconds()
+        return None
 
     def lines(self, pool: Pool, states: bool, jobs: int | str | None, option: str) -> Iterator[str]:
         """What is said of a study before it is measured: its plan, with `states` one line for each state; forecasts.
@@ -118,7 +120,8 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
     asked = settings.asked_for(words, studies)
     if not os.environ["FSAGE_TARGET"]:
         os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in asked])
-        if why := why_default(os.environ["FSAGE_TARGET"]):
+        why = why_default(os.environ["FSAGE_TARGET"])
+        if why:
             print(lines(f"fsage: {why}"), file=sys.stderr)
     now = datetime.now().astimezone()
     run = runs.Run(
@@ -162,7 +165,8 @@ def join() -> Invocation:
 
 
 def _lay_out(run: runs.Run, names: Sequence[str], now: datetime) -> Invocation:
-    root, studies = Path(os.environ["FSAGE_RESULTS"]), study_files()
+    root = Path(os.environ["FSAGE_RESULTS"])
+    studies = study_files()
     results.check(root)
     inventories = [Path(os.environ["FSAGE_INVENTORIES"]) / name for name in names_of(os.environ["FSAGE_TARGET"])]
     pools = load_pools([studies[name] for name in names], inventories, root, run.only, run.lost, run.parts)
@@ -176,7 +180,9 @@ def _until(config: Mapping[str, object], now: datetime) -> datetime | None:
         if until:
             raise ValueError("budget=… and until=… both say when it ends: give one")
         until = (now + stopping.length(str(config["budget"]).strip())).isoformat()
-    return stopping.window_end(until, now) if until else None
+    if until:
+        return stopping.window_end(until, now)
+    return None
 
 
 def _check_budget(invocation: Invocation, pool: Pool, precision: float) -> None:
@@ -187,7 +193,8 @@ def _check_budget(invocation: Invocation, pool: Pool, precision: float) -> None:
             f"study {pool.study.name}: a budget needs one target, or targets that share the states (targets: share)"
         )
     for plan in pool.at_work if invocation.run.until else ():
-        if parts := invocation.shared[plan.target.name]:
+        parts = invocation.shared[plan.target.name]
+        if parts:
             raise StudyError(
                 f"study {pool.study.name}: target {plan.target.name} takes turns with another target, for both use "
                 f"{' and '.join(sorted(parts))}. The last one would have no time left. Name one target, or targets "

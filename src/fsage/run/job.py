@@ -41,15 +41,18 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     when cells are left; what was measured is in the store, and the next run measures the rest.
     """
     take(plan, state)
-    progress, failed = Progress(plan, state), None
+    progress = Progress(plan, state)
+    failed = None
     refused: list[str] = []
     asked: list[tuple[str, int]] = []
     while not failed and (todo := stopping.due(plan, state)) and (attempts := attempted(plan, state, todo)) != asked:
-        progress, asked = Progress(plan, state), attempts
+        progress = Progress(plan, state)
+        asked = attempts
         failed, these = visit_cells(plan, state, todo, inventory, progress)
         refused = these or refused
     runs.check()
-    if lacking := store.write_manifest(plan, state, {} if failed else stopping.unneeded(plan, state)):
+    lacking = store.write_manifest(plan, state, {} if failed else stopping.unneeded(plan, state))
+    if lacking:
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         why = failed or next(iter(refused), "no reason")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {why}")
@@ -69,7 +72,8 @@ def visit_cells(
 
     A state that has no evidence yet is built first, by the same call.
     """
-    failed, first = None, ["tune_clients.yml"]
+    failed = None
+    first = ["tune_clients.yml"]
     plan.results.bundle(state).parent.mkdir(parents=True, exist_ok=True)
     if not plan.results.state(state).exists():
         one_s = min((plan.cell_seconds(state, cell) for cell in cells), default=0)

@@ -24,7 +24,8 @@ PLAYBOOKS = Path("playbooks")
 DOING = "FSAGE_DOING"  # environment variable: where the action plugin puts what a host does at the moment
 REFUSED = 1  # the agent's exit code when nothing was touched
 LOOK_EVERY_S = 0.5
-LINE_EVERY_S, LINE_AGAIN_S = 10.0, 600.0  # where the output is no terminal: a new line at least, the same one
+LINE_EVERY_S = 10.0
+LINE_AGAIN_S = 600.0  # where the output is no terminal: a new line at least, the same one
 
 
 class PlayFailed(Failure):
@@ -88,9 +89,11 @@ def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None
             now = time.monotonic()
             if not progress or now - looked_at < LOOK_EVERY_S or now - told_at < LINE_EVERY_S:
                 continue
-            looked_at, line = now, progress()
+            looked_at = now
+            line = progress()
             if line.what != told or now - told_at > LINE_AGAIN_S:
-                told_at, told = now, line.what
+                told_at = now
+                told = line.what
                 print(printable(str(line)), file=sys.stderr, flush=True)
     return process.wait()
 
@@ -105,4 +108,6 @@ def reason(output: str) -> str:
             continue
         return f"{host}: {' '.join(str(message).removeprefix('Task failed: ').split())}"
     errors = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
-    return errors[-1].strip() if errors else "it said nothing"
+    if errors:
+        return errors[-1].strip()
+    return "it said nothing"

@@ -27,7 +27,8 @@ def doing_of(log: Path) -> Path:
     return log.with_suffix(".doing")
 
 
-LAST, VISITS = 8, 24
+LAST = 8
+VISITS = 24
 """Records that tell the pace of cells, and visits that tell that of states."""
 
 
@@ -76,7 +77,8 @@ class Progress:
     """
 
     def __init__(self, plan: Plan, state: str, cells: int | None = None, seconds: float | None = None) -> None:
-        self.plan, self.state = plan, state
+        self.plan = plan
+        self.state = state
         claim = plan.claim["id"] if plan.claim else ""
         # On another machine there is none, and the command that measures tells how many there are.
         self.folder = plan.target.outbox / claim / plan.study.name / state
@@ -123,7 +125,9 @@ class Progress:
         """Of this visit's own cells as soon as two looks saw some, else of the last ones of the study."""
         at_first_look = self.seen_at_s.count(self.seen_at_s[1]) if self._seen else 0
         planned_s = sum(self.own_s[at_first_look : self._seen])
-        return (self.seen_at_s[-1] - self.seen_at_s[1]) / planned_s if planned_s else self.pace.cells
+        if planned_s:
+            return (self.seen_at_s[-1] - self.seen_at_s[1]) / planned_s
+        return self.pace.cells
 
     def _line(self, done: int, words: str = "") -> Line:
         before = self.total - sum(len(cells) for cells in self.missing.values())
@@ -133,7 +137,8 @@ class Progress:
     def _left(self, done: int) -> str:
         now = time.monotonic()
         if self.ends_in_s is not None:
-            left_s, whole_s = self.ends_in_s - (now - self.began), self.ends_in_s
+            left_s = self.ends_in_s - (now - self.began)
+            whole_s = self.ends_in_s
         else:
             cells_s, states_s = self.others
             whole_s = (cells_s + sum(self.own_s[done:])) * self._cell_pace + states_s
@@ -170,7 +175,8 @@ def pace_of(plan: Plan) -> Pace:
     ]
     between: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for before, after in pairwise(visits):
-        last, first = results.read(before[-1]), results.read(after[0])
+        last = results.read(before[-1])
+        first = results.read(after[0])
         if last["run"] == first["run"] and _cell_of(cells, first):
             took_s = (_when(first["began"]) - _when(last["ended"])).total_seconds()
             between[plan.from_empty(first["state"])].append((took_s, plan.reach_seconds(first["state"])))
@@ -179,8 +185,11 @@ def pace_of(plan: Plan) -> Pace:
 
 def _ratio(pairs: list[tuple[float, float]]) -> float:
     """What was taken over what was estimated, in all; 1 where nothing is known."""
-    took_s, estimated_s = sum(took_s for took_s, _ in pairs), sum(estimated_s for _, estimated_s in pairs)
-    return max(0.0, took_s / estimated_s) if estimated_s else 1.0
+    took_s = sum(took_s for took_s, _ in pairs)
+    estimated_s = sum(estimated_s for _, estimated_s in pairs)
+    if estimated_s:
+        return max(0.0, took_s / estimated_s)
+    return 1.0
 
 
 def _cell_of(cells: dict[str, dict[str, Cell]], record: Json) -> Cell | None:

@@ -109,7 +109,10 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
             f"`{plan.commands.fsage('claim')}` claims it"
         )
     phases: list[Phase] = []
-    unsupported, makes_bytes, writes_bytes, workload = None, 0, 0, workloads.load(cell.params["workload"])
+    unsupported = None
+    makes_bytes = 0
+    writes_bytes = 0
+    workload = workloads.load(cell.params["workload"])
     params = workloads.params_of(cell.params)
     try:
         phases = mounted(workload.commands(params, claim, steps), params)

@@ -91,7 +91,8 @@ def requested(claim: Claim | None) -> dict[str, int | str]:
     """Resources of a job that measures on a claimed target; none where its tasks are not steps of the job."""
     if claim is None or claim.get("launcher") != "srun":
         return {}
-    names, each = claim.get("hosts", []), claim.get("tasks", 1)
+    names = claim.get("hosts", [])
+    each = claim.get("tasks", 1)
     nodes = max(1, len(names))
     if nodes * each == 1:
         return {}
@@ -102,7 +103,8 @@ def requested(claim: Claim | None) -> dict[str, int | str]:
 def check_partitions(names: str) -> None:
     """Raises StudyError unless Slurm has all partitions of `names` (separated by commas)."""
     partitions = _partitions()
-    if unknown := [name for name in names.split(",") if name not in partitions]:
+    unknown = [name for name in names.split(",") if name not in partitions]
+    if unknown:
         raise StudyError(
             f"Slurm has no partition {', '.join(unknown)}; it has {', '.join(partitions) or 'none'}: name one as "
             "slurm_partition in profiles/slurm/config.yaml; nothing was touched"

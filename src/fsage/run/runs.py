@@ -74,7 +74,8 @@ def told_before(text: str) -> bool:
     """
     if NOTE not in os.environ or "SLURM_JOB_ID" in os.environ:
         return False
-    path, line = told_by(Path(os.environ[NOTE])), text.partition("\n")[0]
+    path = told_by(Path(os.environ[NOTE]))
+    line = text.partition("\n")[0]
     with open(path, "a+", encoding="utf-8") as told:
         told.seek(0)
         if line in told.read().splitlines():

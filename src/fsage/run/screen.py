@@ -52,7 +52,9 @@ def goals(words: Sequence[str]) -> set[str] | None:
     from snakemake.cli import get_argument_parser
 
     given = get_argument_parser().parse_args(list(words))
-    return None if any(getattr(given, option, None) for option in WITHOUT_GOALS) else set(given.targets)
+    if any(getattr(given, option, None) for option in WITHOUT_GOALS):
+        return None
+    return set(given.targets)
 
 
 class ForPeople(logging.Filter):
@@ -66,9 +68,11 @@ class ForPeople(logging.Filter):
         """Whether a record is for people. Who stopped a run knows why it ended."""
         if interrupt.came() or SAID_BY_JOBS.search(record.getMessage()):
             return False
-        if unknown := NO_RULE.search(record.getMessage()):
+        unknown = NO_RULE.search(record.getMessage())
+        if unknown:
             record.msg = f"fsage: {unknown[1]}: no study has a result of this name; give a study instead of a file"
-        if event := getattr(record, "event", None):
+        event = getattr(record, "event", None)
+        if event:
             return event in TELLS
         if record.levelno > logging.INFO:
             return True
@@ -106,4 +110,6 @@ def last_words(log: Path) -> str:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("fsage: ")]
     except OSError:
         return ""
-    return f"; it last said: {lines[-1].removeprefix('fsage: ')}" if lines else ""
+    if lines:
+        return f"; it last said: {lines[-1].removeprefix('fsage: ')}"
+    return ""

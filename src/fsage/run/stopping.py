@@ -103,9 +103,13 @@ def window_end(text: str, now: datetime) -> datetime:
         if "T" not in text and " " not in text and ":" in text:
             wanted = datetime.strptime(text, "%H:%M")
             moment = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
-            return moment if moment > now else moment + timedelta(days=1)
+            if moment > now:
+                return moment
+            return moment + timedelta(days=1)
         moment = datetime.fromisoformat(text)
-        return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
+        if moment.tzinfo:
+            return moment
+        return moment.replace(tzinfo=now.tzinfo)
     except ValueError:
         raise StudyError(f"until: {text!r} is no time; write 18:00 or 2026-11-21T18:00") from None
 
@@ -121,9 +125,11 @@ def length(text: str) -> timedelta:
 
 def check_window(plan: Plan, what: str, needed_s: float) -> None:
     """Raises WindowClosed when `what`, which takes `needed_s` seconds, would not end before window or hours close."""
-    if why := limits.why_not_begun(plan.target.spec["limits"], what, needed_s, time.time()):
+    why = limits.why_not_begun(plan.target.spec["limits"], what, needed_s, time.time())
+    if why:
         raise WindowClosed(f"{why}. What was measured is kept")
-    end, now = runs.current().until, datetime.now().astimezone()
+    end = runs.current().until
+    now = datetime.now().astimezone()
     if end and now + timedelta(seconds=needed_s) > end:
         raise WindowClosed(
             f"{what} takes about {needed_s:.0f} s and would not end before {end:%Y-%m-%d %H:%M}, when this run is to "

@@ -31,7 +31,8 @@ LOCKS_A_PHASE = 12
 """Twice, and six times where others take new locks meanwhile (fsage.host.lustre.cold)."""
 COMMITS_A_WAIT = 380
 """One to four are usual; what was deleted is waited for 300 s, at most every 0.8 s (fsage.host.lustre.space)."""
-WAITS_A_STATE, WAITS_A_LIFE = 3, 8
+WAITS_A_STATE = 3
+WAITS_A_LIFE = 8
 """Beside one after each step and each cell; a life begins and ends with an empty target."""
 OWN_FILES = 16
 """Token, lease, mark, probe: files of fsage's own on the target, made anew whenever they change."""
@@ -72,7 +73,8 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
         len(cell.params.get("phases", PHASES)) for plan in plans for cells in plan.missing.values() for cell in cells
     )
     spec = target.spec
-    tree, home = _told(site, "directory", spec["directory"]), _told(site, "home", f"{spec['home']}/{spec['name']}")
+    tree = _told(site, "directory", spec["directory"])
+    home = _told(site, "home", f"{spec['home']}/{spec['name']}")
     listed = [
         Act(
             clients,
@@ -121,7 +123,8 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
     if _allowed(site, target)["gib_a_day"]:
         note = f"{_told(site, 'notes', str(usual_home()))}/written.*"
         listed.append(Act(clients, "the bytes of the day are noted", "release, once the day is over", places=(note,)))
-    if stop_if := spec["stop_if"]:
+    stop_if = spec["stop_if"]
+    if stop_if:
         what = (
             "a probe beside states, calibration and cells looks up a name, and reads and writes 64 KiB on each OST "
             f"that is used, every {EVERY_S:g} s at least; stop_if: {_words(stop_if)}"
@@ -134,7 +137,9 @@ def user_words(site: Site) -> str:
     """Who the agent on the clients is."""
     roots = {bool(host.answer and host.answer["root"]) for host in site.in_group("clients")}
     named = _told(site, "user", "the user of ssh")
-    return f"{named}, by the helper where root is needed" if True in roots and "(uid 0)" not in named else named
+    if True in roots and "(uid 0)" not in named:
+        return f"{named}, by the helper where root is needed"
+    return named
 
 
 def may_be_root(site: Site) -> bool:
@@ -180,7 +185,8 @@ def _lustre(site: Site, spec: Spec, plans: Sequence[Plan], clients: str, phases:
             "of who else works on that mount, too"
         )
         lustre.append(Act(clients, what, "the client takes them again", phases * LOCKS_A_PHASE, ("lctl",)))
-    undone, counted = "nothing is changed", f"counters of the OSTs are read each {EVERY_S:g} s (obdfilter.*.stats)"
+    undone = "nothing is changed"
+    counted = f"counters of the OSTs are read each {EVERY_S:g} s (obdfilter.*.stats)"
     if site.in_group("watched"):
         looks = "the launcher connects; load, kernel's log, network, counters of OSTs and noted settings are read"
         lustre.append(Act(_names(site, "watched"), looks, undone, programs=("ssh", "lctl", "zfs")))
@@ -235,7 +241,9 @@ def _tunables(site: Site, plans: Iterable[Plan]) -> list[Act]:
 
     if not may_be_root(site):
         what = f"tunables ({', '.join(sorted(name for name, _ in wanted))}) are not set: that needs root or its helper"
-        return [Act(_names(site, "clients"), what, "nothing is changed")] if wanted else []
+        if wanted:
+            return [Act(_names(site, "clients"), what, "nothing is changed")]
+        return []
     return [
         Act(
             _names(site, "clients"),
@@ -285,7 +293,8 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
             or f"none is declared (fsage_target.limits), and no host has {limits.FILE}",
         )
     )
-    if stop_if := target.spec["stop_if"]:
+    stop_if = target.spec["stop_if"]
+    if stop_if:
         rows.append(("for others", f"a cell is stopped by stop_if: {_words(stop_if)}"))
     return rows
 
@@ -303,14 +312,16 @@ def _words(block: Json) -> str:
 def _by_state(plans: Iterable[Plan]) -> Iterator[list[Step]]:
     """The steps of each state that is still to be measured, each built from empty."""
     for plan in plans:
-        scale, seed = plan.target.file_scale, plan.study.states.seed or 0
+        scale = plan.target.file_scale
+        seed = plan.study.states.seed or 0
         for name in plan.missing:
             yield [step.on_target(scale, seed) for step in plan.states[name].steps(scale, seed)]
 
 
 def _files_of(cell: Cell, target: Target) -> int:
     """Files and directories that a cell makes at most: each task its own, and fsage's."""
-    operations, each = cell.params.get("operations", PHASES), cell.params.get("files_per_task", 0) + 2
+    operations = cell.params.get("operations", PHASES)
+    each = cell.params.get("files_per_task", 0) + 2
     return OWN_FILES + int(each) * len(operations) * tasks_of(target.spec)
 
 
@@ -334,7 +345,9 @@ def _capacity_bytes(site: Site, target: Target, plans: Sequence[Plan]) -> int | 
     if offered:
         return int(max(offered))
     gib = lustre["capacity_gib"] if lustre else spec["budget_gib"]
-    return None if gib in ("all", None) else int(float(gib) * GIB)
+    if gib in ("all", None):
+        return None
+    return int(float(gib) * GIB)
 
 
 def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
@@ -342,7 +355,8 @@ def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
 
     A claim calibrates with as much as one more cell.
     """
-    if (known := plan.bytes_written()) is not None:
+    known = plan.bytes_written()
+    if known is not None:
         return known
     amount_mib = target.spec["amount_mib"]
     each = amount_mib * MIB * tasks_of(target.spec) if amount_mib else capacity_bytes
@@ -354,7 +368,8 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
 
     fsage's own notes have the stripes of the directory above, wherever these lie.
     """
-    if not (lustre := target.spec["lustre"]):
+    lustre = target.spec["lustre"]
+    if not lustre:
         return []
     claimed = [noted["osts"] for plan in plans if plan.claim and (noted := plan.claim.get("lustre"))]
     stripes_bytes = files * lustre["stripe_size_mib"] * MIB

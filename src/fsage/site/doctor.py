@@ -144,7 +144,9 @@ def _given_back(target: HeldTarget, declared: tuple[Path, Spec] | None) -> Held:
 
 
 def _fio() -> list[str]:
-    return [] if shutil.which(FIO) else ["fio is not on PATH; `./run true` names the ways to get it"]
+    if shutil.which(FIO):
+        return []
+    return ["fio is not on PATH; `./run true` names the ways to get it"]
 
 
 def _kinds_of_targets() -> list[Check]:

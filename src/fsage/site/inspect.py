@@ -114,7 +114,9 @@ def login_of(name: str, variables: Json) -> str:
     words = ["ssh", "-G", *shlex.split(" ".join(options)), str(variables.get("ansible_host") or name)]
     ran = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     match = re.search(r"^user (\S+)$", ran.stdout, re.MULTILINE)
-    return match[1] if match else getpass.getuser()
+    if match:
+        return match[1]
+    return getpass.getuser()
 
 
 def _read(inventory: Path) -> Json:
@@ -213,7 +215,8 @@ def _clocks(site: Site) -> list[str]:
 
 def _servers(site: Site, target: Target) -> list[str]:
     """Servers that the target names and the inventory does not."""
-    servers, lustre = {host.name for host in site.in_group("oss")}, target.spec["lustre"]
+    servers = {host.name for host in site.in_group("oss")}
+    lustre = target.spec["lustre"]
     return [
         f"fsage_target.lustre.oss names {name}, which is not in the inventory's group oss"
         for name in (lustre["oss"] if lustre else ())

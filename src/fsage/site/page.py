@@ -62,11 +62,13 @@ def estimates(plans: list[Plan]) -> list[dict[str, str]]:
     lines = []
     for plan in plans:
         try:
-            written, time = plan.bytes_written(), duration(plan.seconds())
+            written = plan.bytes_written()
+            time = duration(plan.seconds())
             if not plan.claim and not plan.target.of_kind.own_stores:
                 time = "not known before the claim"
         except StudyError as why:  # more nodes than there are, say: other studies can be all the same
-            written, time = None, f"cannot be: {why}"
+            written = None
+            time = f"cannot be: {why}"
         lines.append(
             {
                 "study": plan.study.name,

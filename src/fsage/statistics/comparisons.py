@@ -58,7 +58,8 @@ def compare(values: Sequence[float], reference: Sequence[float]) -> Test:
     """
     import numpy as np
 
-    n, m = len(values), len(reference)
+    n = len(values)
+    m = len(reference)
     if not n or not m:
         return Test(None, n, m, f"{n} samples against {m}: nothing to compare")
     if not reachable(n, m, family=1):

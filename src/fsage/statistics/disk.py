@@ -81,7 +81,8 @@ def recover(reads: Reads, level: float = LEVEL) -> Mapping[str, Estimate]:
     variance = float(fit.fun @ fit.fun) / free
     covariance = variance * np.linalg.inv(fit.jac.T @ fit.jac)
     half = t.ppf((1 + level) / 2, free) * np.sqrt(np.diag(covariance))
-    low, high = fit.x - half, fit.x + half
+    low = fit.x - half
+    high = fit.x + half
     spread = [variance * free / chi2.ppf(share, free) for share in ((1 + level) / 2, (1 - level) / 2)]
 
     def estimate(index: int, transform: Callable[[float], float]) -> Estimate:

@@ -67,14 +67,18 @@ class Ratio:
     @property
     def loss_percent(self) -> float | None:
         """What the group is short of its reference, in percent; negative where it is ahead."""
-        return None if self.value is None else (1 - self.value) * 100
+        if self.value is None:
+            return None
+        return (1 - self.value) * 100
 
     @property
     def direction(self) -> int:
         """-1 a loss, 1 a gain, 0 where the interval holds 1 or is missing."""
         if self.interval is None or self.interval.low <= 1 <= self.interval.high:
             return 0
-        return -1 if self.interval.high < 1 else 1
+        if self.interval.high < 1:
+            return -1
+        return 1
 
     @property
     def alike(self) -> bool:
@@ -128,7 +132,8 @@ def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
     """
     import numpy as np
 
-    m, n = len(values), len(reference)
+    m = len(values)
+    n = len(reference)
     if not m or not n:
         return Ratio(None, None, m, n, f"{m} samples against {n}: nothing to compare")
     if min(*values, *reference) <= 0:
@@ -162,7 +167,8 @@ def _rank(largest: int, tail: Callable[[int], float]) -> tuple[int, float] | Non
 
     if largest < 1 or level(1) < FLOOR - 1e-9:
         return None
-    low, high = 1, largest
+    low = 1
+    high = largest
     while low < high:  # the level falls with k
         middle = (low + high + 1) // 2
         low, high = (middle, high) if level(middle) >= AIM else (low, middle - 1)

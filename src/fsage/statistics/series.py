@@ -42,7 +42,8 @@ def trend(values: Sequence[float]) -> Trend:
     from scipy import stats
 
     n = len(values)
-    if (least := 2 / math.factorial(min(n, 5))) > ALPHA:
+    least = 2 / math.factorial(min(n, 5))
+    if least > ALPHA:
         return Trend(None, None, n, f"{n} samples are too few: p can be no lower than {min(1.0, least):.2g}")
     tau, p = _kendall(tuple(stats.rankdata(values).tolist()))
     return Trend(tau, p, n)
@@ -54,7 +55,8 @@ def _kendall(ranks: tuple[float, ...]) -> tuple[float, float]:
     import numpy as np
     from scipy import stats
 
-    n, tied = len(ranks), len(set(ranks)) < len(ranks)
+    n = len(ranks)
+    tied = len(set(ranks)) < len(ranks)
     if len(set(ranks)) == 1:
         return 0.0, 1.0
     result = stats.kendalltau(np.arange(n), ranks, method="asymptotic" if tied else "exact")

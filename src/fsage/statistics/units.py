@@ -8,7 +8,10 @@ from statistics import median
 
 from fsage.statistics.intervals import LEAST, Interval, Ratio, median_interval, ratio
 
-LAYOUT, TARGET, PLACE, SAMPLE = "layout", "target", "place", "sample"
+LAYOUT = "layout"
+TARGET = "target"
+PLACE = "place"
+SAMPLE = "sample"
 DRAWN = (LAYOUT, TARGET)
 """Units that stand for others of the state; places and samples speak of one layout only."""
 

@@ -127,7 +127,9 @@ class CellAxes:
     @property
     def budget(self) -> int:
         """Iterations that are planned: with a stop rule, those that it may skip too."""
-        return self.stop.iterations_at_most if self.stop else self.iterations
+        if self.stop:
+            return self.stop.iterations_at_most
+        return self.iterations
 
     @property
     def count(self) -> int:
@@ -231,7 +233,9 @@ def check_division(transfer_sizes: Iterable[int]) -> None:
 
 def level_text(key: str, level: Any) -> str:
     """Return a level as it is written in a study and in the names of cells."""
-    return format_size(level) if _is_size(key) else str(level).lower() if isinstance(level, bool) else str(level)
+    if _is_size(key):
+        return format_size(level)
+    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def schema(name: str) -> tuple[Json, Json]:

@@ -37,7 +37,8 @@ from fsage.text.strict import (
 )
 
 TARGETS = r"^[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,63}$"
-SHARE, REPEAT = "share", "repeat"
+SHARE = "share"
+REPEAT = "repeat"
 """Each measures a part of the states; each measures all."""
 
 
@@ -59,7 +60,8 @@ def read_targets(block: object) -> object:
         refuse(problems_of(error, Bind))
 
 
-LAYOUTS, MOST = 30, 1000
+LAYOUTS = 30
+MOST = 1000
 
 
 class Count(Strict):
@@ -82,7 +84,9 @@ class Count(Strict):
     @classmethod
     def _complete(cls, device: Json | None) -> Json | None:
         try:
-            return None if device is None else device_model(device, "device")
+            if device is None:
+                return None
+            return device_model(device, "device")
         except Refusal as why:
             raise ValueError(str(why)) from why
 
@@ -95,7 +99,8 @@ class Axes:
     """The axes of a study with their levels: what a filter may name."""
 
     def __init__(self, states: Any, cells: CellAxes) -> None:
-        self._states, self._cells = type(states), cells
+        self._states = type(states)
+        self._cells = cells
         self.levels = levels_of_states(states)
         for key in (*cells.axes, *cells.fixed):
             self.levels[key] = list(cells.levels_of(key))

@@ -46,7 +46,8 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
 
 def _in_turns(block: Any, study: Study) -> Json | None:
     """The block of a study with as many structures as it has iterations, of one each; None where that cannot be."""
-    states, cells = study.states, study.cells
+    states = study.states
+    cells = study.cells
     structures = getattr(states, "structures", None)
     if not isinstance(structures, int) or states.seed is None or cells.stop:
         return None
@@ -92,7 +93,9 @@ def _text_at(path: Path, *keys: str) -> str | None:
         return None  # loading it says why
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else None
+    if isinstance(found, str):
+        return found
+    return None
 
 
 def check_alone(study: str) -> None:
@@ -122,7 +125,9 @@ def read_yaml(path: Path) -> Any:
 
 def _encoding(content: bytes) -> str:
     """What a file that is not UTF-8 seems to be written in."""
-    return "UTF-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in content else "Latin-1 or alike"
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in content:
+        return "UTF-16"
+    return "Latin-1 or alike"
 
 
 def _read_study(path: Path) -> object:

@@ -179,7 +179,9 @@ class Study(Strict):
     @classmethod
     def _read_compare(cls, block: object, info: ValidationInfo) -> Compare | None:
         states = info.data.get("states")
-        return Compare.read(block, states) if states and block is not None else None
+        if states and block is not None:
+            return Compare.read(block, states)
+        return None
 
     @model_validator(mode="after")
     def _holds_together(self) -> Study:

@@ -44,7 +44,9 @@ def round_size(size_bytes: float) -> str:
     """Three digits for people: 7813095424 -> '7.28 GiB', 4096 -> '4 KiB'."""
     power = min(max(int(size_bytes), 1).bit_length() - 1, 59) // 10
     size = size_bytes / (1 << 10 * power)
-    return f"{size:.0f} {UNITS[power]}" if size >= 1000 else f"{size:.3g} {UNITS[power]}"
+    if size >= 1000:
+        return f"{size:.0f} {UNITS[power]}"
+    return f"{size:.3g} {UNITS[power]}"
 
 
 def ratio_text(value: float, digits: int = 2) -> str:
@@ -56,7 +58,9 @@ def ratio_text(value: float, digits: int = 2) -> str:
 
 def counted(count: int, noun: str) -> str:
     """'1 state', '2 states'."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    if count == 1:
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun}s"
 
 
 def duration(seconds: float) -> str:

@@ -45,11 +45,15 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{_word(part)}" for part in self.loc)
-        return f"{path.lstrip('.')}: {self.text}" if path else self.text
+        if path:
+            return f"{path.lstrip('.')}: {self.text}"
+        return self.text
 
 
 def _word(key: str) -> str:
-    return key if key.isprintable() and key else repr(key)
+    if key.isprintable() and key:
+        return key
+    return repr(key)
 
 
 def refuse(problems: Iterable[Problem]) -> NoReturn:
@@ -136,14 +140,18 @@ def show(value: object) -> str:
     text = str(value).lower() if isinstance(value, bool) else "null" if value is None else repr(value)
     if isinstance(value, datetime.date):  # YAML makes one of 2026-11-25
         text = f"the date {value}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if len(text) <= 60:
+        return text
+    return f"{text[:57]}..."
 
 
 def nearest(value: object, choices: Iterable[str]) -> str:
     """Return ' did you mean ...?' with the known word that is most like `value`, or nothing."""
     known = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(str(value).lower(), known, n=1)
-    return f" did you mean {known[close[0]]!r}?" if close else ""
+    if close:
+        return f" did you mean {known[close[0]]!r}?"
+    return ""
 
 
 def _allowed(value: object, choices: Iterable[str]) -> str:
@@ -164,7 +172,9 @@ _KINDS = {
 
 
 def _sentence(detail: Any, model: type[BaseModel]) -> str:
-    kind, value, ctx = detail["type"], detail["input"], detail.get("ctx", {})
+    kind = detail["type"]
+    value = detail["input"]
+    ctx = detail.get("ctx", {})
     if kind == "int_type" and (percent := _percent(value)):
         return f"{show(value)} is not a whole number: write {percent}"
     if kind in _KINDS:
@@ -234,7 +244,8 @@ class Levels:
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         item = get_args(source)[0]
-        read, written = TypeAdapter(item).validate_python, handler.generate_schema(item)
+        read = TypeAdapter(item).validate_python
+        written = handler.generate_schema(item)
         return core_schema.no_info_plain_validator_function(
             lambda value: read_levels(value, read, self.least),
             json_schema_input_schema=core_schema.union_schema([written, core_schema.list_schema(written)]),

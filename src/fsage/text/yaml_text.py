@@ -53,7 +53,8 @@ def load(text: str) -> Any:
 
 def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     """The same error, saying what to mend where that is known: YAML names what it expected."""
-    mark, problem = error.problem_mark, str(error.problem)
+    mark = error.problem_mark
+    problem = str(error.problem)
     lines = text.splitlines()
     opened = error.context_mark
     if opened and opened.line >= len(lines):  # the mark of what is opened last may be behind the end
@@ -69,12 +70,14 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
         return error
     line, before = lines[mark.line], lines[mark.line][: mark.column]
     for number, one in enumerate(lines[: mark.line + 1], 1):
-        if strange := re.match(r" *(?![ \t])(\s)\s*\S", one):
+        strange = re.match(r" *(?![ \t])(\s)\s*\S", one)
+        if strange:
             name = unicodedata.name(strange[1], "an unknown character").lower()
             return _problem(f"line {number} is indented with {name}, which only looks like a blank: type blanks", mark)
         if re.match(r"[^:#]*\uff1a", one):
             return _problem(f"line {number} has a full-width colon: type the plain one, with a blank after it", mark)
-    if dash := re.match(r" *-(?![ -])", line):
+    dash = re.match(r" *-(?![ -])", line)
+    if dash:
         return _problem(f"a blank is missing after the dash: write '- {line[dash.end() :].strip()}'", mark)
     above = [(number, text) for number, text in enumerate(lines[: mark.line], 1) if text.split("#")[0].strip()]
     if "cannot start any token" in problem:
@@ -115,7 +118,8 @@ def _check(text: str) -> None:
     weights: dict[str, int] = {}  # of what has an anchor, aliases written out
     open_: list[tuple[str | None, int]] = [(None, 0)]  # anchor and weight of each block that has not ended
     for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        weight, anchor = 0, getattr(event, "anchor", None)
+        weight = 0
+        anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.CollectionStartEvent):
             open_.append((anchor, OF_A_NODE))
             if len(open_) - 1 > DEEPEST:
@@ -130,7 +134,8 @@ def _check(text: str) -> None:
         elif isinstance(event, yaml.AliasEvent):
             if anchor not in weights:
                 raise _problem(f"*{anchor} stands before &{anchor} ends", event.start_mark)
-            weight, anchor = weights[anchor], None
+            weight = weights[anchor]
+            anchor = None
         if anchor is not None:
             weights[anchor] = weight
         above, so_far = open_.pop()

@@ -76,7 +76,8 @@ def read(observation: Mapping[str, object]) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    run, requested = shared.read_fio(phase), shared.requested_of(phase)
+    run = shared.read_fio(phase)
+    requested = shared.requested_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
     requested_bytes = int(requested["size"]) * int(requested.get("loops", 1))

@@ -54,7 +54,8 @@ class Params(shared.Params):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell on a claimed target; `ValueError` if they cannot run on it."""
-    files, free = params.files_per_task * shared.tasks(claim), claim.get("free_inodes_empty")
+    files = params.files_per_task * shared.tasks(claim)
+    free = claim.get("free_inodes_empty")
     if free and files > free:
         raise ValueError(
             f"files_per_task: {params.files_per_task} for {shared.tasks(claim)} tasks are {files} files, "
@@ -120,7 +121,8 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
 
 def _judge_fio(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
     """Files, seconds, tasks, and what else is known."""
-    run, requested = shared.read_fio(phase), shared.requested_of(phase)
+    run = shared.read_fio(phase)
+    requested = shared.requested_of(phase)
     if not run.read or run.write or requested["ioengine"] != OPERATIONS[phase["name"]][0]:
         raise BadOutput(f"fio ran {requested['ioengine']} and moved data, or did nothing")
     return run.read.operations, run.read.seconds, shared.fio_tasks(phase), shared.start_spread(phase, run)
@@ -128,7 +130,8 @@ def _judge_fio(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
 
 def _judge_mdtest(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
     run = mdtest.parse(phase["stdout"], phase["stderr"], phase["rc"])
-    argv, row = phase["argv"], OPERATIONS[phase["name"]][2]
+    argv = phase["argv"]
+    row = OPERATIONS[phase["name"]][2]
     if run.iterations != 1 or set(run.per_s) != {row}:
         raise BadOutput(f"mdtest did {', '.join(run.per_s)} {run.iterations} times, not {row} once")
     shared.check_command("mdtest", argv, "-d", run.command)

@@ -90,7 +90,8 @@ def read(observation: JsonView) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    name, requested = phase["name"], shared.requested_of(phase)
+    name = phase["name"]
+    requested = shared.requested_of(phase)
     run = shared.read_fio(phase)
     done, other = (run.read, run.write) if name == "read" else (run.write, run.read)
     if done is None or other:

@@ -23,7 +23,8 @@ from fsage.model.typed import Json, JsonView
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, shared
 
-PLACE, OWN_DISK = "place_", "own_disk"
+PLACE = "place_"
+OWN_DISK = "own_disk"
 READS = ("read", OWN_DISK)
 
 
@@ -67,7 +68,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     A cell that only reads writes its files first, in a phase `prepare` that is checked but gives no numbers. One at
     place k writes k - 1 files before, each as its own is written: `place_1` and so on.
     """
-    block_bytes, passes = _block_bytes(params, claim), _passes(params, claim)
+    block_bytes = _block_bytes(params, claim)
+    passes = _passes(params, claim)
     requested = "fio" if params.tool == "auto" and passes > 1 else params.tool  # IOR goes over a file once
     tool = shared.choose_tool(requested, "ior", claim)
     if tool == "ior" and passes > 1:
@@ -77,7 +79,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         )
     phases: list[Phase] = []
     for name in _steps(params, device.of_claim(claim)):
-        reads, leaves = name in READS, name.startswith(PLACE)
+        reads = name in READS
+        leaves = name.startswith(PLACE)
         if tool == "ior":
             argv = _ior(params, claim, block_bytes, reads, name if leaves else "f")
             phases.append({"name": name, "argv": argv, "reads": reads})
@@ -106,7 +109,8 @@ def _file_bytes(params: Params, claim: Claim) -> int:
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate of what one cell takes, from the claim's calibration."""
-    calibration, file_mib = claim["calibration"], _file_bytes(params, claim) / MIB
+    calibration = claim["calibration"]
+    file_mib = _file_bytes(params, claim) / MIB
     mib = file_mib * _passes(params, claim)
     reading = mib / calibration["read_mib_s"] if "read" in params.phases else 0
     measuring = calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
@@ -167,7 +171,9 @@ def _steps(params: Params, model: type[device.Model]) -> list[str]:
     before = [f"{PLACE}{number}" for number in range(1, params.place)]
     steps = [*before, "write" if "write" in params.phases else "prepare"]
     steps += ["read"] if "read" in params.phases else []
-    return [*steps, OWN_DISK] if params.own_disk and model.leaves_own_disk else steps
+    if params.own_disk and model.leaves_own_disk:
+        return [*steps, OWN_DISK]
+    return steps
 
 
 def _passes(params: Params, claim: Claim) -> int:
@@ -177,7 +183,8 @@ def _passes(params: Params, claim: Claim) -> int:
 def _block_bytes(params: Params, claim: Claim) -> int:
     if params.amount_percent:
         share = claim["capacity_bytes"] * params.amount_percent / 100 / shared.tasks(claim)
-        if not (block_bytes := int(share) // params.transfer_size * params.transfer_size):
+        block_bytes = int(share) // params.transfer_size * params.transfer_size
+        if not block_bytes:
             raise ValueError(
                 f"amount_percent: {params.amount_percent}% of the target are {share:.0f} bytes a task, less than one "
                 f"transfer of {params.transfer_size}"
@@ -253,7 +260,8 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
 
 
 def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, shared.Metrics]:
-    run, requested = shared.read_fio(phase), shared.requested_of(phase)
+    run = shared.read_fio(phase)
+    requested = shared.requested_of(phase)
     done, other = (run.read, run.write) if phase["name"] in READS else (run.write, run.read)
     if done is None or other:
         raise BadOutput(f"fio did not {requested['rw']} and nothing else: wrote {run.write}, read {run.read}")
@@ -264,7 +272,8 @@ def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, shared.Met
 
 def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:
     """What a phase of IOR moved; BadOutput unless it is what its command requested, in transfers of that size."""
-    run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
+    run = ior.parse(phase["stdout"], phase["stderr"], phase["rc"])
+    argv = phase["argv"]
     requested_bytes = int(argv[argv.index("-b") + 1])
     # The echo is the only sign of O_DIRECT. The paths come last and are left out: an echo may be cut there.
     shared.check_command("ior", argv, "-o", run.command)

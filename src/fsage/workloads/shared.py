@@ -111,7 +111,8 @@ def choose_tool(requested: str, mpi_tool: str, claim: Claim) -> str:
     needs = {mpi_tool: {mpi_tool, MPI_PROGRAM[launcher(claim)]}, "fio": {"fio"}}
     usual = mpi_tool if needs[mpi_tool] <= set(installed) and not limits.of_rate(claim.get("limits")) else "fio"
     tool = usual if requested == "auto" else requested
-    if missing := sorted(needs[tool].difference(installed)):
+    missing = sorted(needs[tool].difference(installed))
+    if missing:
         raise ValueError(
             f"tool: {requested} needs {' and '.join(missing)}, not found when the target was claimed (there are "
             f"{', '.join(installed) or 'none'}): install it and claim again, or choose another tool"
@@ -132,8 +133,11 @@ def mpirun(claim: Claim, named: bool = False) -> list[str]:
     Its output is not tagged: not every MPI knows how to. With srun they are a step of the job that visits the target
     (fsage.run.request), so that no cell waits in a queue.
     """
-    each, names, count = claim.get("tasks", 1), hosts(claim), tasks(claim)
-    several, site = len(names) > 1 or named, claim.get("launcher_options", [])
+    each = claim.get("tasks", 1)
+    names = hosts(claim)
+    count = tasks(claim)
+    several = len(names) > 1 or named
+    site = claim.get("launcher_options", [])
     if launcher(claim) == "srun":
         nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}", f"--ntasks-per-node={each}"]
         return ["srun", "--mpi=pmix", "--overlap", *(nodes if several else []), *site, f"--ntasks={count}"]
@@ -160,7 +164,8 @@ def launched(argv: Sequence[str]) -> Placed:
     """What a command of `mpirun` starts, and where."""
     given = dict(word.split("=", 1) for word in argv if word.startswith(("--ntasks=", "--nodes=")))
     if argv[0] == "srun":
-        tasks, nodes = int(given["--ntasks"]), int(given.get("--nodes", 1))
+        tasks = int(given["--ntasks"])
+        nodes = int(given.get("--nodes", 1))
     else:
         named = next((option for option in ("--host", "-hosts") if option in argv), None)
         nodes = len(argv[argv.index(named) + 1].split(",")) if named else 1
@@ -288,7 +293,8 @@ def of_hosts(phase: PhaseResult, run_of: Callable[[str, Mapping[str, object]], R
 def began_here(phase: PhaseResult, name: str, began: float, seconds: float) -> float:
     """When a host's run began, by the launcher's clock. `BadOutput` where that cannot be."""
     answer = phase["by_host"][name]
-    here, slack_s = began - answer["clock_ahead_s"], answer["clock_error_s"] + CLOCK_STEP_S
+    here = began - answer["clock_ahead_s"]
+    slack_s = answer["clock_error_s"] + CLOCK_STEP_S
     if not phase["told"] - slack_s <= here <= here + seconds <= phase["told"] + answer["wall_s"] + slack_s:
         raise BadOutput("its clock was set while the phase ran, so that nobody knows when it began")
     return here
@@ -296,7 +302,9 @@ def began_here(phase: PhaseResult, name: str, began: float, seconds: float) -> f
 
 def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:
     """`<phase>_start_spread_ms`, where several clients began: how long after the first one the last one did."""
-    return {f"{phase['name']}_start_spread_ms": 1000 * run.start_spread_s} if "jobs" in phase else {}
+    if "jobs" in phase:
+        return {f"{phase['name']}_start_spread_ms": 1000 * run.start_spread_s}
+    return {}
 
 
 def latencies(name: str, moved: fio.FioTransfer) -> Metrics:
@@ -334,7 +342,8 @@ def judge(
 
     An observation that failed on its host stays failed; the reason is what the tool says, if it says any.
     """
-    status, why = observation["status"], observation.get("why")
+    status = observation["status"]
+    why = observation.get("why")
     if status in ("unsupported", "skipped", "stopped"):  # nothing was run to its end
         return Outcome(status, why)
     metrics: Metrics = {}

@@ -22,10 +22,12 @@ WARM_ATTEMPTS = 3
 
 def made_warm(phase: Phase) -> Json:
     """Have all pages of what is read in memory. Raises Failure where some do not stay there."""
-    began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
+    began = time.monotonic()
+    paths = [Path(path) for path in phase["reads_files"]]
     whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
     for _ in range(WARM_ATTEMPTS):
-        if (cached := caches.cached_pages(paths)) >= whole:
+        cached = caches.cached_pages(paths)
+        if cached >= whole:
             warm = {"method": "none: from memory", "metadata": WARM, "cached_names": len(paths)}
             return {**warm, "seconds": time.monotonic() - began, "cached_pages": cached}
         caches.bring_in(paths)

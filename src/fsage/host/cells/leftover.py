@@ -16,7 +16,8 @@ from pathlib import Path
 from fsage.model.errors import Failure
 
 MARK = "FSAGE_AGENT"
-GRACE_S, PATIENCE_S = 2.0, 60.0
+GRACE_S = 2.0
+PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.05
 
 
@@ -47,7 +48,8 @@ def end(folders: Sequence[Path]) -> None:
 
 def _marked() -> list[int]:
     """Processes whose environment has our mark."""
-    wanted, pids = os.fsencode("=".join(*marked().items())), []
+    wanted = os.fsencode("=".join(*marked().items()))
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
             if wanted in (process / "environ").read_bytes().split(b"\0"):

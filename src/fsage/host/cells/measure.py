@@ -46,7 +46,9 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
     hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not observed.place(target, request, cell).exists()]
     answer: dict[str, object] = {"changed": bool(cells), "msg": f"would measure {len(cells)} cells", "undone": None}
-    measured, lost, stopped = 0, None, None
+    measured = 0
+    lost = None
+    stopped = None
     if not check:
         with (
             held(target.home, request) as lease,
@@ -81,7 +83,9 @@ def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None,
 
     Raises Failure where the run has ended.
     """
-    measured, lost, stopped = 0, None, None
+    measured = 0
+    lost = None
+    stopped = None
     try:
         for cell in cells:
             claims.note_doing(session.target.home, "measuring", len(session.request["cells"]) - len(cells) + measured)
@@ -116,7 +120,8 @@ def undone(target: Target, request: Request, lost: str | None, stopped: str | No
 def hosts_of(target: Target, request: Request) -> Inventory:
     """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
     hosts = inventory_of(request)
-    names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
+    names = [host["name"] for host in hosts["clients"]]
+    claimed = target.claim.get("hosts", [])
     if len(claimed) > 1 or len(names) > 1:
         if names != claimed:
             raise Refusal(

@@ -30,7 +30,8 @@ from fsage.model.observation import Conditions, Observation, PhaseResult
 from fsage.model.request import Cell, Phase, Request
 from fsage.model.typed import Json
 
-LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
+LEAST_LIMIT_S = 900.0
+TIMES_ESTIMATE = 10
 """The time limit of a phase: TIMES_ESTIMATE times the estimate of its whole cell, at least LEAST_LIMIT_S."""
 QUOTA_REACHED = os.strerror(errno.EDQUOT)  # as fio, IOR and mdtest say it
 
@@ -126,7 +127,8 @@ def refuse_failed(cell: Cell, result: PhaseResult) -> None:
 def place(target: Target, request: Request, cell: Cell) -> Path:
     """The file of one cell's observation under the target's present claim. Raises Refusal."""
     parts = (target.claim["id"], request["study"], request["state"], cell["name"])
-    if wrong := [part for part in parts if not message.is_name(part)]:
+    wrong = [part for part in parts if not message.is_name(part)]
+    if wrong:
         raise Refusal(f"{message.shown(wrong[0])} is no name, and would become part of a path; nothing was touched")
     return target.home.joinpath("outbox", *parts[:-1], f"{cell['name']}.{cell['attempt']}.json")
 
@@ -153,7 +155,8 @@ def doubt(target: Target, request: Request, cells: list[Cell]) -> None:
 def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Pack all waiting observations, also those of lost runs, into `<home>/bundle.tar`."""
     home = home_of(complete(spec))
-    box, path = home / "outbox", home / "bundle.tar"
+    box = home / "outbox"
+    path = home / "bundle.tar"
     with held(home, request):
         waiting = sorted(box.rglob("*.json"))
         if not check:

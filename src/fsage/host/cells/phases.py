@@ -36,7 +36,10 @@ class Phases:
     """Runs the phases of cells on a target."""
 
     def __init__(self, target: Target, hosts: Hosts, instruments: Instruments, slurm_job: str | None = None) -> None:
-        self.target, self.hosts, self.instruments, self.slurm_job = target, hosts, instruments, slurm_job
+        self.target = target
+        self.hosts = hosts
+        self.instruments = instruments
+        self.slurm_job = slurm_job
         self.left: set[Path] = set()  # files of phases that leave theirs to be beside what is measured
 
     def run(self, cell: Cell, clean: Callable[[], None]) -> Ran:
@@ -86,7 +89,8 @@ class Phases:
         with self.instruments.around(lambda each: each.around_phase(phase, cell)) as seen:
             result.update(cast(PhaseResult, self.served(phase)))
         result.update(cast(PhaseResult, seen))
-        if ended := self.instruments.ended():
+        ended = self.instruments.ended()
+        if ended:
             raise ended
         observed.refuse_failed(cell, result)
         made: list[Path] = []
@@ -94,7 +98,8 @@ class Phases:
             made += (path for path in measured_files(self.target.mounts) if path not in self.left)
             self.left.update(made if phase.get("leaves") else ())
             result["extents"] = layout_of(made, self.target)
-        if why := self.instruments.first(lambda each: each.failed_phase(phase, made, result)):
+        why = self.instruments.first(lambda each: each.failed_phase(phase, made, result))
+        if why:
             raise Failure(why)
 
     def argv(self, phase: Phase) -> list[str]:
@@ -104,14 +109,17 @@ class Phases:
 
     def drop_caches(self, phase: Phase) -> Json:
         """Make the target cold, or warm, as a phase wants it (fsage.host.cells.before)."""
-        return before.made_warm(phase) if phase.get("warm") else before.made_cold(self.target, self.hosts, phase)
+        if phase.get("warm"):
+            return before.made_warm(phase)
+        return before.made_cold(self.target, self.hosts, phase)
 
     def served(self, phase: Phase) -> dict[str, object]:
         """The result of a phase's command; with `jobs` on several clients."""
         try:
             if "jobs" in phase:
                 return self.hosts.together(phase, self.target, self.instruments.watch)
-            if result := self.instruments.first(lambda each: each.run(phase, self.instruments.watch)):
+            result = self.instruments.first(lambda each: each.run(phase, self.instruments.watch))
+            if result:
                 return result
             with at_hand(phase["argv"], phase.get("files", {})) as (argv, numbers):
                 return self.call({**phase, "argv": argv}, numbers)

@@ -25,7 +25,8 @@ from fsage.model.observation import Conditions, Observation
 from fsage.model.request import Cell, Request
 from fsage.model.token import MEASURING, READY, Token
 
-OUTLIVE_S, LOOK_EVERY_S = 1.0, 0.1
+OUTLIVE_S = 1.0
+LOOK_EVERY_S = 0.1
 
 
 class Session:
@@ -40,8 +41,12 @@ class Session:
     phases: Phases
 
     def __init__(self, target: Target, request: Request, watch: Watch, hosts: Hosts) -> None:
-        self.target, self.request, self.watch, self.hosts = target, request, watch, hosts
-        self.mount, target.osts.session = target.mounts[0], hosts
+        self.target = target
+        self.request = request
+        self.watch = watch
+        self.hosts = hosts
+        self.mount = target.mounts[0]
+        target.osts.session = hosts
         self.structure = StructureCheck(target)
         self.opened = contextlib.ExitStack()
         self.opened.callback(self.structure.close)
@@ -94,12 +99,16 @@ class Session:
             observed.doubt(self.target, self.request, self.unsure)
             return f"before cell {cell['name']}: the state changed since the session began: {self.structure.why}"
         self.unsure = [*self.unsure, cell] if seen["looked_at"] == "sample" else []
-        observation["check"], observation["conditions"] = seen, self.conditions
+        observation["check"] = seen
+        observation["conditions"] = self.conditions
         broken = None
-        if why := cell.get("unsupported") or self.unsupported(cell):
-            observation["status"], observation["why"] = "unsupported", why
+        why = cell.get("unsupported") or self.unsupported(cell)
+        if why:
+            observation["status"] = "unsupported"
+            observation["why"] = why
         elif why := self.instruments.first(lambda each: each.refused(cell)):
-            observation["status"], observation["why"] = "failed", why
+            observation["status"] = "failed"
+            observation["why"] = why
         else:
             broken = self.measure(cell, observation)
             ended = self.instruments.stopped
@@ -121,11 +130,14 @@ class Session:
         why = ran.why or self.instruments.first(lambda each: each.failed_cell(cell))
         cleaning = time.monotonic()
         broken = self.clean(failed=bool(why))
-        if why := why or broken:
-            observation["status"], observation["why"] = "failed", why
+        why = why or broken
+        if why:
+            observation["status"] = "failed"
+            observation["why"] = why
         observation.update(cast(Observation, ran.seen))
         observation["phases"] = ran.phases
-        check_s, ended = observation["check"]["seconds"], time.monotonic()
+        check_s = observation["check"]["seconds"]
+        ended = time.monotonic()
         observation["seconds"] = {
             "check": check_s,
             "drop": sum(phase["cache_drop_s"] for phase in ran.phases),

@@ -34,7 +34,8 @@ class StructureCheck:
     """
 
     def __init__(self, target: Target) -> None:
-        self.target, self.hash = target, ""
+        self.target = target
+        self.hash = ""
         self.why: str | None = None  # how the state differed at the last check
         self.counted: list[str | None] = []
         self.osts_changed_bytes: int | None = None
@@ -85,9 +86,11 @@ class StructureCheck:
     @property
     def unwatched(self) -> str | None:
         """Why the kernel does not report what others do to the target, and what is checked instead; None: it does."""
-        if not (why := self.why_unwatched):
+        why = self.why_unwatched
+        if not why:
             return None
-        if not (share := self.unseen_share):
+        share = self.unseen_share
+        if not share:
             return f"all files were examined before each cell: {why}"
         return (
             f"a sample of the files and all directories were examined before each cell: {why}. A change of one file "
@@ -97,13 +100,18 @@ class StructureCheck:
     @property
     def unseen_share(self) -> float:
         """The share of the files that the sample leaves out; 0 without a sample, or where it has all files."""
-        return self.sample.unseen_share if self.sample else 0.0
+        if self.sample:
+            return self.sample.unseen_share
+        return 0.0
 
     def whole_differs(self, now: Token) -> str | None:
         """How all files and their extents differ from the token `now`; None where they do not."""
-        if why := self._files_differ(now):
+        why = self._files_differ(now)
+        if why:
             return why
-        return None if digest(self.target.mounts)["hash"] == now.digest else "files lie elsewhere (extent digest)"
+        if digest(self.target.mounts)["hash"] == now.digest:
+            return None
+        return "files lie elsewhere (extent digest)"
 
     def close(self) -> None:
         """End the watch."""
@@ -121,7 +129,8 @@ class StructureCheck:
         prints = fingerprint(self.target, self.sample)
         if self.sample:
             self.sample.freeze(self.target.mounts)
-        self.hash, self.counted = prints["hash"], prints["counted"]
+        self.hash = prints["hash"]
+        self.counted = prints["counted"]
         self._note(now, prints.get("osts", {}))
         return differs(self.target, now, prints)
 

@@ -25,11 +25,14 @@ from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
-NONE, UNLIMITED = Instruments([]), limits.of_site({})
+NONE = Instruments([])
+UNLIMITED = limits.of_site({})
 SAMPLE_S = 1.02  # a sample lasts at least a second, with a margin for noise
 PAIRS = 5  # so often a pair is tried that instruments end
-BACKING_MIB, BACKING_RUNS = 2048, 3
-LEAST_S, SLOWEST_MIB_S = 300.0, 1.0  # what fio is given, whatever the store
+BACKING_MIB = 2048
+BACKING_RUNS = 3
+LEAST_S = 300.0
+SLOWEST_MIB_S = 1.0  # what fio is given, whatever the store
 PARTS = 2  # at most half of a small device is written
 BACKING_FIRST_MIB = 512  # tells whether the device is fast enough by far
 SHARE_FOR_MEASURED = 0.15  # of the capacity, for measured files: they must fit beside a target filled to 80%
@@ -91,7 +94,8 @@ def amount(target: Target, first_guess_mib_s: float, instruments: Instruments = 
         pair = _undisturbed(target, declared, 1, instruments)
         return {"amount_mib": declared, "passes": 1, "amount_source": "declared", "calibration": pair}
     known_speed = target.claim["device_model"].get("bytes_per_s") is not None
-    wanted_mib, fastest_mib_s = _whole(first_guess_mib_s / tasks * SAMPLE_S), 0.0
+    wanted_mib = _whole(first_guess_mib_s / tasks * SAMPLE_S)
+    fastest_mib_s = 0.0
     for attempt in range(8):
         passes = math.ceil(wanted_mib / room_mib)
         each_mib = _whole(wanted_mib / passes)
@@ -115,7 +119,9 @@ def amount(target: Target, first_guess_mib_s: float, instruments: Instruments = 
 
 def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
     """MiB that each task of all clients may write on an empty target of this capacity. Raises Refusal if too few."""
-    name, tasks, declared = spec["name"], tasks_of(spec) * max(1, clients), spec["amount_mib"]
+    name = spec["name"]
+    tasks = tasks_of(spec) * max(1, clients)
+    declared = spec["amount_mib"]
     capacity_mib = capacity_bytes // MIB
     if declared is not None:
         if declared * tasks > capacity_mib:
@@ -139,7 +145,8 @@ def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
 def _undisturbed(target: Target, each_mib: int, passes: int, instruments: Instruments) -> Json:
     """A pair that no instrument ended; one that was ended begins anew when it may, PAIRS times. Raises Failure."""
     for _ in range(PAIRS):
-        if why := instruments.held_up():
+        why = instruments.held_up()
+        if why:
             raise Failure(f"target {target.name} was not calibrated: {why}")
         try:
             return _pair(target, each_mib, passes, instruments)
@@ -163,7 +170,8 @@ def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments =
     seconds: dict[str, float] = {}
     commands: list[str] = []
     began = time.monotonic()
-    clients, allowed = max(1, len(target.claim.get("hosts", ()))), target.spec["limits"]
+    clients = max(1, len(target.claim.get("hosts", ())))
+    allowed = target.spec["limits"]
     # fio leaves out what is less than a whole transfer, and keeps to a rate between transfers
     transfer_mib = 1 if limits.of_rate(allowed) else math.gcd(TRANSFER_MIB, each_mib)
     # The first write on a sparse image gives it blocks, which is not to be measured.

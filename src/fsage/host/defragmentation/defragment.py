@@ -55,7 +55,9 @@ def tool_of(filesystem: str) -> Defragmenter:
 def version_of(tool: Defragmenter) -> str:
     """The tool's own version line."""
     output = _call(tool.version_command, None).stdout
-    return output.strip().splitlines()[0] if output.strip() else "unknown"
+    if output.strip():
+        return output.strip().splitlines()[0]
+    return "unknown"
 
 
 def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: float) -> dict[str, object]:
@@ -72,9 +74,11 @@ def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: floa
     The time limit holds for the tools, not for reading extents before and after. A tool that reaches it is killed, and
     ends when the kernel has completed its present call (ext4: moved an extent). Raises Refusal, Failure.
     """
-    tool, began = tool_of(filesystem), time.monotonic()
+    tool = tool_of(filesystem)
+    began = time.monotonic()
     paths = [where] if isinstance(where, Path) else list(where)
-    total, fragmented = fragmentation.NONE, []
+    total = fragmentation.NONE
+    fragmented = []
     for path, pieces in _pieces(paths):
         counted = fragmentation.of_file(pieces)
         total = total.plus(counted)
@@ -114,7 +118,8 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
     command = [*tool_of(filesystem).command, os.path.abspath(path)]  # or a name with a dash would be an option
     try:
         before = fiemap.extents(path)
-        done, began = None, time.monotonic()
+        done = None
+        began = time.monotonic()
         if time_limit_s > 0 and fragmentation.of_file(before).excess:
             # With the pages in memory the kernel (6.18) moves ext4's extents page by page, with a commit of the journal
             # for each: 2 MiB a second instead of 70, and nothing ends that call before it has moved a whole extent of
@@ -130,7 +135,8 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
         after = fiemap.extents(path) if done else before
     except OSError as error:
         raise Failure(f"{path}: its extents cannot be told: {error.strerror}") from error
-    was, now = fragmentation.of_file(before), fragmentation.of_file(after)
+    was = fragmentation.of_file(before)
+    now = fragmentation.of_file(after)
     output = _words(done)
     return {
         "path": str(path),
@@ -152,7 +158,9 @@ def largest_free_bytes(filesystem: str, path: Path) -> int | None:
     mount = mounting.mount_of(path)
     store = of_mount(filesystem, mount.source, Path(mount.point), Counting(bins=1))
     extents = store.found.get("free_extents")
-    return extents["largest_bytes"] if extents else None
+    if extents:
+        return extents["largest_bytes"]
+    return None
 
 
 def clear_temporaries(path: Path, filesystem: str, since_s: float) -> list[str]:
@@ -160,7 +168,8 @@ def clear_temporaries(path: Path, filesystem: str, since_s: float) -> list[str]:
 
     That is an empty file of a certain name, made since `since_s` (seconds of Unix time). Returns what was removed.
     """
-    system, removed = filesystems.get(filesystem), []
+    system = filesystems.get(filesystem)
+    removed = []
     for name in map(path.with_name, system.temporaries(path) if system else ()):
         with contextlib.suppress(FileNotFoundError):
             stat = os.lstat(name)

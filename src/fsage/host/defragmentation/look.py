@@ -59,7 +59,9 @@ class Device:
     def ratio(self, file: Fragmentation) -> float:
         """The factor by which reading it could become faster at most."""
         left_s = self.read_s(file) - self.gain_s(file)
-        return self.read_s(file) / left_s if left_s else 1.0
+        if left_s:
+            return self.read_s(file) / left_s
+        return 1.0
 
 
 class Longest:
@@ -117,7 +119,8 @@ def _at_random(places: list[Place]) -> Iterator[tuple[str, int]]:
 def _seconds_per(reads: Iterator[tuple[str, int]], size: int) -> float:
     """Mean time of a read of `size` bytes at these places, in MEASURE_S of them or as many as there are."""
     buffer = mmap.mmap(-1, size)  # aligned, as O_DIRECT asks
-    spent_s, done = 0.0, 0
+    spent_s = 0.0
+    done = 0
     for path, same in itertools.groupby(reads, key=lambda read: read[0]):
         fd = _open(path)
         try:
@@ -125,7 +128,8 @@ def _seconds_per(reads: Iterator[tuple[str, int]], size: int) -> float:
                 began = time.perf_counter()
                 if os.preadv(fd, [buffer], offset) != size:
                     raise OSError(errno.EIO, "it ended early: somebody writes to it", path)
-                spent_s, done = spent_s + time.perf_counter() - began, done + 1
+                spent_s = spent_s + time.perf_counter() - began
+                done = done + 1
                 if spent_s > MEASURE_S:
                     return spent_s / done
         finally:

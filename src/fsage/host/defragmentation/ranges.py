@@ -36,7 +36,9 @@ def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_
     `ranges_before` and `ranges_after` (extents of the ranges, added up). Raises Refusal where the file system or the
     kernel has no such call, and Failure.
     """
-    mover, began, left = _mover_of(filesystem), time.monotonic(), []
+    mover = _mover_of(filesystem)
+    began = time.monotonic()
+    left = []
     moved = 0
     try:
         caches.give_up(path)
@@ -85,7 +87,8 @@ def _within(extents: Sequence[Extent], part: Range) -> Fragmentation:
     begin, end = part
     inside = []
     for extent in extents:
-        first, last = max(extent.logical, begin), min(extent.logical + extent.length, end)
+        first = max(extent.logical, begin)
+        last = min(extent.logical + extent.length, end)
         if first < last:
             place = extent.physical + first - extent.logical
             inside.append(Extent(first, place, last - first, extent.unwritten))

@@ -31,7 +31,9 @@ def point_of(home: Path) -> Path:
 def number(home: Path) -> int:
     """The device number of the mounted XFS, which another mount may change; NOWHERE while it is not mounted."""
     mount = mounting.mounted_at(point_of(home))
-    return os.makedev(*map(int, mount.device.split(":"))) if mount else NOWHERE
+    if mount:
+        return os.makedev(*map(int, mount.device.split(":")))
+    return NOWHERE
 
 
 def image(noted: Images) -> Image:
@@ -45,7 +47,8 @@ def put(home: Path, noted: Images) -> bool:
 
     It is made as long as no image is noted as made in it.
     """
-    point, fs_uuid = point_of(home), noted["below"]["uuid"]
+    point = point_of(home)
+    fs_uuid = noted["below"]["uuid"]
     loops.verify(image(noted))
     entry = {"kind": "below", "image": image(noted), "point": str(point)}
     journal.note(journal.path_of(home), entry)
@@ -53,7 +56,8 @@ def put(home: Path, noted: Images) -> bool:
     if mounting.mounted_at(point):
         filesystems.verify(FILESYSTEM, device, fs_uuid, point)
         return False
-    if (present := mounting.uuid_on(device)) != fs_uuid:
+    present = mounting.uuid_on(device)
+    if present != fs_uuid:
         if any(made["status"] == "written" for made in noted["images"]):
             raise Refusal(
                 f"{device} ({noted['below']['image']}) has a file system with UUID {present or 'none'}, not the noted "
@@ -75,7 +79,8 @@ def room_bytes(home: Path) -> int:
 def _end(entry: journal.Entry) -> str:
     """Unmount the XFS and detach it."""
     point = Path(entry["point"])
-    if mount := mounting.mounted_at(point):
+    mount = mounting.mounted_at(point)
+    if mount:
         if mount.source not in loops.devices_of(entry["image"]):
             raise Refusal(f"{point}: {mount.source} ({mount.type}) is mounted there, which is not fsage's; unmount it")
         mounting.unmount(point)

@@ -52,7 +52,8 @@ def _tried(name: str, user: int) -> Obstacle | None:
         capability.attempt()
     except OSError as error:
         code = errno.errorcode.get(error.errno or 0)
-        if limited := shell.why_files_limited(LOOP_BYTES):
+        limited = shell.why_files_limited(LOOP_BYTES)
+        if limited:
             return Obstacle(limited, code, shell.UNLIMITED)
         return Obstacle(in_words(error) + (f" ({code})" if code else ""), code, capability.remedy)
     except (Refusal, Failure) as why:
@@ -67,7 +68,8 @@ def obstacles(names: Sequence[str]) -> list[Obstacle]:
 
 def why_no_loops() -> str | None:
     """Why this process cannot have file systems of its own; None when it can."""
-    if not (missing := obstacles(LOOP_TARGET)):
+    missing = obstacles(LOOP_TARGET)
+    if not missing:
         return None
     reasons = "; ".join(why.reason for why in missing)
     return f"file systems of its own cannot be had ({reasons}): {missing[0].remedy}; or declare `kind: directory`"
@@ -75,7 +77,8 @@ def why_no_loops() -> str | None:
 
 def need_loops(name: str) -> None:
     """Raise Refusal where this process cannot have a target of kind loop."""
-    if why := why_no_loops():
+    why = why_no_loops()
+    if why:
         raise Refusal(f"target {name} (kind: loop) on {os.uname().nodename}: {why}; nothing was touched")
 
 
@@ -196,9 +199,15 @@ def _map_extents() -> None:
 
 TEMPORARY = ("/var/tmp", tempfile.gettempdir(), ".")
 """Directories for trial files; the first is on a disk most often."""
-LOOP_DEVICE, MOUNT, MOUNT_NAMESPACE = "loop device", "mount", "mount namespace"
-CONTROL_GROUP, DROP_CACHES, FANOTIFY = "control group", "drop caches", "fanotify"
-FUSE, DIRECT_IO, EXTENTS = "FUSE", "O_DIRECT", "FIEMAP"
+LOOP_DEVICE = "loop device"
+MOUNT = "mount"
+MOUNT_NAMESPACE = "mount namespace"
+CONTROL_GROUP = "control group"
+DROP_CACHES = "drop caches"
+FANOTIFY = "fanotify"
+FUSE = "FUSE"
+DIRECT_IO = "O_DIRECT"
+EXTENTS = "FIEMAP"
 CAPABILITIES = {
     capability.name: capability
     for capability in (

@@ -51,12 +51,16 @@ def path_of(name: str, version: str = "v2") -> Path:
 def names() -> list[str]:
     """The names of the groups of fsage's targets in cgroup v2 on this machine."""
     top = root()
-    return sorted(group.name for group in top.glob(PREFIX + "*") if group.is_dir()) if top else []
+    if top:
+        return sorted(group.name for group in top.glob(PREFIX + "*") if group.is_dir())
+    return []
 
 
 def unavailable_because() -> str | None:
     """Why this process may not have control groups; None when it may."""
-    return "needs root" if os.geteuid() else None
+    if os.geteuid():
+        return "needs root"
+    return None
 
 
 @contextlib.contextmanager
@@ -107,12 +111,15 @@ def weigh(name: str, version: str, weight: int) -> None:
 
 def v1_prefix(group: Path) -> str:
     """The prefix of a group's files in cgroup v1: with BFQ's name, or as CFQ had them."""
-    return "blkio.bfq." if (group / "blkio.bfq.weight").exists() else "blkio."
+    if (group / "blkio.bfq.weight").exists():
+        return "blkio.bfq."
+    return "blkio."
 
 
 def remove(path: str) -> str:
     """Remove a group; a sentence on that. Raises Failure naming the processes that are in it."""
-    group, deadline = Path(path), time.monotonic() + PATIENCE_S
+    group = Path(path)
+    deadline = time.monotonic() + PATIENCE_S
     while group.is_dir():
         try:
             group.rmdir()

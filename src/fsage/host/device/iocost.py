@@ -47,7 +47,8 @@ class Iocost(Model, facts.Iocost):
 
 def possible(declared: dict[str, object]) -> str | None:
     """Why this machine cannot put a cost model on a device; None when it can."""
-    if why := grantable(declared):
+    why = grantable(declared)
+    if why:
         return why
     root = cgroups.root()
     if root and "io" in words(root / "cgroup.controllers") and not (root / "io.cost.qos").exists():
@@ -57,7 +58,8 @@ def possible(declared: dict[str, object]) -> str | None:
 
 def grantable(declared: Json) -> str | None:
     """Why no group of cgroup v2 can get the block I/O controller here; None when one can."""
-    if obstacle := capabilities.obstacle(capabilities.CONTROL_GROUP):
+    obstacle = capabilities.obstacle(capabilities.CONTROL_GROUP)
+    if obstacle:
         return str(obstacle)
     if "io" in words(cgroups.hierarchy("v2") / "cgroup.controllers"):
         return None
@@ -74,7 +76,8 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> 
     `Refusal` where this machine cannot; `Failure` when what is read back differs.
     """
     if not _in_place(name, devices, model):
-        if why := possible(model):
+        why = possible(model)
+        if why:
             raise Refusal(f"no device model on {os.uname().nodename}: {why}")
         noted = journal.path_of(home)
         for entry in journal.entries(noted):  # of a loop device that the target has no more
@@ -233,7 +236,8 @@ def plan_move(
     held = [m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")]
     if not held:
         raise Refusal("the block I/O controller is in a cgroup v1 hierarchy that is not mounted here")
-    mount, foreign = held[0], below(held[0].point)
+    mount = held[0]
+    foreign = below(held[0].point)
     if foreign and "blkio" not in allow_moving:
         raise Refusal(
             f"cgroup v1 holds blkio at {mount.point}, and {foreign} groups of others use it; "

@@ -17,7 +17,10 @@ from fsage.host.system.sparse_files import clone
 from fsage.model import sparse
 from fsage.model.typed import Json
 
-PREFIX, SUFFIX, NOTES, PART = "layout-", ".img", ".json", ".part"
+PREFIX = "layout-"
+SUFFIX = ".img"
+NOTES = ".json"
+PART = ".part"
 
 
 def path_of(home: Path, name: str) -> Path:
@@ -58,7 +61,9 @@ def note(home: Path, name: str, notes: Json | None) -> None:
 def notes_of(home: Path, name: str) -> Json | None:
     """What was noted of a layout that is kept; None where there is none."""
     path = path_of(home, name)
-    return files.read_json(path.with_suffix(NOTES)) if path.exists() else None
+    if path.exists():
+        return files.read_json(path.with_suffix(NOTES))
+    return None
 
 
 def forget(home: Path) -> list[str]:

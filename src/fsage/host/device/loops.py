@@ -64,7 +64,8 @@ def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) 
     sentences = []
     for queue, value in zip(queues, before):
         knob = _knob(queue, name)
-        if (held := _value(knob)) != value:
+        held = _value(knob)
+        if held != value:
             sentences.append(f"{knob}: {held} -> {value}")
             if not check:
                 set_knob(knob, value)
@@ -80,7 +81,9 @@ def _knob(queue: Path, name: str) -> Path:
 
 def _value(knob: Path) -> str:
     text = knob.read_text().strip()
-    return text.partition("[")[2].partition("]")[0] if "[" in text else text
+    if "[" in text:
+        return text.partition("[")[2].partition("]")[0]
+    return text
 
 
 def set_knob(knob: Path, value: object) -> None:
@@ -93,9 +96,15 @@ def set_knob(knob: Path, value: object) -> None:
         ) from error
 
 
-LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
-LOOP_CONFIGURE, LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C0A, 0x4C80, 0x4C81, 0x4C82
-LO_FLAGS_AUTOCLEAR, LO_FLAGS_DIRECT_IO = 4, 16
+LOOP_SET_FD = 0x4C00
+LOOP_GET_STATUS64 = 0x4C05
+LOOP_SET_DIRECT_IO = 0x4C08
+LOOP_CONFIGURE = 0x4C0A
+LOOP_CTL_ADD = 0x4C80
+LOOP_CTL_REMOVE = 0x4C81
+LOOP_CTL_GET_FREE = 0x4C82
+LO_FLAGS_AUTOCLEAR = 4
+LO_FLAGS_DIRECT_IO = 16
 PATIENCE_S = 2.0  # a new mount namespace, or udev, holds a device for a moment
 CLEAR = "ansible-playbook fsage.fsage.local_target -e fsage_local_target_state=absent"
 
@@ -149,7 +158,8 @@ def devices_of(image: Image) -> list[str]:
 
 def _behind(backing: Path) -> tuple[int, int] | None:
     """Device and inode of the file behind a loop device, by its entry in sysfs; None when nothing is attached."""
-    if info := loop_info(f"/dev/{backing.parts[3]}"):
+    info = loop_info(f"/dev/{backing.parts[3]}")
+    if info:
         return info.device, info.inode
     try:  # only root may ask the device; a user is told the path, which may be another file's by now
         stat = os.stat(backing.read_text(encoding="utf-8").strip())

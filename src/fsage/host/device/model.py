@@ -18,7 +18,9 @@ class Model(facts.Model):
 
     def __init__(self, home: Path, name: str, claimed: Json) -> None:
         """Of the target `name` whose home this is; `claimed` are the parameters that its claim fixed."""
-        self.home, self.name, self.claimed = home, name, claimed
+        self.home = home
+        self.name = name
+        self.claimed = claimed
 
     @staticmethod
     def unavailable_because(declared: dict[str, object]) -> str | None:

@@ -42,7 +42,8 @@ def choose(declared: Json | None, most_bytes_per_s: float) -> dict[str, object]:
     if declared is None:
         return none("not declared")
     kind = KINDS[declared["kind"]]
-    if why := kind.unavailable_because(declared):
+    why = kind.unavailable_because(declared)
+    if why:
         return none(why)
     rate = declared["bytes_per_s"]
     while rate > most_bytes_per_s > 0:

@@ -40,12 +40,16 @@ class Seek(Model, facts.Seek):
     def unavailable_because(declared: dict[str, object]) -> str | None:
         """Why this machine has no FUSE; None when it has."""
         why = capabilities.obstacle(capabilities.FUSE)
-        return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another" if why else None
+        if why:
+            return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another"
+        return None
 
     def disk(self, store: ClaimedStore) -> Image:
         """The file of the disk on the store's image. A disk whose process ended is started again."""
-        image, point = super().disk(store), point_of(store)
-        pid, mount = server_of(image["image"]), _mount(point)
+        image = super().disk(store)
+        point = point_of(store)
+        pid = server_of(image["image"])
+        mount = _mount(point)
         if pid is None:
             if mount is not None:
                 _clear(_offered(mount, image["bytes"]))
@@ -125,7 +129,9 @@ def server_of(image: str) -> int | None:
     finally:
         os.close(descriptor)
     kind, _, _, _, pid = FLOCK.unpack(answer)
-    return None if kind == fcntl.F_UNLCK else pid
+    if kind == fcntl.F_UNLCK:
+        return None
+    return pid
 
 
 def _mount(point: Path) -> mounting.Mount | None:
@@ -159,7 +165,9 @@ def _command(pid: int) -> list[str]:
 def _parameters(pid: int) -> list[str] | None:
     """The arguments on a disk's command line, after the module's name."""
     words = _command(pid)
-    return words[words.index(MODULE) + 1 :] if MODULE in words else None
+    if MODULE in words:
+        return words[words.index(MODULE) + 1 :]
+    return None
 
 
 def _clear(disk: Image) -> None:
@@ -171,7 +179,9 @@ def _clear(disk: Image) -> None:
 
 def _end(entry: journal.Entry) -> str:
     """Unmount a disk, and wait until its process has ended."""
-    image, point, deadline = entry["image"], Path(entry["point"]), time.monotonic() + END_PATIENCE_S
+    image = entry["image"]
+    point = Path(entry["point"])
+    deadline = time.monotonic() + END_PATIENCE_S
     while (mount := _mount(point)) or server_of(image) is not None:  # killed while it was being started, it mounts yet
         if mount is not None:
             mounting.unmount(point)

@@ -37,21 +37,42 @@ from fsage.host.system import libc, namespace
 from fsage.host.system.mounting import mount_call
 from fsage.model.errors import in_words
 
-MAJOR, MINOR = 7, 31
+MAJOR = 7
+MINOR = 31
 MAX_REQUEST_BYTES = 1 << 20  # 256 pages: the most that FUSE moves at once
 PAGE_BYTES = 4096
-ROOT, DISK = 1, 2  # inode numbers
+ROOT = 1
+DISK = 2  # inode numbers
 NAME = b"disk"
 FUSE = "/dev/fuse"
 SOURCE = "fsage-seekdisk-"  # of the mount; the number of the process follows
 PAUSE_S = 0.05  # longer than a program at work leaves between two requests, shorter than between two phases
 
-LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC = 1, 2, 3, 4, 14, 15, 16, 17, 18, 20
-FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, DESTROY, BATCH_FORGET = 25, 26, 27, 28, 29, 36, 38, 42
+LOOKUP = 1
+FORGET = 2
+GETATTR = 3
+SETATTR = 4
+OPEN = 14
+READ = 15
+WRITE = 16
+STATFS = 17
+RELEASE = 18
+FSYNC = 20
+FLUSH = 25
+INIT = 26
+OPENDIR = 27
+READDIR = 28
+RELEASEDIR = 29
+INTERRUPT = 36
+DESTROY = 38
+BATCH_FORGET = 42
 FALLOCATE = 43
 UNANSWERED = (FORGET, INTERRUPT, BATCH_FORGET)
 
-FUSE_ASYNC_READ, FUSE_BIG_WRITES, FUSE_ASYNC_DIO, FUSE_MAX_PAGES = 1 << 0, 1 << 5, 1 << 15, 1 << 22
+FUSE_ASYNC_READ = 1 << 0
+FUSE_BIG_WRITES = 1 << 5
+FUSE_ASYNC_DIO = 1 << 15
+FUSE_MAX_PAGES = 1 << 22
 FOPEN_DIRECT_IO = 1 << 0
 ATTRIBUTES_VALID_S = 3600
 
@@ -106,7 +127,8 @@ class Arm:
     """Where the arm is and until when it is busy: what the next request costs, in seconds."""
 
     def __init__(self, costs: Costs, size_bytes: int) -> None:
-        self.costs, self.size_bytes = costs, size_bytes
+        self.costs = costs
+        self.size_bytes = size_bytes
         self.position_bytes = 0
         self.busy_until_s = 0.0
         self.noise = random.Random(costs.noise_seed)
@@ -171,7 +193,8 @@ class Disk:
             _, opcode, unique, node, *_ = IN_HEADER.unpack_from(request)
             if opcode in UNANSWERED:
                 continue
-            body, failure = b"", 0
+            body = b""
+            failure = 0
             answer = self.answers.get(opcode)
             try:
                 if answer is None:

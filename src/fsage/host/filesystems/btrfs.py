@@ -26,8 +26,12 @@ from fsage.model.evidence.fragmentation import Extent as Piece
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
 
-BTRFS_IOC_DEFRAG_RANGE, DEFRAG, START_IO = 0x40309410, struct.Struct("=QQQII4I"), 2
-FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000  # linux/fs.h
+BTRFS_IOC_DEFRAG_RANGE = 0x40309410
+DEFRAG = struct.Struct("=QQQII4I")
+START_IO = 2
+FS_IOC_GETFLAGS = 0x80086601
+FS_IOC_SETFLAGS = 0x40086602
+FS_NOCOW_FL = 0x00800000  # linux/fs.h
 LONGEST_BYTES = 128 << 20  # of an extent
 
 
@@ -89,7 +93,9 @@ class Btrfs(FileSystem, facts.Btrfs):
     def why_more_than_itself(self, superblock: str) -> str | None:
         # btrfs keeps no mount options in its superblock
         devices = re.findall(r"^num_devices\s+(\d+)$", superblock, re.MULTILINE)
-        return None if set(devices) == {"1"} else f"{' or '.join(devices) or 'an unknown number of'} devices, not one"
+        if set(devices) == {"1"}:
+            return None
+        return f"{' or '.join(devices) or 'an unknown number of'} devices, not one"
 
     def keep_in_place(self, image: int) -> bool:
         """Set chattr +C on an open image: copy on write would move its blocks with each write."""
@@ -101,15 +107,21 @@ class Btrfs(FileSystem, facts.Btrfs):
 FILESYSTEM = Btrfs()
 
 
-BTRFS_IOC_TREE_SEARCH_V2, BTRFS_IOC_FS_INFO = 0xC0709411, 0x8400941F
-EXTENT_TREE, CHUNK_TREE = 2, 3
-EXTENT_ITEM, METADATA_ITEM, DEV_ITEM, CHUNK_ITEM = 168, 169, 216, 228
+BTRFS_IOC_TREE_SEARCH_V2 = 0xC0709411
+BTRFS_IOC_FS_INFO = 0x8400941F
+EXTENT_TREE = 2
+CHUNK_TREE = 3
+EXTENT_ITEM = 168
+METADATA_ITEM = 169
+DEV_ITEM = 216
+CHUNK_ITEM = 228
 SEARCH = struct.Struct("=7Q4L4QQ")  # struct btrfs_ioctl_search_key and the size of the buffer behind it
 ITEM = struct.Struct("=3Q2L")  # transaction, objectid, offset, type, length
 FS_INFO = struct.Struct("=8xQ16xLL984x")  # devices, bytes of a tree node, bytes of a sector
 DEVICE = struct.Struct("<8xQ")  # bytes
 CHUNK = struct.Struct("<Q16xQ12xH2x")  # length, type, stripes
-DATA, METADATA = 1 << 0, 1 << 2  # types of chunks
+DATA = 1 << 0
+METADATA = 1 << 2  # types of chunks
 STRIPE = struct.Struct("<8xQ16x")  # place on the device
 BUFFER_BYTES = 1 << 18
 HIGHEST = 2**64 - 1
@@ -141,7 +153,8 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
             raise Failure(f"{mount}: a btrfs on {devices} devices; only of one on a single device is the layout known")
         device_bytes, chunks = _chunks(fd)
         places = sorted((place, chunk.length) for chunk in chunks for place in chunk.places)
-        extents, groups = list(gaps(0, device_bytes, places)), counting.groups("block group")
+        extents = list(gaps(0, device_bytes, places))
+        groups = counting.groups("block group")
         for chunk in chunks:
             if not chunk.data:
                 continue
@@ -185,7 +198,8 @@ def placed(pieces: Iterable[Piece], ranges: list[tuple[int, int, int]]) -> Itera
     """Extents at their places on the device, cut where chunks end; `ranges` as `data_ranges` has them."""
     for logical, address, length, unwritten in pieces:
         for begin, place, size in ranges:
-            start, end = max(address, begin), min(address + length, begin + size)
+            start = max(address, begin)
+            end = min(address + length, begin + size)
             if start < end:
                 yield Piece(logical + start - address, place + start - begin, end - start, unwritten)
 
@@ -209,7 +223,8 @@ def _usable(extents: Iterable[Extent]) -> Iterator[Extent]:
 
 def _chunks(fd: int) -> tuple[int, list[Chunk]]:
     """The size of the device, and all chunks by address."""
-    device_bytes, chunks = 0, []
+    device_bytes = 0
+    chunks = []
     for (_, kind, offset), data in _items(fd, CHUNK_TREE):
         if kind == DEV_ITEM:
             (device_bytes,) = DEVICE.unpack_from(data)
@@ -238,7 +253,8 @@ def _items(fd: int, tree: int, first: int = 0, last: int = HIGHEST) -> Iterator[
         ask = tree, objectid, last, offset, HIGHEST, 0, HIGHEST, kind, 255, 2**32 - 1, *[0] * 5, BUFFER_BYTES
         buffer = bytearray(SEARCH.pack(*ask) + bytes(BUFFER_BYTES))
         fcntl.ioctl(fd, BTRFS_IOC_TREE_SEARCH_V2, buffer)
-        items, at = SEARCH.unpack_from(buffer)[9], SEARCH.size
+        items = SEARCH.unpack_from(buffer)[9]
+        at = SEARCH.size
         if not items:
             return
         for _ in range(items):

@@ -26,7 +26,8 @@ LOADED_GROUPS = 8192  # 1 TiB
 FIELD = re.compile(r"^([A-Z][\w #]*):[ \t]+(\S.*)$", re.MULTILINE)  # of dumpe2fs -h
 USUAL_OPTIONS = {"(none)", "user_xattr", "acl"}
 """Of a superblock: what mke2fs has there."""
-EXT4_IOC_MOVE_EXT, MOVE = 0xC028660F, struct.Struct("=IIQQQQ")  # reserved, donor, begins of both, length, moved
+EXT4_IOC_MOVE_EXT = 0xC028660F
+MOVE = struct.Struct("=IIQQQQ")  # reserved, donor, begins of both, length, moved
 
 
 class MoveExtents(Mover):
@@ -35,7 +36,8 @@ class MoveExtents(Mover):
     name = "EXT4_IOC_MOVE_EXT"
 
     def move(self, descriptor: int, donor: int, part: Range) -> None:
-        begin, end = part[0] // BLOCK_BYTES, part[1] // BLOCK_BYTES
+        begin = part[0] // BLOCK_BYTES
+        end = part[1] // BLOCK_BYTES
         while begin < end:
             given = bytearray(MOVE.pack(0, donor, begin, begin, end - begin, 0))
             fcntl.ioctl(descriptor, EXT4_IOC_MOVE_EXT, given)
@@ -68,7 +70,9 @@ class Ext4(FileSystem, facts.Ext4):
         return self._command(fs_uuid, hash_seed, "lazy_itable_init=1", made)
 
     def after_device(self, geometry: Json | None) -> list[str]:
-        return [str(geometry["blocks"])] if geometry else []
+        if geometry:
+            return [str(geometry["blocks"])]
+        return []
 
     def _command(self, fs_uuid: str, hash_seed: str, tables: str, made: Geometry | None = None) -> list[str]:
         how = ["nodiscard", tables, "lazy_journal_init=0", f"hash_seed={hash_seed}", *(made.extended() if made else ())]
@@ -87,12 +91,14 @@ class Ext4(FileSystem, facts.Ext4):
         # A label may contain line ends and so imitate a field: every line of a name counts.
         fields = FIELD.findall(superblock)
         words = {name: {word for key, value in fields if key == name for word in value.split()} for name, _ in fields}
-        if external := next((name for name in ("Journal device", "Journal UUID") if name in words), None):
+        external = next((name for name in ("Journal device", "Journal UUID") if name in words), None)
+        if external:
             return f"an external journal ({external}): `tune2fs -O ^has_journal` on a copy, unmounted, takes it away"
         if "journal_dev" in words.get("Filesystem features", {"journal_dev"}):
             return "no file system, but a journal device of other file systems (journal_dev)"
         default = words.get("Default mount options", set()) - USUAL_OPTIONS
-        if options := sorted(default | words.get("Mount options", set())):
+        options = sorted(default | words.get("Mount options", set()))
+        if options:
             return (
                 f"mount options of its own ({message.shown(' '.join(options))}): `tune2fs -E mount_opts= -o "
                 "^NAME` on a copy, unmounted, takes them away"
@@ -120,7 +126,9 @@ class Ext4(FileSystem, facts.Ext4):
 
     def allocator_counts(self, device: str) -> dict[str, int]:
         """What mb_stats has: names of criteria stand before their counters (ext4_seq_mb_stats_show)."""
-        path, counts, criterion = Path("/proc/fs/ext4") / Path(device).name / "mb_stats", dict[str, int](), ""
+        path = Path("/proc/fs/ext4") / Path(device).name / "mb_stats"
+        counts = dict[str, int]()
+        criterion = ""
         for line in path.read_text(encoding="ascii").splitlines()[1:]:
             name, _, value = line.strip().partition(": ")
             if name.startswith("mb stats collection turned off"):

@@ -37,14 +37,20 @@ from fsage.model.typed import Json
 
 FREES_PATIENCE_S = 60.0
 COPY_BYTES = 1 << 20
-FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR = 0x801C581F, 0x401C5820
+FS_IOC_FSGETXATTR = 0x801C581F
+FS_IOC_FSSETXATTR = 0x401C5820
 FS_XFLAG_EXTSZINHERIT = 0x1000
 FSXATTR = struct.Struct("=IIIII8x")  # fsx_xflags fsx_extsize fsx_nextents fsx_projid fsx_cowextsize
-XFS_IOC_EXCHANGE_RANGE, EXCHANGE, DSYNC = 0x40285881, struct.Struct("=iIQQQQ"), 1 << 1
+XFS_IOC_EXCHANGE_RANGE = 0x40285881
+EXCHANGE = struct.Struct("=iIQQQQ")
+DSYNC = 1 << 1
 XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1, flags at byte 92
 XFS_FSOP_GEOM_FLAGS_RMAPBT = 1 << 19
-XFS_IOC_AG_GEOMETRY, AG_GEOMETRY = 0xC080583D, struct.Struct("=L4xL116x")  # number, free blocks
-XFS_IOC_FREE_EOFBLOCKS, EOFBLOCKS, SYNC = 0x8080583A, struct.Struct("=II120x"), 1  # version, flags; version 1
+XFS_IOC_AG_GEOMETRY = 0xC080583D
+AG_GEOMETRY = struct.Struct("=L4xL116x")  # number, free blocks
+XFS_IOC_FREE_EOFBLOCKS = 0x8080583A
+EOFBLOCKS = struct.Struct("=II120x")
+SYNC = 1  # version, flags; version 1
 
 
 TREES = {"abtb2": "free_by_place", "abtc2": "free_by_size", "bmbt2": "file_map"}
@@ -77,15 +83,21 @@ class ExtentSize(Preallocation):
     """The extent size hint of every directory, and allocsize: a power of two from 64 KiB to 1 GiB."""
 
     def option(self, size_bytes: int) -> str:
-        return f"allocsize={size_bytes >> 10}k" if size_bytes else ""
+        if size_bytes:
+            return f"allocsize={size_bytes >> 10}k"
+        return ""
 
     def words(self, size_bytes: int) -> str:
-        return f"extsize={size_bytes} {self.option(size_bytes)}" if size_bytes else "none"
+        if size_bytes:
+            return f"extsize={size_bytes} {self.option(size_bytes)}"
+        return "none"
 
     def size_at(self, mount: Path) -> int:
         """The hint that files made in this directory get; 0: none."""
         flags, size_bytes, *_ = _attributes(mount)
-        return size_bytes if flags & FS_XFLAG_EXTSZINHERIT else 0
+        if flags & FS_XFLAG_EXTSZINHERIT:
+            return size_bytes
+        return 0
 
     def give(self, directory: Path, size_bytes: int) -> None:
         """Give files that are made in this directory from now on a hint, 0: none; read back. Raises Failure."""
@@ -98,7 +110,8 @@ class ExtentSize(Preallocation):
             raise Failure(f"{directory}: an extent size hint of {size_bytes} was refused ({error.strerror})") from error
         finally:
             os.close(descriptor)
-        if (hint := self.size_at(directory)) != size_bytes:
+        hint = self.size_at(directory)
+        if hint != size_bytes:
             raise Failure(f"{directory}: requested an extent size hint of {size_bytes} bytes, reads back {hint}")
 
     def directories(self, mount: Path) -> list[Path]:
@@ -147,7 +160,9 @@ class Xfs(FileSystem, facts.Xfs):
         fields = dict(re.findall(r"^(logstart|rblocks) = (\d+)$", superblock, re.MULTILINE))
         if fields.get("logstart", "0") == "0":
             return "an external log (logstart is 0), which is on another device"
-        return None if fields.get("rblocks") == "0" else "a real-time section (rblocks), which is on another device"
+        if fields.get("rblocks") == "0":
+            return None
+        return "a real-time section (rblocks), which is on another device"
 
     def settle(self, mount: Path) -> None:
         """Have XFS free the blocks beyond the ends of files, and wait until it has freed all deleted files.
@@ -163,7 +178,9 @@ class Xfs(FileSystem, facts.Xfs):
                 fcntl.ioctl(descriptor, XFS_IOC_FREE_EOFBLOCKS, EOFBLOCKS.pack(1, SYNC))
         finally:
             os.close(descriptor)
-        deadline, still, free = time.monotonic() + FREES_PATIENCE_S, 0, -1
+        deadline = time.monotonic() + FREES_PATIENCE_S
+        still = 0
+        free = -1
         while still < 5:
             now = os.statvfs(mount).f_bfree
             still, free = (still + 1, free) if now == free else (0, now)
@@ -184,11 +201,14 @@ class Xfs(FileSystem, facts.Xfs):
 
         These trees keep some blocks after many extents were freed, and statfs(2) leaves them out.
         """
-        descriptor, free, number = os.open(mount, os.O_RDONLY | os.O_DIRECTORY), 0, 0
+        descriptor = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)
+        free = 0
+        number = 0
         try:
             while True:
                 group = fcntl.ioctl(descriptor, XFS_IOC_AG_GEOMETRY, AG_GEOMETRY.pack(number, 0))
-                free, number = free + AG_GEOMETRY.unpack(group)[1], number + 1
+                free = free + AG_GEOMETRY.unpack(group)[1]
+                number = number + 1
         except OSError as error:
             if not number:  # before Linux 5.2
                 return f"{space.f_bfree}|"

@@ -28,7 +28,8 @@ class Counted(NamedTuple):
 
 def v1_unavailable_because() -> str | None:
     """Why there can be no groups of cgroup v1 here; None when there can."""
-    if why := cgroups.unavailable_because():
+    why = cgroups.unavailable_because()
+    if why:
         return f"no shares by weight in cgroup v1: {why}"
     if cgroups.v1() is None:
         return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
@@ -40,7 +41,8 @@ def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
 
     `io_groups`: the phase's `io_groups`; `reader`: an entry of its `groups`. Raises Refusal, Failure.
     """
-    name, version = f"{target.name}.{reader['name']}", io_groups["cgroup"]
+    name = f"{target.name}.{reader['name']}"
+    version = io_groups["cgroup"]
     folder = cgroups.path_of(name, version)
     if version == "v2":
         cost = io_groups["cost"]

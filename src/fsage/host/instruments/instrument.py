@@ -31,7 +31,8 @@ from fsage.model.token import Token
 from fsage.model.typed import Json
 
 T = TypeVar("T")
-PACKAGE, FOLDER = "fsage.host.instruments", "instruments"
+PACKAGE = "fsage.host.instruments"
+FOLDER = "instruments"
 CHECK_EVERY_S = 0.1
 """How often fsage's own work on files is checked at most: it may call `pause` a hundred thousand times a second."""
 Around = AbstractContextManager[Json]
@@ -57,7 +58,9 @@ class Visit(NamedTuple):
     @property
     def limits(self) -> Limits:
         """The limits of the site, of all hosts that are connected."""
-        return self.hosts.limits if self.hosts else self.target.spec["limits"]
+        if self.hosts:
+            return self.hosts.limits
+        return self.target.spec["limits"]
 
 
 class Instrument:
@@ -158,9 +161,11 @@ class Instruments:
     """All instruments of a command. `check_alive` raises where the command itself must end."""
 
     def __init__(self, each: Sequence[Instrument], check_alive: Callable[[], None] = lambda: None) -> None:
-        self.each, self.check_alive = each, check_alive
+        self.each = each
+        self.check_alive = check_alive
         self.stopped: Stopped | None = None
-        self.lock, self.checked = threading.Lock(), 0.0
+        self.lock = threading.Lock()
+        self.checked = 0.0
 
     def first(self, ask: Callable[[Instrument], T | None]) -> T | None:
         """The first answer that is any, such as a reason; None where none has one."""
@@ -249,14 +254,16 @@ class Instruments:
             try:
                 self.check()
             except Stopped:
-                if why := self.held_up():
+                why = self.held_up()
+                if why:
                     raise Stopped(why) from None
             self.checked = time.monotonic()
 
     @contextlib.contextmanager
     def around_step(self, target: Target, what: str) -> Iterator[None]:
         """Look on around fsage's own work, which begins when it may, and is paused at each file where it may not."""
-        if why := self.held_up():
+        why = self.held_up()
+        if why:
             raise Stopped(f"{what} did not begin: {why}")
         claims.note_doing(target.home, what)
         target.pace.pause = self.pause

@@ -42,7 +42,8 @@ class IoGroups(Instrument):
 
     def unsupported(self, cell: Cell) -> str | None:
         for wanted in (phase["io_groups"] for phase in cell["phases"] if "io_groups" in phase):
-            if why := scheduler.unavailable_because(self.target.devices[0], wanted["queue"]):
+            why = scheduler.unavailable_because(self.target.devices[0], wanted["queue"])
+            if why:
                 return why
             if wanted["cgroup"] == "v1" and (why := groups.v1_unavailable_because()):
                 return why
@@ -53,7 +54,9 @@ class IoGroups(Instrument):
         return None
 
     def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
-        return run(self.target, phase, check_alive) if "io_groups" in phase else None
+        if "io_groups" in phase:
+            return run(self.target, phase, check_alive)
+        return None
 
 
 def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
@@ -62,7 +65,8 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
     `check_alive` is called often; what it raises ends everything. Raises Failure for a setting that the kernel refuses,
     and for a process or a group that ends too early.
     """
-    io_groups, began = phase["io_groups"], time.monotonic()
+    io_groups = phase["io_groups"]
+    began = time.monotonic()
     running: list[subprocess.Popen[str]] = []
     query_process: query.QueryProcess | None = None
 
@@ -92,7 +96,8 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
         wait(lambda: _is_over(late) or _have_read(zero, _counted(target, folders), busy))
         wait(lambda: query_process is None or query_process.ready())
         wait(partial(_is_over, time.monotonic() + io_groups["settle_s"]))
-        spans, charged = 0, None
+        spans = 0
+        charged = None
         while not spans or (charged is not None and charged < LEAST_CHARGED):
             if spans == SPANS:
                 raise Failure(
@@ -101,13 +106,15 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
                     "below: end that, or give a cost model of lower rates (cost_*)"
                 )
             spans += 1
-            first, start = _counted(target, folders), time.monotonic()
+            first = _counted(target, folders)
+            start = time.monotonic()
             if query_process:
                 query_process.go()
                 wait(partial(query_process.ended, start + phase["timeout_s"]))
             else:
                 wait(partial(_is_over, start + io_groups["seconds"]))
-            last, shared_s = _counted(target, folders), time.monotonic() - start
+            last = _counted(target, folders)
+            shared_s = time.monotonic() - start
             wait(lambda: True)
             charged = _charged_s(first, last) / shared_s if io_groups["cost"] and busy else None
     finally:

@@ -27,7 +27,8 @@ class Limits(Instrument):
 
     def __init__(self, visit: Visit) -> None:
         super().__init__(visit)
-        self.limits, self.looked = visit.limits, 0.0
+        self.limits = visit.limits
+        self.looked = 0.0
 
     @classmethod
     def wanted(cls, visit: Visit) -> bool:
@@ -52,7 +53,8 @@ class Limits(Instrument):
         )
 
     def prepared(self, phase: Phase) -> Phase:
-        if why := limits.why_not_kept(self.limits, phase):
+        why = limits.why_not_kept(self.limits, phase)
+        if why:
             raise Failure(why)
         return limits.kept_to(self.limits, phase, len(self.hosts.client_names))
 
@@ -76,9 +78,11 @@ class Limits(Instrument):
             return str(why)
         if not cell:
             return None
-        if too := too_late(cast(Request, self.visit.request).get("until"), cell):
+        too = too_late(cast(Request, self.visit.request).get("until"), cell)
+        if too:
             return too
-        estimate_s, writes_bytes = cell.get("estimate_s", 0.0), cell.get("writes_bytes", 0)
+        estimate_s = cell.get("estimate_s", 0.0)
+        writes_bytes = cell.get("writes_bytes", 0)
         return site_limits.why_not_now(self.limits, f"cell {cell['name']}", estimate_s, writes_bytes)
 
 

@@ -27,7 +27,8 @@ from typing import cast
 from fsage.model.stop_if import EVERY_S
 from fsage.model.typed import Json
 
-FILE_BYTES, LOOK_BYTES = 1 << 20, 1 << 16
+FILE_BYTES = 1 << 20
+LOOK_BYTES = 1 << 16
 FIRST_S = 0.1
 """The first look is so long after `go`, the next ones twice as long after each other, up to EVERY_S."""
 THREADS = 16
@@ -82,7 +83,8 @@ def main() -> None:
     first, _, text = text.partition(b"\n")
     given = json.loads(first)
     looker = Looker(Path(given["folder"]), given["files"])
-    due, gap_s = float("inf"), FIRST_S
+    due = float("inf")
+    gap_s = FIRST_S
     while True:
         if b"\n" not in text:
             wait_s = None if due == float("inf") else max(0.0, due - time.monotonic())
@@ -102,7 +104,8 @@ def main() -> None:
         elif word == b"rest":
             due = float("inf")
         else:
-            gap_s, due = FIRST_S, time.monotonic() + FIRST_S
+            gap_s = FIRST_S
+            due = time.monotonic() + FIRST_S
 
 
 def say(looker: Looker, beside: bool) -> None:

@@ -34,8 +34,10 @@ from fsage.model.request import Cell, Phase
 from fsage.model.stop_if import EVERY_S, StopIf, limits
 from fsage.model.typed import Json, JsonView
 
-QUIET, QUIET_EVERY_S = 20, 0.1
-LAST, MOST_ABOVE = 20, 2
+QUIET = 20
+QUIET_EVERY_S = 0.1
+LAST = 20
+MOST_ABOVE = 2
 """Of the LAST looks MOST_ABOVE may be above a limit: a tenth, as what is usual is above a tenth of the quiet ones."""
 HUNG_S = 15.0
 """A look without an answer for so long is told of as such."""
@@ -64,7 +66,8 @@ class Busy:
 
     def take(self) -> Json:
         """Ask now. The time of a request is that of the slowest OST since the question before, 0 where it had none."""
-        before, loads = self.counted, self._ask()
+        before = self.counted
+        loads = self._ask()
         since = [(now[0] - then[0], now[1] - then[1]) for ost, now in self.counted.items() if (then := before.get(ost))]
         means_ms = [time_us / count / 1000 for count, time_us in since if count > 0]
         seen = {"server_load": max(loads, default=0.0), "server_ms": max(means_ms, default=0.0)}
@@ -98,7 +101,9 @@ class Looks:
         except OSError as error:
             raise Failure(f"stop_if: the probe {folder}: {error.strerror}") from error
         assert self.process.stdout
-        self.stdout, self.unread, self.answered = self.process.stdout, b"", time.monotonic()
+        self.stdout = self.process.stdout
+        self.unread = b""
+        self.answered = time.monotonic()
         self.heard: dict[bool, list[Json]] = {True: [], False: []}  # looks, by whether they were beside some work
         self._give(sent(packed()) + json.dumps({"folder": str(folder), "files": paths}).encode() + b"\n")
 
@@ -133,13 +138,15 @@ class Looks:
             more = os.read(self.stdout.fileno(), 1 << 16)
             if not more:
                 raise Failure(f"stop_if: the process that looks at {self.folder} has ended ({self.process.wait()})")
-            self.unread, wait_s = self.unread + more, 0.0
+            self.unread = self.unread + more
+            wait_s = 0.0
         *lines, self.unread = self.unread.split(b"\n")
         for line in lines:
             self.answered = time.monotonic()
             look = json.loads(line)
             self.heard[look.pop("beside")].append(look)
-        taken, self.heard[beside] = self.heard[beside], []
+        taken = self.heard[beside]
+        self.heard[beside] = []
         return taken
 
     def once(self, check_alive: Callable[[], None]) -> Json:
@@ -148,7 +155,8 @@ class Looks:
         deadline = time.monotonic() + HUNG_S
         while time.monotonic() < deadline:
             check_alive()
-            if looks := self.seen(beside=False, wait_s=0.2):
+            looks = self.seen(beside=False, wait_s=0.2)
+            if looks:
                 return looks[-1]
         return {"failed": f"no answer within {HUNG_S:.0f} s"}
 
@@ -203,7 +211,10 @@ class Neighbours(Instrument):
         self.last: list[Json] = noted["last"]
         self.taken: list[Json] = []
         self.why: str | None = None  # others suffer
-        self.what, self.cell, self.working, self.asked = "", "", False, 0.0
+        self.what = ""
+        self.cell = ""
+        self.working = False
+        self.asked = 0.0
 
     @classmethod
     def wanted(cls, visit: Visit) -> bool:
@@ -223,7 +234,8 @@ class Neighbours(Instrument):
         for _ in range(QUIET):
             time.sleep(QUIET_EVERY_S)
             quiet.append(self.looks.once(interruption.check))
-            if why := quiet[-1].get("failed"):
+            why = quiet[-1].get("failed")
+            if why:
                 raise Failure(f"stop_if: the probe {self.looks.folder}: {why}")
         names = [name for name in quiet[0] if name != "at"]
         return {name: sorted(look[name] for look in quiet)[-1 - MOST_ABOVE * QUIET // LAST] for name in names}
@@ -231,7 +243,9 @@ class Neighbours(Instrument):
     @contextlib.contextmanager
     def around_cell(self, cell: Cell) -> Iterator[Json]:
         seen: Json = {}
-        self.taken, self.cell, began = [], f" of cell {cell['name']}", time.monotonic()
+        self.taken = []
+        self.cell = f" of cell {cell['name']}"
+        began = time.monotonic()
         yield seen
         seen.update(self._of_cell(began))
 
@@ -240,7 +254,8 @@ class Neighbours(Instrument):
 
     @contextlib.contextmanager
     def around_step(self, what: str) -> Iterator[Json]:
-        self.what, self.working = what, True
+        self.what = what
+        self.working = True
         self.busy.begin()
         self.looks.go()
         try:
@@ -349,7 +364,8 @@ class Neighbours(Instrument):
             looks.append(self._look(check_alive))
         if name is None:
             return None
-        if why := looks[-1].get("failed"):
+        why = looks[-1].get("failed")
+        if why:
             return f"stop_if: the probe failed: {why}"
         return self._words(name, [look[name] for look in looks if name in look], "while fsage did nothing")
 
@@ -364,7 +380,8 @@ class Neighbours(Instrument):
         return next((name for name, limit in self.limits.items() if look.get(name, -math.inf) > limit), None)
 
     def _words(self, name: str, values: list[float], when: str) -> str:
-        took, limit = ", ".join(f"{value:.4g}" for value in values), self.limits[name]
+        took = ", ".join(f"{value:.4g}" for value in values)
+        limit = self.limits[name]
         if name in SERVERS:
             return f"stop_if: {SERVERS[name]} {took} {when}, and the limit is {limit:g}"
         return (
@@ -374,7 +391,8 @@ class Neighbours(Instrument):
 
     def _wait(self, why: str, check_alive: Callable[[], None]) -> bool:
         """Wait until others no longer suffer, by `in_a_row` looks below the limits; whether that came in time."""
-        began, below = time.monotonic(), 0
+        began = time.monotonic()
+        below = 0
         minutes = self.stop_if["wait_minutes"]
         claims.note_doing(self.target.home, f"waiting, at most {minutes:g} minutes: {why}")
         wait: Json = {"began": utc_now(), "during": self.what, "why": why}

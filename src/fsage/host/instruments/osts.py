@@ -45,12 +45,14 @@ class Osts(Instrument):
         """{"fullness": {"before", "after"} by OST, "brw_stats": what each counted in between, "absent": reasons}."""
         seen: Json = {}
         self.absent = {} if self.lustre["oss"] else {"brw_stats": NONE_DECLARED}
-        fullness, before = self._fullness(), self._stats()
+        fullness = self._fullness()
+        before = self._stats()
         stripes.make_folders(self.target, self.now.notes)
         yield seen
         counted = {}
         for ost, after in self._stats().items():
-            if (counts := between(before.get(ost, {}), after)) is None:
+            counts = between(before.get(ost, {}), after)
+            if counts is None:
                 self.absent[f"brw_stats of {ost}"] = "it counts from zero since the cell began"
             else:
                 counted[ost] = counts
@@ -69,7 +71,8 @@ class Osts(Instrument):
         result["placement"] = placement
         if result["extents"]:  # each OST counts blocks from its own beginning, so positions mean nothing
             result["extents"] |= {"mean_position": None, "position_sd": None}
-        if astray := placement["astray"]:
+        astray = placement["astray"]
+        if astray:
             return f"{len(astray)} files lie elsewhere: {astray[0]}"
         return None
 
@@ -82,7 +85,9 @@ class Osts(Instrument):
 
     def _stats(self) -> Counted:
         try:
-            return stats(self.hosts, self.lustre) if "brw_stats" not in self.absent else {}
+            if "brw_stats" not in self.absent:
+                return stats(self.hosts, self.lustre)
+            return {}
         except Failure as why:
             self.absent["brw_stats"] = str(why)
             return {}

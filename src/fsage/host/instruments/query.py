@@ -45,7 +45,8 @@ class QueryProcess:
     """The process of a query as its caller sees it; no method waits."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process, self.output = process, ""
+        self.process = process
+        self.output = ""
         self.answers: list[dict[str, object]] = []
         if process.stdout:
             os.set_blocking(process.stdout.fileno(), False)
@@ -105,7 +106,8 @@ def ask(path: Path, seconds: float) -> list[dict[str, object]]:
     answers: list[Json] = []
     while sum(answer["seconds"] for answer in answers) < seconds:
         caches.give_up(path)
-        if cached := caches.cached_pages([path]):
+        cached = caches.cached_pages([path])
+        if cached:
             raise Failure(f"{cached} pages of {path} stayed in memory: the query would not read the device")
         began = time.monotonic()
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)

@@ -37,7 +37,8 @@ def _loadable(name: str) -> bool:
 def put(target: Target, name: str) -> None:
     """Set the scheduler of every loop device of the target, and note the former one. Raises Failure."""
     for store, device, _ in target.stores():
-        path, disk = _path(device), target.model.disk(store)
+        path = _path(device)
+        disk = target.model.disk(store)
         loop = {key: disk[key] for key in ("image", "dev", "ino", "bytes")}
         entry = {"kind": "scheduler", "device": device, "before": _now(path), "disk": loop}
         favours = _favours(path)

@@ -51,7 +51,8 @@ class ServerCache(Instrument):
         served = self.hosts.ask_servers(do="server_cache")
         if not served:
             return f"{front}the inventory's group `servers` names no host"
-        if ldiskfs := [ost for server in served.values() for ost in server["ldiskfs"]]:
+        ldiskfs = [ost for server in served.values() for ost in server["ldiskfs"]]
+        if ldiskfs:
             return f"{front}{params.names(ldiskfs)} is on ldiskfs, and {PROPERTY} is a property of ZFS"
         if not any(server["zfs"] for server in served.values()):
             return f"{front}none of {params.names(list(served))} serves an OST on ZFS"
@@ -138,7 +139,8 @@ DATASETS = settings.Kind("datasets", lambda names: {name: _read(name) for name i
 
 def _set(dataset: str, wanted: Mapping[str, str]) -> None:
     run(_command(dataset, **wanted))
-    if (now := _read(dataset)) != wanted:
+    now = _read(dataset)
+    if now != wanted:
         raise Failure(f"{dataset}: requested {PROPERTY}={_words(wanted)}, `zfs get` shows {_words(now)}")
 
 

@@ -47,7 +47,8 @@ class Settings(Instrument):
         self.noted = claims.complete_tunables(self.target.home)
 
     def conditions(self) -> Json:
-        if why := self._untuned():
+        why = self._untuned()
+        if why:
             raise Failure(f"no cell of state {self.visit.request.get('state')} was measured: {why}")
         return {"tunables": self.noted}
 
@@ -72,7 +73,8 @@ class Settings(Instrument):
 
 def of_client(target: Target, tuning: Mapping[str, object]) -> list[str]:
     """A sentence for each setting of this client that is not as the study's `tuning` says."""
-    if not (fsname := _fsname(target)):
+    fsname = _fsname(target)
+    if not fsname:
         return target.astray(tuning)
     mount = target.mounts[0]
     holder: Holder = {**lease.holder_of(target.spec), "fsname": fsname}
@@ -119,7 +121,9 @@ def _fsname(target: Target) -> str | None:
     """The Lustre file system that a target is on, a directory on it too."""
     if target.spec["lustre"]:
         return target.spec["lustre"]["fsname"]
-    return None if target.own_stores else mounts.fsname_of(mounting.mount_of(target.mounts[0]))
+    if target.own_stores:
+        return None
+    return mounts.fsname_of(mounting.mount_of(target.mounts[0]))
 
 
 def _others(kind: str, holder: Holder) -> list[tuple[str, Any]]:
@@ -145,7 +149,9 @@ def _sentences(wrong: Iterable[tuple[str, Any, object]], why: str) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    return str(value["value"]) if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):
+        return str(value["value"])
+    return str(value)
 
 
 def _text(path: Path) -> object:
@@ -153,7 +159,9 @@ def _text(path: Path) -> object:
         text = path.read_text("ascii", "replace").strip()
     except OSError as error:
         return error  # who may not read it takes the note's word
-    return int(text) if text.isdigit() and path.name != "prealloc_table" else text
+    if text.isdigit() and path.name != "prealloc_table":
+        return int(text)
+    return text
 
 
 def first(sentences: list[str]) -> str | None:

@@ -27,7 +27,8 @@ from fsage.model.signs import Connection, Look, Network, Nfs, evicted
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
-SNMP, MOUNTSTATS = Path("/proc/net/snmp"), Path("/proc/self/mountstats")
+SNMP = Path("/proc/net/snmp")
+MOUNTSTATS = Path("/proc/self/mountstats")
 LNET_TROUBLE = re.compile(
     r"^ +((?:resend|response_timeout|local_(?:timeout|error|dropped)|network_timeout"
     r"|remote_(?:timeout|error|dropped)|drop)_count): (\d+)$",
@@ -39,7 +40,8 @@ SHUT_DOWN = re.compile(r"shut down requested|User initiated shutdown")  # of ext
 
 
 EVERY_S = 1.0
-COMPLETED, IN_FLIGHT = (0, 4, 11, 15), 8  # places in a block device's `stat` (Documentation/block/stat.rst)
+COMPLETED = (0, 4, 11, 15)
+IN_FLIGHT = 8  # places in a block device's `stat` (Documentation/block/stat.rst)
 
 
 def look_there(host: OtherHost, last: int | None) -> Json:
@@ -65,7 +67,8 @@ class Signs(Instrument):
         self.stalls = None
         after = self.look(before)
         seen |= {"before": before, "after": after}
-        if unused := self._unused(before, after):
+        unused = self._unused(before, after)
+        if unused:
             seen["unused"] = unused
         if stalls.longest_s:
             after[self.hosts.client_names[0]]["stalled_s"] = stalls.longest_s
@@ -114,11 +117,13 @@ class Stalls:
         places = [Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}") for number in numbers]
         self.stats = [place.resolve() / "stat" for place in places if place.exists()]
         self.completed: dict[Path, tuple[int, float]] = {}
-        self.looked, self.longest_s = 0.0, dict[str, float]()
+        self.looked = 0.0
+        self.longest_s = dict[str, float]()
 
     def look(self) -> None:
         """Look at each device, not more often than EVERY_S."""
-        if (now := time.monotonic()) - self.looked < EVERY_S:
+        now = time.monotonic()
+        if now - self.looked < EVERY_S:
             return
         self.looked = now
         for path in self.stats:
@@ -156,7 +161,8 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
         absent["kernel"] = in_words(why, kernel_log.KMSG)
     seen["network"] = segments(SNMP.read_text())
     below = _mounts(places)
-    if nfs := {mount.point for mount in below if mount.type.startswith("nfs")}:
+    nfs = {mount.point for mount in below if mount.type.startswith("nfs")}
+    if nfs:
         counted = nfs_counters(MOUNTSTATS.read_text())
         seen["nfs"] = {point: counters for point, counters in counted.items() if point in nfs}
     for fsname in () if serves else _fsnames(spec, below):
@@ -214,7 +220,8 @@ def nfs_counters(mountstats: str) -> dict[str, Nfs]:
     counted: dict[str, Nfs] = {}
     now: Nfs | None = None
     for line in mountstats.splitlines():
-        if match := re.match(r"device .+ mounted on (\S+) with fstype (\S+)", line):
+        match = re.match(r"device .+ mounted on (\S+) with fstype (\S+)", line)
+        if match:
             now = None
             if match[2].startswith("nfs"):
                 now = counted[mounting.plain(match[1])] = {
@@ -253,10 +260,12 @@ def connections(text: str, of_mount: str = "") -> dict[str, Connection]:
         connection = seen.setdefault(device, {"state": "unknown"})
         if parameter == "import":
             for key, pattern in _OF_IMPORT.items():
-                if match := re.search(pattern, value):
+                match = re.search(pattern, value)
+                if match:
                     connection[key] = int(match[1])  # type: ignore[literal-required]  # all are of Connection
         elif parameter == "state":
-            if match := re.search(r"current_state: (\w+)", value):
+            match = re.search(r"current_state: (\w+)", value)
+            if match:
                 connection["state"] = match[1]
             connection["history"] = [[int(at), state] for at, state in re.findall(r"\[ (\d+), (\w+) \]", value)]
         elif match := WAITS.search(value):

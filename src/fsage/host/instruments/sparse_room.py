@@ -65,7 +65,9 @@ class SparseRoom(Instrument):
     @contextlib.contextmanager
     def around_cell(self, cell: Cell) -> Iterator[Json]:
         below: Json = {}
-        self.rehearsals, self.grown, self.before = [], 0, None
+        self.rehearsals = []
+        self.grown = 0
+        self.before = None
         yield below
         below.update(rehearsals=self.rehearsals, given_bytes=self.grown)
 
@@ -76,7 +78,8 @@ class SparseRoom(Instrument):
 
     def again(self, failed: bool) -> bool:
         taken = self.target.taken_below()
-        self.grown, self.before = taken - (taken if self.before is None else self.before), None
+        self.grown = taken - (taken if self.before is None else self.before)
+        self.before = None
         self.note()
         if failed or self.grown <= IN_PASSING_BYTES:
             return False

@@ -41,7 +41,9 @@ class RequestTrace(Instrument):
     order = 2
 
     def around_phase(self, phase: Phase, cell: Cell) -> Around:
-        return tracing(self.target) if cell.get("trace") else nullcontext({})
+        if cell.get("trace"):
+            return tracing(self.target)
+        return nullcontext({})
 
 
 @contextmanager
@@ -56,7 +58,8 @@ def tracing(target: Target) -> Iterator[Json]:
         noted["why_none"] = f"target {target.name} is a {target.kind}: its device is not known"
         yield noted
         return
-    device, refused = target.devices[0], []
+    device = target.devices[0]
+    refused = []
     for source in (_events, _blktrace):
         try:
             begun = source(target, device, noted)
@@ -87,7 +90,8 @@ def _stays(mount: mounting.Mount) -> bool:
 def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
     """By the kernel's own event; the instance is journalled, for a killed agent leaves it."""
     number = os.stat(device).st_rdev
-    major, minor = os.major(number), os.minor(number)
+    major = os.major(number)
+    minor = os.minor(number)
     noted = journal.path_of(target.home)
     for left in [entry for entry in journal.entries(noted) if entry["kind"] == "trace"]:
         end(left)
@@ -174,7 +178,8 @@ Moved = tuple[float, int, int, bool]
 def requests_in(lines: Iterable[str]) -> Iterator[Moved]:
     """Each request in tracefs' `trace`."""
     for line in lines:
-        if match := LINE.search(line):
+        match = LINE.search(line)
+        if match:
             yield from _moving(match[1], match[2], match[3], int(match[4]) * SECTOR_BYTES)
 
 

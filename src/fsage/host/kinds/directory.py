@@ -96,7 +96,8 @@ class Directory(Target, facts.Directory):
             "uuids": [],
         }
         ours = claim.new(spec, request, [store])
-        ours["capacity_bytes"], ours["filesystem_state_known"] = offer.capacity_bytes, offer.state_known
+        ours["capacity_bytes"] = offer.capacity_bytes
+        ours["filesystem_state_known"] = offer.state_known
         ours["device_model"] = models.none(f"kind {spec['kind']}: no device of its own")
         if offer.lustre is not None:
             ours["lustre"] = offer.lustre

@@ -38,8 +38,10 @@ class Loop(Stores):
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
-        missing, room_bytes = list[str](), dict[str, int]()
-        if why := capabilities.why_no_loops():
+        missing = list[str]()
+        room_bytes = dict[str, int]()
+        why = capabilities.why_no_loops()
+        if why:
             missing.append(why)
         missing += [
             f"{tool}: {tools.install(tool)}"
@@ -62,7 +64,8 @@ class Loop(Stores):
                 missing.append("a place for images: " + "; ".join(bad))
             elif spec["sparse"] and not images.known_images(declaration.home_of(spec), None):
                 missing += filter(None, [images.why_no_room(spec, good[0])])
-            if why := models.why_refused(spec["device_model"]):
+            why = models.why_refused(spec["device_model"])
+            if why:
                 missing.append(why)
         return Lacking(missing, room_bytes)
 
@@ -114,7 +117,8 @@ class Loop(Stores):
                 f"and takes {taken.words()} as declared now; remove it first: {loops.CLEAR}"
             )
         calibrate.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once
-        if why := models.why_refused(spec["device_model"]):
+        why = models.why_refused(spec["device_model"])
+        if why:
             raise Refusal(f"target {spec['name']} is not claimed: {why}")
         if check:
             return {
@@ -145,7 +149,8 @@ class Loop(Stores):
 
     def set_up(self, request: Asker) -> None:
         """Complete a claim: choose the device model, make the file systems, measure capacity and amount."""
-        declared, stores = self.spec["device_model"], len(self.devices)
+        declared = self.spec["device_model"]
+        stores = len(self.devices)
         raw: Json = claim.no_backing()
         if declared or self.spec["amount_mib"] is None:
             image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
@@ -195,7 +200,8 @@ class Loop(Stores):
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         home = declaration.home_of(spec)
-        proof, all_images = list[str](), images.all_of(home, claim)
+        proof = list[str]()
+        all_images = images.all_of(home, claim)
         for image in all_images:
             for device in loops.devices_of(image):
                 mounting.unmount_all(device)

@@ -71,9 +71,11 @@ class LustreOsts(NoOsts):
         stripes.set_on(folder, everywhere, self.target.lustre)
 
     def spread_files(self, folder: Path) -> dict[str, Path]:
-        lustre, claimed = self.target.lustre, self.target.claim["lustre"]
+        lustre = self.target.lustre
+        claimed = self.target.claim["lustre"]
         numbers = sorted(claimed.get("usable") or (int(name[-4:], 16) for name in claimed["osts"]))
-        count, first = lustre["stripe_count"], lustre["first_ost"]
+        count = lustre["stripe_count"]
+        first = lustre["first_ost"]
         if first != stripes.ANY and count != striping.ALL and not lustre["osts"]:
             start = numbers.index(first)
             numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
@@ -83,9 +85,11 @@ class LustreOsts(NoOsts):
         stripes.verify_fillers(self.target)
 
     def is_used(self, name: str) -> bool:
-        if not (match := re.fullmatch(rf"{re.escape(self.target.lustre['fsname'])}-OST([0-9a-f]{{4}})", name)):
+        match = re.fullmatch(rf"{re.escape(self.target.lustre['fsname'])}-OST([0-9a-f]{{4}})", name)
+        if not match:
             return True
-        number, usable = int(match[1], 16), self.target.usable
+        number = int(match[1], 16)
+        usable = self.target.usable
         if usable is not None and number not in usable:
             return False
         return stripes.any_on(self.target.mounts[0], number)
@@ -229,7 +233,8 @@ class Lustre(Directory, facts.Lustre):
 
     def laid_space(self, counting: Counting = ONCE) -> Store:
         """The free space of the OST that has all of the target's files, as its server reads it."""
-        if not (ost := lustre.laid_ost(self.lustre)):
+        ost = lustre.laid_ost(self.lustre)
+        if not ost:
             raise Failure(str(self.layout_unavailable_because))
         return servers.free_space(self.osts, ost, counting)
 

@@ -34,7 +34,8 @@ from fsage.model.hosts import Asker
 from fsage.model.sparse import takes
 from fsage.model.target import Spec
 
-STEP_BYTES, WRITERS = 4 * MIB, 8  # half again as fast as four that write 16 MiB at a time
+STEP_BYTES = 4 * MIB
+WRITERS = 8  # half again as fast as four that write 16 MiB at a time
 
 
 def allocate(path: str, size_bytes: int, sparse: bool = False) -> Made:
@@ -84,7 +85,8 @@ def whole(image: Made) -> Image:
 
 def why_no_room(spec: Spec, place: Path) -> str | None:
     """Why a sparse target cannot be made in this directory; None where it can."""
-    taken, free = takes(spec), space.free_bytes(place)
+    taken = takes(spec)
+    free = space.free_bytes(place)
     if taken.total_bytes <= free / 2:
         return None
     return (
@@ -115,7 +117,8 @@ def located(home: Path, noted: Images, put: bool = False) -> Images:
 
 def give_back(home: Path) -> list[str]:
     """Make sparse images, which no loop device and no disk is on, all holes again; a sentence for each."""
-    noted, proof = claims.images(home), list[str]()
+    noted = claims.images(home)
+    proof = list[str]()
     if not noted or below.number(home) == below.NOWHERE:
         return proof
     for image in located(home, noted)["images"]:
@@ -154,7 +157,8 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
             noted = located(home, noted, put=not check)
             for image in noted["images"]:
                 loops.verify(whole(image))
-        if claimed := claims.read(home):
+        claimed = claims.read(home)
+        if claimed:
             return of_a_claim(spec, claimed, noted, check)
         if all(loops.device_of(whole(image)) for image in noted["images"]):
             return {
@@ -191,7 +195,8 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
             continue
         # A killed command left this file incomplete, under a name that only this journal has: it is made anew.
         files.remove(image["image"])
-        path, size_bytes = image["image"], image["bytes"]
+        path = image["image"]
+        size_bytes = image["bytes"]
         image.update(allocate(path, size_bytes, sparse="below" in noted))
         if not spec["sparse"] and not spec["device_model"]:
             fill(path, size_bytes)
@@ -209,7 +214,9 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
 
 def _noted(spec: Spec, place: Path, each_bytes: int, made_directory: bool) -> Images:
     """What is noted before anything is made."""
-    mark, name, home = uuid.uuid4().hex[:8], spec["name"], declaration.home_of(spec)
+    mark = uuid.uuid4().hex[:8]
+    name = spec["name"]
+    home = declaration.home_of(spec)
     inside = below.point_of(home) if spec["sparse"] else place
     noted: Images = {
         "schema": 1,
@@ -252,7 +259,8 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
             "msg": "would delete " + ", ".join(i["image"] for i in noted["images"]),
             "proof": [],
         }
-    proof, left = list(released["proof"]), []
+    proof = list(released["proof"])
+    left = []
     on_disk = [noted["below"]] if "below" in noted else noted["images"]
     for image in on_disk:
         path = image["image"]
@@ -285,7 +293,8 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
         )
     free = space.free_bytes(good[0])
     if spec["sparse"]:
-        if why := why_no_room(spec, good[0]):
+        why = why_no_room(spec, good[0])
+        if why:
             raise Refusal(f"{why}; nothing was made")
         return (
             good[0],
@@ -313,7 +322,8 @@ def _journal(spec: Spec) -> Path:
 
 def known_images(home: Path, claim: Claim | None) -> list[Made]:
     """Every image of this target: those that `create` noted, and those that the claim names."""
-    if created := claims.images(home):
+    created = claims.images(home)
+    if created:
         created = located(home, created)
     images = {image["image"]: image for image in (created["images"] if created else ())}
     for store in claim["stores"] if claim else ():

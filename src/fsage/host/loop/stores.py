@@ -57,7 +57,9 @@ class Stores(Target, facts.Loop):
         self.model_in_place()
 
     def room_below(self) -> int | None:
-        return below.room_bytes(self.home) if self.spec["sparse"] else None
+        if self.spec["sparse"]:
+            return below.room_bytes(self.home)
+        return None
 
     def taken_below(self) -> int:
         if not self.spec["sparse"]:
@@ -95,7 +97,8 @@ class Stores(Target, facts.Loop):
         """Compare the UUID on every device with the claim; finish a format that was killed."""
         unfinished = False
         for store, device, _ in self.stores():
-            current, following = store["uuids"][0], store["uuids"][1:]
+            current = store["uuids"][0]
+            following = store["uuids"][1:]
             mounted_uuid = mounting.uuid_on(device)
             if following and mounted_uuid in (*following, None):
                 unfinished = True
@@ -199,7 +202,9 @@ class Stores(Target, facts.Loop):
     @property
     def why_unwatched(self) -> str | None:
         why = capabilities.obstacle(capabilities.FANOTIFY)
-        return why.reason if why else None
+        if why:
+            return why.reason
+        return None
 
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         return filesystems.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
@@ -226,7 +231,8 @@ class Stores(Target, facts.Loop):
             raise Failure(f"target {self.name}: an image is restored onto a target with one store")
         [(store, device, point)] = self.stores()
         store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
-        filesystem, device_bytes = self.spec["filesystem"], store["image_id"]["bytes"]
+        filesystem = self.spec["filesystem"]
+        device_bytes = store["image_id"]["bytes"]
         beside = self.home / "restore"
         with metadata_image.restored(filesystem, image, digest, beside, store["uuids"][-1], device_bytes) as raw:
             size_bytes = raw.stat().st_size
@@ -238,7 +244,8 @@ class Stores(Target, facts.Loop):
             written = metadata_image.write(raw, device)
         filesystems.mount(filesystem, device, point, self._options())
         filesystems.verify(filesystem, device, store["uuids"][-1], point)
-        if taken := sorted({".fsage", "filler", "measured"} & set(os.listdir(point))):
+        taken = sorted({".fsage", "filler", "measured"} & set(os.listdir(point)))
+        if taken:
             mounting.unmount(point)
             raise Failure(
                 f"the file system in {image.name} already has {', '.join(taken)} in its root, where fsage makes its own"
@@ -257,7 +264,8 @@ class Stores(Target, facts.Loop):
     def change_unmounted(self, name: str | None, change: Callable[[str], None]) -> bool:
         """Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system."""
         [(store, device, point)] = self.stores()
-        image, own = Path(store["image"]), store["uuids"][0]
+        image = Path(store["image"])
+        own = store["uuids"][0]
         mounting.unmount(point)
         mounting.refuse_if_in_use(device)
         caches.drop_device(device)
@@ -287,7 +295,9 @@ class Stores(Target, facts.Loop):
         kept.note(self.home, name, notes)
 
     def kept(self, name: str) -> Json | None:
-        return kept.notes_of(self.home, name) if self.takes_blocks else None
+        if self.takes_blocks:
+            return kept.notes_of(self.home, name)
+        return None
 
 
 def _give(image: Path, given: Iterable[Extent]) -> None:

@@ -49,7 +49,8 @@ def give_back(connections: str) -> tuple[int, int]:
         if not left:
             break
         granted.cancel_locks(connections.partition("-{}")[0], [name.rpartition(".")[0] for name in left])
-        if left := unused(connections):
+        left = unused(connections)
+        if left:
             time.sleep(pause_s)
     return sum(before.values()), sum(left.values())
 

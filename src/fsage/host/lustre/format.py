@@ -96,7 +96,8 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
         )
     if not wanted:
         raise Refusal(f"{os.uname().nodename}: format_osts_devices names no device; nothing was formatted")
-    if here := [str(mount.point) for mount in mounts.of_clients() if mount.fsname == lustre["fsname"]]:
+    here = [str(mount.point) for mount in mounts.of_clients() if mount.fsname == lustre["fsname"]]
+    if here:
         raise Refusal(f"{here[0]} is a client's mount of {lustre['fsname']}; unmount every client before")
     for path in [ost[key] for ost in wanted for key in ("device", "mount")]:
         declaration.path("format_osts_devices", path)
@@ -131,7 +132,8 @@ def _format(device: str, point: Path, fields: dict[str, str], made: dict[str, st
     nodes = nodes or [f"--mgsnode={node}" for node in lustre["mgs"].split(":")]
     kept = [f"--param={parameter}" for parameter in parameters if not parameter.startswith("mgsnode=")]
     kept += [f"--mkfsoptions={mkfs_options(made)}"]
-    if options := fields.get("Persistent mount opts"):
+    options = fields.get("Persistent mount opts")
+    if options:
         kept.append(f"--mountfsoptions={options}")
     # --replace: the MGS knows this number already, and would refuse a new OST that claims it.
     head = ["mkfs.lustre", "--reformat", "--replace", "--ost", f"--fsname={lustre['fsname']}"]
@@ -142,7 +144,8 @@ def _format(device: str, point: Path, fields: dict[str, str], made: dict[str, st
     after = {**geometry(device), **{key: now.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
     before = {**made, **{key: fields.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
     run(["mount", "-t", "lustre", device, str(point)], timeout=LUSTRE_PATIENCE_S)
-    if lost := [f"{key} was {before[key]}, and is {after.get(key)}" for key in before if after.get(key) != before[key]]:
+    lost = [f"{key} was {before[key]}, and is {after.get(key)}" for key in before if after.get(key) != before[key]]
+    if lost:
         raise Failure(
             f"{device} ({fields['Target']}) is formatted and mounted, but differs from before: {'; '.join(lost)}"
         )

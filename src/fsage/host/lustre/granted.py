@@ -61,7 +61,8 @@ def _put(values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         other = [full for full, value in wanted.items() if after.get(full) != value]
         if not why and not other:
             continue
-        if back := {full: before[full] for full in touched if after.get(full) != before[full]}:
+        back = {full: before[full] for full in touched if after.get(full) != before[full]}
+        if back:
             params.put(back)
         holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
         requested = ", ".join(sorted(set(wanted.values())))
@@ -124,7 +125,8 @@ def check_locks(fsname: str, connections: object) -> list[str]:
     if not isinstance(connections, list) or not 0 < len(connections) <= MOST:
         raise Refusal(f"{shown(connections)} is no list of connections")
     known = re.compile(LOCKS.format(re.escape(fsname)))
-    if wrong := [name for name in connections if not isinstance(name, str) or not known.fullmatch(name)]:
+    wrong = [name for name in connections if not isinstance(name, str) or not known.fullmatch(name)]
+    if wrong:
         raise Refusal(f"{shown(wrong[0])} is no connection of a Lustre client to {fsname}")
     return connections
 
@@ -160,7 +162,8 @@ def check_holder(fsname: str, holder: object, user: object) -> Holder:
         or (run is not None and "run" not in run)
     ):
         raise Refusal(f"{shown(holder)} does not say for which target tunables are set")
-    target, home = str(words["target"]), str(words["home"])
+    target = str(words["target"])
+    home = str(words["home"])
     return {"user": user, "target": target, "home": home, "fsname": fsname, "run": run}
 
 

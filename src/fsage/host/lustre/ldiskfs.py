@@ -32,7 +32,9 @@ from fsage.model.evidence import dumpe2fs
 from fsage.model.evidence.store import NotThisText
 from fsage.model.target import Spec
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
 UNITS = {GIB: "GiB", MIB: "MiB", KIB: "KiB"}
 BLOCK_BYTES = 4096
 # The tables of the study, by the size that it calls them by; in blocks of 4 KiB.
@@ -76,7 +78,9 @@ def read(requested: dict[str, object]) -> Requested:
 def table_of(requested: Requested) -> tuple[int, ...] | None:
     """The table for ldiskfs; None when only the pointer is requested. Raises Refusal for a size without a table."""
     if requested.size_bytes is None or requested.size_bytes in TABLES:
-        return TABLES[requested.size_bytes] if requested.size_bytes else requested.table
+        if requested.size_bytes:
+            return TABLES[requested.size_bytes]
+        return requested.table
     tables = ", ".join(f"{size_words(size)}: {table_words(table)}" for size, table in TABLES.items())
     raise Refusal(
         f"tune_prealloc_size is {size_words(requested.size_bytes)}, for which no table is known ({tables}); give "
@@ -118,7 +122,8 @@ def _table(value: object) -> tuple[int, ...]:
     table = tuple(map(int, text.split(" ")))
     if list(table) != sorted(set(table)):
         raise Refusal(f"tune_prealloc_table is {text}: each number must be larger than the one before")
-    if odd := [blocks for blocks in table if blocks & (blocks - 1)]:
+    odd = [blocks for blocks in table if blocks & (blocks - 1)]
+    if odd:
         raise Refusal(
             f"tune_prealloc_table has {odd[0]}, which is no power of two; it counts blocks of 4 KiB: 256 is 1 MiB"
         )
@@ -136,7 +141,8 @@ INODE_TABLE = re.compile(r"^Inode blocks per group: +(\d+)$", re.MULTILINE)
 READ_BYTES = 4096
 OFF = "0"  # what is written for an empty table: preallocation is switched off
 
-KIND, KEYS = "prealloc", ("prealloc_table", "mb_last_group")
+KIND = "prealloc"
+KEYS = ("prealloc_table", "mb_last_group")
 Values = dict[str, object]  # "prealloc_table": text; "mb_last_group": number, or why there is none
 
 
@@ -163,7 +169,8 @@ class Ost(NamedTuple):
         for key, value in values.items():
             file = (self._pointer_file() if key == "mb_last_group" else None) or self.place / key
             write(file, str(value) or OFF)
-            if (read_back := self.now()[key]) != value:
+            read_back = self.now()[key]
+            if read_back != value:
                 raise Failure(f"{file}: requested {value!r}, reads back {read_back!r}")
 
     def _pointer_file(self) -> Path | None:
@@ -175,7 +182,9 @@ class Ost(NamedTuple):
         if file is None:
             return "unsupported: this series of ldiskfs (before 2016) has no mb_last_group"
         last = {line.rpartition(" ")[2] for line in self._read(file.name).split("\n")}
-        return int(last.pop()) if len(last) == 1 else "several: " + ", ".join(sorted(last, key=int))
+        if len(last) == 1:
+            return int(last.pop())
+        return "several: " + ", ".join(sorted(last, key=int))
 
     def _read(self, name: str) -> str:
         descriptor = os.open(self.place / name, os.O_RDONLY)

@@ -58,7 +58,9 @@ def of_clients() -> list[ClientMount]:
 def fsname_of(mount: Mount) -> str | None:
     """The file system that a client's mount is of; None for any other mount, those of servers' targets too."""
     _, colon, path = mount.source.partition(":/")
-    return path.partition("/")[0] if mount.type == "lustre" and colon else None
+    if mount.type == "lustre" and colon:
+        return path.partition("/")[0]
+    return None
 
 
 def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:
@@ -85,14 +87,16 @@ def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:
 def instance(mount: Path, fsname: str) -> str:
     """What tells a mount of a file system from others on this host, in the names of its parameters. Raises Failure."""
     said = run(["lfs", "getname", str(mount)]).stdout
-    if not (match := re.search(rf"(?:^|\s){re.escape(fsname)}-([0-9a-f]+)(?:\s|$)", said)):
+    match = re.search(rf"(?:^|\s){re.escape(fsname)}-([0-9a-f]+)(?:\s|$)", said)
+    if not match:
         raise Failure(f"`lfs getname {mount}` said {said[:80]!r}: no client of {fsname}")
     return match[1]
 
 
 ANSWERS = ("FULL", "IDLE")  # an idle connection is made again at the next request
 LEFT_OUT = "DEACTIVATED"  # by an administrator: nothing waits for this server
-PATIENCE_S, LOOK_EVERY_S = 120.0, 1.0  # after a server came back its clients recover first
+PATIENCE_S = 120.0
+LOOK_EVERY_S = 1.0  # after a server came back its clients recover first
 
 
 def await_servers(mount: Path, fsname: str, needed: Callable[[], list[int] | None]) -> None:
@@ -103,7 +107,8 @@ def await_servers(mount: Path, fsname: str, needed: Callable[[], list[int] | Non
     """
     if not silent(fsname):  # asked first for all mounts: it costs one command
         return
-    of_mount, osts = instance(mount, fsname), needed()
+    of_mount = instance(mount, fsname)
+    osts = needed()
     deadline = time.monotonic() + PATIENCE_S
     while lost := silent(fsname, of_mount, osts):
         if time.monotonic() > deadline:

@@ -24,7 +24,8 @@ def parse(text: str) -> dict[str, str]:
     values: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
-        if match := LINE.fullmatch(line):
+        match = LINE.fullmatch(line)
+        if match:
             lines = values[match[1]] = [match[2]] if match[2] else []
         else:
             lines.append(line)

@@ -59,7 +59,8 @@ def verify_step(target: Target, step: Step) -> None:
             f"tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
             f"tune_prealloc_size={size_words(wanted)} first"
         )
-    if why := unavailable_because(target.osts, noted):
+    why = unavailable_because(target.osts, noted)
+    if why:
         raise Refusal(f"target {target.name}: {why}")
 
 
@@ -96,14 +97,19 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
 
     Without a request the last one is set again: a table is lost with each umount of its OST.
     """
-    spec, requested = complete(declared), request["prealloc"]
-    path, host = home_of(spec) / "prealloc.json", os.uname().nodename
-    noted, restore = files.read_json(path), requested["state"] == "restored"
-    if not (lustre := spec["lustre"]) or (restore and noted is None):
+    spec = complete(declared)
+    requested = request["prealloc"]
+    path = home_of(spec) / "prealloc.json"
+    host = os.uname().nodename
+    noted = files.read_json(path)
+    restore = requested["state"] == "restored"
+    lustre = spec["lustre"]
+    if not lustre or (restore and noted is None):
         return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
     wanted = settings_in(requested) or (noted or {}).get("asked") or {}
     place = requested.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
-    ask, fsname = read(wanted), lustre["fsname"]
+    ask = read(wanted)
+    fsname = lustre["fsname"]
     osts = ldiskfs.served(fsname, requested.get("osts") or [], Path(place))
     if not osts:
         return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
@@ -141,15 +147,19 @@ def prealloc(spec: dict[str, object], request: Request, check: bool) -> dict[str
 
 
 def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
-    requested, path = request["prealloc"], target.home / "tunables.json"
+    requested = request["prealloc"]
+    path = target.home / "tunables.json"
     noted = files.read_json(path) or {}
-    earlier, restore = noted.get(PREALLOCATION), requested["state"] == "restored"
+    earlier = noted.get(PREALLOCATION)
+    restore = requested["state"] == "restored"
     wanted = settings_in(requested) or (earlier or {}).get("asked") or {}
     if not wanted and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
     entry: dict[str, object] = {"asked": wanted}
-    size_bytes, filesystem = read(wanted).size_bytes, filesystems.get(target.filesystem)
-    if lustre := target.spec["lustre"]:
+    size_bytes = read(wanted).size_bytes
+    filesystem = filesystems.get(target.filesystem)
+    lustre = target.spec["lustre"]
+    if lustre:
         entry |= {} if restore else _of_servers(target, lustre["fsname"], request, earlier or {})
     elif filesystem and filesystem.preallocation:
         if not size_bytes and not restore:
@@ -157,7 +167,8 @@ def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
                 f"target {target.name}: {filesystem.title} has one size and no table or pointer: give "
                 "tune_prealloc_size"
             )
-        size_bytes, words = 0 if restore else size_bytes or 0, filesystem.preallocation.words
+        size_bytes = 0 if restore else size_bytes or 0
+        words = filesystem.preallocation.words
         entry |= {"bytes": size_bytes, "now": words(size_bytes)}
         entry["before"] = (earlier or {}).get("before") or words(filesystem.preallocation.size_at(target.mounts[0]))
     else:
@@ -222,8 +233,12 @@ def _words(entry: Json | None) -> str:
     if entry is None:
         return "as it is by itself"
     requested = ", ".join(f"{key} {value}" for key, value in entry["asked"].items())
-    return f"{requested} ({entry['unsupported']})" if "unsupported" in entry else requested
+    if "unsupported" in entry:
+        return f"{requested} ({entry['unsupported']})"
+    return requested
 
 
 def _step(before: object, now: object) -> str:
-    return f"{before} (unchanged)" if before == now else f"{before} -> {now}"
+    if before == now:
+        return f"{before} (unchanged)"
+    return f"{before} -> {now}"

@@ -57,7 +57,9 @@ def sync(servers: Servers) -> int | None:
     None where no MDT is among them. An MDT counts objects only after it has committed the unlinks. Raises Failure.
     """
     counts = [count for answer in servers.ask_servers(do="commit").values() for count in answer["to_destroy"]]
-    return sum(counts) if counts else None
+    if counts:
+        return sum(counts)
+    return None
 
 
 def free_space(servers: Servers, ost: str, counting: Counting = ONCE) -> Store:
@@ -68,7 +70,8 @@ def free_space(servers: Servers, ost: str, counting: Counting = ONCE) -> Store:
     answers = servers.ask_servers(do="free_space", ost=ost)
     for name, answer in answers.items():
         if answer["store"]:
-            first, ends = 0, [0]
+            first = 0
+            ends = [0]
             while counting.keep and ends:
                 ends = servers.ask_servers(do="free_extents", first=first)[name]["ends"]
                 counting.keep(ends[::2], ends[1::2])
@@ -83,7 +86,8 @@ def reach(servers: Servers, lustre: LustreSpec, osts: Iterable[Ost]) -> None:
         counters = stats(servers, lustre)
     except Failure as why:
         raise Refusal(f"fsage_target.lustre.oss: {why}; nothing was touched") from why
-    if missing := [ost.name for ost in osts if ost.name not in counters]:
+    missing = [ost.name for ost in osts if ost.name not in counters]
+    if missing:
         raise Refusal(
             f"fsage_target.lustre.oss names {', '.join(lustre['oss'])}, and none of them serves "
             f"{params.names(missing)}: name every server of OSTs, and have each in the inventory's group servers"
@@ -148,7 +152,8 @@ def parse_stats(text: str) -> Stats:
     stats: Stats = {}
     rows: dict[str, list[int]] = {}
     for line in text.splitlines():
-        if match := HEADING.match(line):
+        match = HEADING.match(line)
+        if match:
             rows = stats[match[1]] = {}
         elif match := ROW.match(line):
             rows[match[1]] = [int(match[2]), int(match[3])]
@@ -179,7 +184,8 @@ NOT_SEEN = "no host of the inventory's group `servers` serves it"
 def inspect(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """The verb `osts`: Store.summary, with `ost` and `host`, of each OST of the target that this host serves."""
     spec = complete(declared)
-    if not (lustre := spec["lustre"]):
+    lustre = spec["lustre"]
+    if not lustre:
         return {"changed": False, "msg": f"target {spec['name']} has no OSTs", "osts": []}
     fsname = lustre["fsname"]
     values = params.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")

@@ -174,15 +174,18 @@ def await_frees(
         while pending := sync():
             at = time.monotonic()
             if least is None or pending < least:
-                least, falls_since = pending, at
+                least = pending
+                falls_since = at
             if at - falls_since > STILL_S or at - began > FREES_PATIENCE_S:
                 break
             time.sleep(next(pauses))
         time.sleep(LOOK_EVERY_S)
         now = [ost for ost in read_osts(mount, needed) if needed is None or ost.number in needed]
-        at, quiet = time.monotonic(), used(now) == last or not alone
+        at = time.monotonic()
+        quiet = used(now) == last or not alone
         if used(now) != last:
-            last, still_since = used(now), at
+            last = used(now)
+            still_since = at
         why = wrong(now)
         if not why and (pending == 0 or (quiet and at - began >= UNSEEN_S)):
             return now
@@ -222,10 +225,16 @@ class Osts(Limits):
 
         `usable`: the OSTs that the target's files lie on; None: all.
         """
-        self.mount, self.alone, self.sync, self.usable = mount, alone, sync, usable
-        self.declared, self.stripe_bytes = lustre["stripe_count"], lustre["stripe_size_mib"] * MIB
-        self.good_bytes, self.known = 0, dict[int, Ost]()
-        self.promised, self.outstanding = dict[Path, tuple[int, int]](), dict[int, int]()
+        self.mount = mount
+        self.alone = alone
+        self.sync = sync
+        self.usable = usable
+        self.declared = lustre["stripe_count"]
+        self.stripe_bytes = lustre["stripe_size_mib"] * MIB
+        self.good_bytes = 0
+        self.known = dict[int, Ost]()
+        self.promised = dict[Path, tuple[int, int]]()
+        self.outstanding = dict[int, int]()
 
     def inspect(self) -> None:
         """Read the OSTs anew, after the time for which a client repeats its last answer."""
@@ -274,7 +283,8 @@ class Osts(Limits):
         """Bytes that files were promised and do not have yet, by OST."""
         bytes_by_ost: dict[int, int] = {}
         for path, (size, before) in self.promised.items():
-            if (lacking := size - (_held(path) - before)) <= 0:
+            lacking = size - (_held(path) - before)
+            if lacking <= 0:
                 continue
             on = self._on(path)
             each = lacking if len(on) == 1 else -(-lacking // len(on)) + self.stripe_bytes
@@ -314,7 +324,8 @@ def parse_quota(text: str) -> tuple[int, int, int, int]:
     >>> parse_quota("    /mnt/lustre       4       0 1536000       -       1       0   20000       - \\n")
     (4096, 1572864000, 1, 20000)
     """
-    if not (match := LINE.fullmatch(text.replace("\n", " "))):
+    match = LINE.fullmatch(text.replace("\n", " "))
+    if not match:
         raise Failure(f"`lfs quota -q` said {text[:80]!r}: no line of numbers")
     used, soft, hard, inodes, soft_inodes, hard_inodes = map(int, match.groups())
     return used * KIB, (hard or soft) * KIB, inodes, hard_inodes or soft_inodes
@@ -341,4 +352,6 @@ def project_of(place: Path) -> int | None:
     ran = run(["lfs", "project", "-d", str(place)], ok=range(256))
     words = ran.stdout.split()
     inherits = ran.returncode == 0 and len(words) > 1 and words[0].isdigit() and words[1] == "P"
-    return int(words[0]) or None if inherits else None
+    if inherits:
+        return int(words[0]) or None
+    return None

@@ -58,7 +58,8 @@ def _found(text: str) -> list[Json]:
     components: list[Json] = []
     start = 0
     for match in PAIR.finditer(text):
-        key, value = match[1], match[2]
+        key = match[1]
+        value = match[2]
         if key == "lcme_extent.e_start":
             start = int(value)
         elif key == "stripe_count":
@@ -84,11 +85,16 @@ def set_on(directory: Path, wanted: Striping, declared: LustreSpec, turn: int = 
 
     Where the target declares a pool or OSTs the files lie there: a stripe on each OST in turn, from number `turn` on.
     """
-    count, size_mib, first = wanted["stripe_count"], wanted["stripe_size_mib"], wanted["first_ost"]
-    pool, osts = declared["pool"], in_turn(declared, count, turn)
+    count = wanted["stripe_count"]
+    size_mib = wanted["stripe_size_mib"]
+    first = wanted["first_ost"]
+    pool = declared["pool"]
+    osts = in_turn(declared, count, turn)
     if osts:
-        count, first = len(osts), osts[0]
-    size, where = ["-S", f"{size_mib}M"], _where(pool, osts)
+        count = len(osts)
+        first = osts[0]
+    size = ["-S", f"{size_mib}M"]
+    where = _where(pool, osts)
     words = [*where, *size] if osts else ["-c", str(count), *size, "-i", str(first), *where]
     run(["lfs", "setstripe", *words, str(directory)])
     now = components_of(directory, "-d")
@@ -109,12 +115,16 @@ def in_turn(declared: LustreSpec, count: int, turn: int) -> tuple[int, ...]:
     """The OSTs of a target's list on which `count` stripes lie, from number `turn` of them on; none without a list."""
     osts = declared["osts"] or ()
     count = len(osts) if count == striping.ALL else count
-    return tuple(osts[(turn + number) % len(osts)] for number in range(count)) if osts else ()
+    if osts:
+        return tuple(osts[(turn + number) % len(osts)] for number in range(count))
+    return ()
 
 
 def _where(pool: str | None, osts: Sequence[int]) -> list[str]:
     """Options of `lfs setstripe`: on which OSTs, or in which pool."""
-    return ["-o", ",".join(map(str, osts))] if osts else ["-p", pool] if pool else []
+    if osts:
+        return ["-o", ",".join(map(str, osts))]
+    return ["-p", pool] if pool else []
 
 
 def one_on_each(folder: Path, numbers: Sequence[int]) -> dict[str, Path]:
@@ -141,7 +151,9 @@ def any_on(place: Path, number: int) -> bool:
 
 def _placed(osts: Sequence[int], pool: str | None) -> str:
     """The OSTs or the pool of a layout, in words."""
-    return f" in pool {pool}" if pool else f" on OSTs {', '.join(map(str, osts))}" if osts else ""
+    if pool:
+        return f" in pool {pool}"
+    return f" on OSTs {', '.join(map(str, osts))}" if osts else ""
 
 
 def compose(directory: Path, segments: Sequence[Segment], declared: LustreSpec) -> None:
@@ -230,7 +242,8 @@ def of_files(
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> Json:
     """The placement of a target's written files (of_files)."""
-    declared, osts = lustre_of(target.spec), target.claim["lustre"]["osts"]
+    declared = lustre_of(target.spec)
+    osts = target.claim["lustre"]["osts"]
     usable = target.claim["lustre"].get("usable", [])
     return of_files(written, declared, len(usable or osts), segments, usable)
 
@@ -241,7 +254,10 @@ def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) 
     if not _in_folders(notes):
         return placement(target, written, segments)
     measured = target.mounts[0] / "measured"
-    looked_at, stripes_on, astray, left = 0, Counter[str](), list[str](), set(written)
+    looked_at = 0
+    stripes_on = Counter[str]()
+    astray = list[str]()
+    left = set(written)
     for number, segment in enumerate(segments):
         own = [path for path in written if measured / striping.folder(number) in path.parents]
         placed = placement(target, own, [segment._replace(start_bytes=0)])
@@ -266,5 +282,6 @@ def _in_folders(notes: Mapping[str, Notes]) -> bool:
 def verify_fillers(target: Target) -> None:
     """Raise Failure where one of a sample of the structure's files lies on other OSTs than declared."""
     paths = [Path(entry.path) for entry in fillers(target.mounts[0])]
-    if astray := placement(target, paths)["astray"]:
+    astray = placement(target, paths)["astray"]
+    if astray:
         raise Failure(f"the files do not lie as requested: {len(astray)} of a sample lie elsewhere: {astray[0]}")

@@ -33,7 +33,8 @@ NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
 TREES = ("filler", "measured")
 THREADS = 16
 # Logs and indices of an OST grow while it serves: so many bytes more than at the claim are no objects left behind.
-SLACK_BYTES, SLACK_SHARE = 64 * MIB, 0.005
+SLACK_BYTES = 64 * MIB
+SLACK_SHARE = 0.005
 OTHERS_SHARE = 0.1
 
 
@@ -48,9 +49,11 @@ class Found(NamedTuple):
 
 def inspect(spec: Spec) -> Found:
     """The declared file system before it is claimed. Raises Refusal if it is another one, or cannot be claimed."""
-    lustre, place = lustre_of(spec), Path(spec["directory"])
+    lustre = lustre_of(spec)
+    place = Path(spec["directory"])
     client = mount_of(spec)
-    mount, whole = client.point, lustre["capacity_gib"] == "all"
+    mount = client.point
+    whole = lustre["capacity_gib"] == "all"
     refuse_second(mount)
     if whole:
         _refuse_shared(spec, client)
@@ -72,14 +75,17 @@ def inspect(spec: Spec) -> Found:
             budget["capacity_gib"] = int(float(lustre["capacity_gib"]) * GIB)
         existing = space_of.existing(place)
         lefts = space.quotas_left(existing, space.project_of(existing))
-        capacity_bytes, noted["budget"] = least(spec["name"], budget, lefts), budget
+        capacity_bytes = least(spec["name"], budget, lefts)
+        noted["budget"] = budget
     return Found(mount, capacity_bytes, whole, noted)
 
 
 def _refuse_shared(spec: Spec, client: mounts.ClientMount) -> None:
     """Raise Refusal where a file system cannot be a target's alone."""
-    place, mount = Path(spec["directory"]), client.point
-    if why := privilege.unavailable_because():
+    place = Path(spec["directory"])
+    mount = client.point
+    why = privilege.unavailable_because()
+    if why:
         raise Refusal(
             f"target {spec['name']} (capacity_gib: all) needs root on {os.uname().nodename}, for lctl set_param and "
             f"caches, or its helper: {why}"
@@ -94,7 +100,8 @@ def _refuse_shared(spec: Spec, client: mounts.ClientMount) -> None:
             f"{mount} cannot be written by user {os.geteuid()}, and the mark of a claim of all of it lies there; "
             "nothing was touched. Declare how many GiB fsage may fill of it, and the mark lies in the directory"
         )
-    if others := sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]}):
+    others = sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]})
+    if others:
         raise Refusal(
             f"fsage_target.lustre.capacity_gib is all, and {mount} holds {params.names(others)}: all is for a file "
             "system of its own; declare how many GiB fsage may fill"
@@ -163,13 +170,16 @@ def unmark(spec: Spec, claim: Claim) -> list[str]:
 def claim_of(spec: Spec) -> Claim | None:
     """The claim in the mark, for clients on which `claim` was not run; None where the mark is another target's."""
     mark: Claim | None = files.read_json(mark_of(spec, mount_of(spec).point))
-    return mark if mark and mark["target"] == spec["name"] else None
+    if mark and mark["target"] == spec["name"]:
+        return mark
+    return None
 
 
 def verify(spec: Spec, claim: Claim) -> None:
     """Raise Refusal unless the file system that is mounted here has this claim, and is declared as it was then."""
     path = mark_of(spec, mount_of(spec).point)
-    declared, claimed = _declared(lustre_of(spec)), claim["lustre"]["declared"]
+    declared = _declared(lustre_of(spec))
+    claimed = claim["lustre"]["declared"]
     for key, value in declared.items():
         if value != claimed[key]:
             raise Refusal(
@@ -187,9 +197,11 @@ def verify(spec: Spec, claim: Claim) -> None:
 
 def refuse_without_osts(osts: Sequence[Ost], spec: Spec, claim: Claim) -> None:
     """Raise Refusal where an OST that files may lie on is not among `osts`; a deactivated one `lfs df` leaves out."""
-    noted, present = claim["lustre"], {ost.name for ost in osts}
+    noted = claim["lustre"]
+    present = {ost.name for ost in osts}
     usable = {space.name_of(lustre_of(spec)["fsname"], number) for number in noted.get("usable", ())} or noted["osts"]
-    if gone := sorted(set(usable) - present):
+    gone = sorted(set(usable) - present)
+    if gone:
         raise Refusal(
             f"target {spec['name']} was claimed with {', '.join(gone)}, which `lfs df` does not name any more: nothing "
             "was touched. If they are deactivated (`lctl get_param osc.*.active`) and come back, run this command "
@@ -229,7 +241,8 @@ def tolerance_bytes(lustre: LustreSpec, claim: Claim) -> int:
     """
     if claim["filesystem_state_known"]:
         return 0
-    if (declared_mib := lustre["tolerance_mib"]) is not None:
+    declared_mib = lustre["tolerance_mib"]
+    if declared_mib is not None:
         return declared_mib * MIB
     return int(OTHERS_SHARE * claim["capacity_bytes"] / len(claim["lustre"].get("usable") or claim["lustre"]["osts"]))
 
@@ -256,7 +269,9 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, 
         if alone:
             return _above_claim(osts, claim)
         held = sum(ost.used_bytes for ost in osts)
-        return [f"the OSTs hold {(held - most) / MIB:.0f} MiB more than they should"] if held > most else []
+        if held > most:
+            return [f"the OSTs hold {(held - most) / MIB:.0f} MiB more than they should"]
+        return []
 
     space.await_frees(place, sync, wrong, alone, usable)
     prepare(place, lustre_of(spec))
@@ -289,7 +304,9 @@ def _declared(lustre: LustreSpec) -> dict[str, object]:
 def declared_osts(lustre: LustreSpec) -> list[int] | None:
     """The numbers of the OSTs of the declared pool or list; None where neither is declared: then it may be any."""
     if not lustre["pool"]:
-        return list(lustre["osts"]) if lustre["osts"] else None
+        if lustre["osts"]:
+            return list(lustre["osts"])
+        return None
     ran = run(["lfs", "pool_list", f"{lustre['fsname']}.{lustre['pool']}"], ok=range(256))
     return [int(match[1], 16) for match in re.finditer(r"-OST([0-9a-f]{4})(?:_UUID)?\s*$", ran.stdout, re.MULTILINE)]
 
@@ -298,23 +315,28 @@ def _usable(lustre: LustreSpec, osts: list[Ost]) -> list[Ost]:
     """The OSTs of the declared pool or list; else all. Raises Refusal where there are no such."""
     if lustre["pool"]:
         of_pool = declared_osts(lustre) or []
-        if not (usable := [ost for ost in osts if ost.number in of_pool]):
+        usable = [ost for ost in osts if ost.number in of_pool]
+        if not usable:
             pool = f"{lustre['fsname']}.{lustre['pool']}"
             raise Refusal(
                 f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it"
             )
         return usable
     numbers = [ost.number for ost in osts]
-    if missing := sorted(set(lustre["osts"] or ()) - set(numbers)):
+    missing = sorted(set(lustre["osts"] or ()) - set(numbers))
+    if missing:
         raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {numbers}")
-    return [ost for ost in osts if ost.number in lustre["osts"]] if lustre["osts"] else osts
+    if lustre["osts"]:
+        return [ost for ost in osts if ost.number in lustre["osts"]]
+    return osts
 
 
 def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
     """Bytes that files with the declared striping can take. Raises Refusal where the declared OSTs do not exist."""
     if lustre["osts"]:
         return min(ost.available_bytes for ost in osts) * len(osts)
-    count, first = lustre["stripe_count"], lustre["first_ost"]
+    count = lustre["stripe_count"]
+    first = lustre["first_ost"]
     numbers = [ost.number for ost in osts]
     if count > len(osts):
         raise Refusal(
@@ -332,7 +354,8 @@ def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
 
 def refuse_second(mount: Path) -> None:
     """`Refusal` where a target has claimed the file system mounted at `mount`."""
-    if mark := files.read_json(mount / MARK):
+    mark = files.read_json(mount / MARK)
+    if mark:
         raise Refusal(
             f"target {mark['target']} has claimed {mount} (from {mark['host']}, {mark['created']}): release it first, "
             f"because two targets on one file system change each other's state. If that target is lost for good, "

@@ -23,7 +23,8 @@ Values = dict[str, str]  # by the parameter's full name
 def now(mount: Path, fsname: str, *names: str) -> Values:
     """Values of tunables of one mount of a file system; without those that Lustre does not have. Raises Failure."""
     instance = mounts.instance(mount, fsname)
-    osc, llite = f"osc.{fsname}-OST*-osc-{instance}", f"llite.{fsname}-{instance}"
+    osc = f"osc.{fsname}-OST*-osc-{instance}"
+    llite = f"llite.{fsname}-{instance}"
     return params.get(*(f"{of}.{name}" for name in names for of in (osc, llite)))
 
 
@@ -50,7 +51,8 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
         if name in OF_LUSTRE and (isinstance(value, bool) or not isinstance(value, int)):
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
         has = now(mount, fsname, name) if name in OF_LUSTRE else {}
-        if why := privilege.unavailable_because() if has else f"neither osc nor llite of {fsname} has it":
+        why = privilege.unavailable_because() if has else f"neither osc nor llite of {fsname} has it"
+        if why:
             noted[name] = {"asked": value, "unsupported": why}
             sentences.append(f"{name}: unsupported, {why}")
             continue
@@ -115,4 +117,6 @@ def words(name: str, values: Values, wanted: Mapping[str, str]) -> list[str]:
     """
     steps = Counter(f"{values[full]} -> {value}" for full, value in wanted.items())
     joined = ", ".join(f"{step} at {count} connections" for step, count in steps.items())
-    return [f"{name}: {joined}"] if joined else []
+    if joined:
+        return [f"{name}: {joined}"]
+    return []

@@ -58,7 +58,8 @@ class Host:
     """A remote host: its entry in the inventory (`name`, `python`, `local`), and its role."""
 
     def __init__(self, host: Known, role: str) -> None:
-        self.name, self.role = host["name"], role
+        self.name = host["name"]
+        self.role = role
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
         command = shlex.join(["exec", host["python"], "-I", "-S", "-c", START_AGENT])
         self.process = subprocess.Popen(
@@ -69,7 +70,8 @@ class Host:
             start_new_session=True,
         )
         self.stdout = cast(BufferedReader, self.process.stdout)
-        self.met, self.pending = False, b""
+        self.met = False
+        self.pending = b""
         self.told: list[str] = []  # the lines that it has not answered yet
         self.answers: list[dict[str, object]] = []  # answers that nobody has taken yet
         self.count: Iterator[int] | None = None  # its command may request the next number of this count
@@ -88,7 +90,8 @@ class Host:
 
     def hear(self) -> bool:
         """Keep its answers, and send the next number where its command requests one. Raises Lost."""
-        if not (more := self.stdout.read1()):
+        more = self.stdout.read1()
+        if not more:
             raise self.lost(self.why())
         self.pending += more
         while b"\n" in self.pending:
@@ -118,7 +121,8 @@ class Host:
         for _ in range(CLOCK_ROUNDS):
             asked_at = time.time()
             self.tell({"do": "clock"})
-            their_time, heard_at = answers_of([self])[self.name]["time"], time.time()
+            their_time = answers_of([self])[self.name]["time"]
+            heard_at = time.time()
             rounds.append(((heard_at - asked_at) / 2, their_time - (asked_at + heard_at) / 2))
         error_s, ahead_s = min(rounds)
         return {"clock_ahead_s": ahead_s, "clock_error_s": error_s}
@@ -158,7 +162,8 @@ def answers_of(
 
     Raises Lost where a connection ends, Failure where a host failed.
     """
-    hosts, deadline = list(hosts), time.monotonic() + patience_s
+    hosts = list(hosts)
+    deadline = time.monotonic() + patience_s
     with selectors.DefaultSelector() as heard:
         for host in hosts:
             if not host.answers:
@@ -266,7 +271,8 @@ class SynchronisedCommand:
         `next_number` is called for each line NEXT, and answers by `tell`. Without it the command gets no further input.
         `also`: see fsage.host.system.commands.wait.
         """
-        self.command.began, self.command.next_number = time.monotonic(), next_number
+        self.command.began = time.monotonic()
+        self.command.next_number = next_number
         try:
             self.tell(job.encode())
             if not next_number:

@@ -115,7 +115,8 @@ class Hosts:
         of_hosts = [seen["limits"] for seen in (*self.seen.values(), *answers.values()) if "limits" in seen]
         self.limits = limits.stricter(site_limits.effective(spec["limits"]), *cast("list[Limits]", of_hosts))
         wrong += filter(None, [limits.why_too_many(self.limits, len(self.client_names))])
-        if wrong := wrong + differences(self.seen):
+        wrong = wrong + differences(self.seen)
+        if wrong:
             self.close()
             raise Refusal(f"{'; '.join(wrong)}; nothing was touched")
 
@@ -128,7 +129,8 @@ class Hosts:
         for host in self.remote_hosts:
             if host.process.poll() is not None:
                 raise Lost(f"host {host.name} was lost: {host.why()}")
-        if (now := time.monotonic()) - self.last_line_s > SAY_EVERY_S:
+        now = time.monotonic()
+        if now - self.last_line_s > SAY_EVERY_S:
             self.last_line_s = now
             for host in self.remote_hosts:
                 host.give(b"\n")
@@ -158,15 +160,20 @@ class Hosts:
         Returns a phase's result. The output of each host is under `by_host`, with its clock (`Host.clock`). `told`: the
         time at which all got their jobs, by our clock. `prepare_s`: how long it took to start the commands.
         """
-        began, first, jobs, timeout_s = time.monotonic(), self.client_names[0], phase["jobs"], phase["timeout_s"]
+        began = time.monotonic()
+        first = self.client_names[0]
+        jobs = phase["jobs"]
+        timeout_s = phase["timeout_s"]
         clients = [host for host in self.clients if host.name in jobs]
-        argv, files = phase["argv"], phase.get("files", {})
+        argv = phase["argv"]
+        files = phase.get("files", {})
         for host in clients:
             host.tell({"do": "prepare", "argv": argv, "files": files})
         try:
             here: SynchronisedCommand | None = SynchronisedCommand(argv, files, target)
         except Failure as why:
-            here, failed = None, why
+            here = None
+            failed = why
         try:
             answers_of(clients)
             if not here:
@@ -177,8 +184,11 @@ class Hosts:
                 here.end()
             silence(clients)
             raise
-        told, prepare_s, own_command = time.time(), time.monotonic() - began, here
-        count, asks_next = itertools.count(), phase.get("asks_next", False)
+        told = time.time()
+        prepare_s = time.monotonic() - began
+        own_command = here
+        count = itertools.count()
+        asks_next = phase.get("asks_next", False)
         for host in clients:
             host.count = count if asks_next else None
             host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s, "asks_next": asks_next})

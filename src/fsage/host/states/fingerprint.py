@@ -97,8 +97,12 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
     """
     whole = hashlib.blake2b(digest_size=16)
     layouts = FileLayouts(os.statvfs(target.mounts[0]).f_frsize)
-    total, weighted, squares, jumps = 0, 0.0, 0.0, 0
-    jump_bytes, known = target.model.jump_bytes(), True
+    total = 0
+    weighted = 0.0
+    squares = 0.0
+    jumps = 0
+    jump_bytes = target.model.jump_bytes()
+    known = True
     try:
         for path in sorted(files):
             pieces = fiemap.extents(path)
@@ -114,7 +118,8 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
             )
             size_bytes = _device_bytes(path)
             for piece in pieces:
-                middle, own = (piece.physical + piece.length / 2) / size_bytes, piece.length / size_bytes
+                middle = (piece.physical + piece.length / 2) / size_bytes
+                own = piece.length / size_bytes
                 total += piece.length
                 weighted += piece.length * middle
                 squares += piece.length * (middle**2 + own**2 / 12)  # bytes spread evenly over the extent
@@ -134,7 +139,9 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
 
 def _on_device(target: Target, path: Path, pieces: list[Extent]) -> list[Extent]:
     system = filesystems.like(target.filesystem)
-    return system.on_device(path, pieces) if system else pieces
+    if system:
+        return system.on_device(path, pieces)
+    return pieces
 
 
 def _device_bytes(path: Path) -> int:

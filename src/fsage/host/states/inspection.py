@@ -37,7 +37,8 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
         except Failure as failure:
             return now, str(failure)
     print_now = fingerprint(target)
-    if why := differs(target, now, print_now):
+    why = differs(target, now, print_now)
+    if why:
         return now, f"the target was changed since epoch {now.epoch}: {why}"
     if (whole or interrupted) and digest(target.mounts)["hash"] != now.digest:
         return now, f"the extents of the files are not those of epoch {now.epoch} (extent digest)"

@@ -54,7 +54,9 @@ class Sample:
     @property
     def unseen_share(self) -> float:
         """The share of the files that one check leaves out: the chance to miss a file that was changed in place."""
-        return max(0.0, 1 - SIZE / self.files) if self.files else 0.0
+        if self.files:
+            return max(0.0, 1 - SIZE / self.files)
+        return 0.0
 
     def differs(self) -> bool:
         """Whether a directory, or a file of the next part, changed."""

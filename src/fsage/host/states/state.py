@@ -46,10 +46,12 @@ def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
 
     The last step of `done` may be a smaller one of the kind that comes next, which then continues it.
     """
-    done, steps = list(done), list(steps)
+    done = list(done)
+    steps = list(steps)
     if done == steps[: len(done)]:
         return steps[len(done) :]
-    head, last = done[:-1], done[-1]
+    head = done[:-1]
+    last = done[-1]
     here = len(head)
     if head != steps[:here] or here >= len(steps) or not steps[here].continues(last):
         return None
@@ -85,7 +87,9 @@ def resumable_step(now: Token, request: Request) -> Step | None:
     if now.status != BUILDING or whole or request.get("reuse", "nested") != "nested":
         return None
     rest = rest_of(now.done, request["steps"])
-    return now.step if rest and rest[0] == now.step else None
+    if rest and rest[0] == now.step:
+        return now.step
+    return None
 
 
 def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
@@ -109,7 +113,8 @@ def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
 
 def empty(target: Target, why: str) -> None:
     """Make the file systems anew and write the token of an empty target: a new layout instance begins."""
-    last, instance = token.read(target.mounts[0]), str(uuid.uuid4())
+    last = token.read(target.mounts[0])
+    instance = str(uuid.uuid4())
     now = Token(target.claim["id"], BUILDING, last.epoch if last else 0, instance, why, target.name)
     with filesystems.one_cpu():  # stamp and token are small files
         target.format()
@@ -125,7 +130,8 @@ def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> 
     if not token.path_of(mount).exists():  # the token's blocks belong to the empty state
         token.write(mount, now)
     settle(target, _accounted(target, now))
-    extents, accounts = digest(target.mounts), _accounts(target)
+    extents = digest(target.mounts)
+    accounts = _accounts(target)
     if not target.own_stores and accounts["held_bytes"] > target.capacity_bytes:
         raise Failure(
             f"the files of target {target.name} hold {accounts['held_bytes']} bytes, and its claim allows "
@@ -176,14 +182,16 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
         preallocation.verify_step(target, step)
-        room, wanted = target.room_below(), step.writes_bytes(target.capacity_bytes)
+        room = target.room_below()
+        wanted = step.writes_bytes(target.capacity_bytes)
         if room is not None and wanted > room:
             raise Refusal(
                 f"cannot {step.describe()} on target {target.name}: it writes {wanted} bytes, and below the sparse "
                 f"image there is room for {room}; nothing was touched. Have filler allocated (filler: fallocate)"
             )
         if not check:
-            what, reach_s = f"step {step.kind} of state {request['state']}", request.get("reach_s", 0.0)
+            what = f"step {step.kind} of state {request['state']}"
+            reach_s = request.get("reach_s", 0.0)
             site_limits.refuse_now(target.spec["limits"], what, reach_s, wanted)
             clients = max(1, len(clients_of(request))) if step.SHARDED else 1
             if clients > 1:

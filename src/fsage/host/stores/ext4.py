@@ -36,9 +36,12 @@ from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, of_extents
 from fsage.model.evidence.text import Text, blocks_of
 
-LIBRARY, ERRORS = "libext2fs.so.2", "libcom_err.so.2"
+LIBRARY = "libext2fs.so.2"
+ERRORS = "libcom_err.so.2"
 FILSYS_MAGIC = 2133571329  # EXT2_ET_MAGIC_EXT2FS_FILSYS, lib/ext2fs/ext2_err.et.in
-FLAG_RW, FLAG_SOFTSUPP_FEATURES, FLAG_64BITS = 0x1, 0x8000, 0x20000  # lib/ext2fs/ext2fs.h
+FLAG_RW = 0x1
+FLAG_SOFTSUPP_FEATURES = 0x8000
+FLAG_64BITS = 0x20000  # lib/ext2fs/ext2fs.h
 BMAP64_RBTREE = 2
 
 
@@ -90,12 +93,14 @@ def _library() -> ctypes.CDLL:
         "ext2fs_block_bitmap_loc": [c_void_p, c_uint32],
     }.items():
         function = getattr(library, name)
-        function.argtypes, function.restype = words, c_long
+        function.argtypes = words
+        function.restype = c_long
     for name in ("ext2fs_get_generic_bmap_start", "ext2fs_get_generic_bmap_end", "ext2fs_block_bitmap_loc"):
         getattr(library, name).restype = c_uint64
     library.ext2fs_block_alloc_stats_range.argtypes = [c_void_p, c_uint64, c_uint64, c_int]
     library.ext2fs_block_alloc_stats_range.restype = None
-    library.ext2fs_free.argtypes, library.ext2fs_free.restype = [c_void_p], None
+    library.ext2fs_free.argtypes = [c_void_p]
+    library.ext2fs_free.restype = None
     library.initialize_ext2_error_table()
     return library
 
@@ -107,7 +112,8 @@ class BlockBitmap:
     """
 
     def __init__(self, place: str, write: bool = False) -> None:
-        self.place, self._library = place, _library()
+        self.place = place
+        self._library = _library()
         self._open = POINTER(_FileSystem)()
         manager = c_void_p.in_dll(self._library, "unix_io_manager")
         flags = FLAG_64BITS | (FLAG_RW if write else FLAG_SOFTSUPP_FEATURES)
@@ -116,10 +122,12 @@ class BlockBitmap:
         if system.magic != FILSYS_MAGIC:
             raise Failure(f"{place}: {LIBRARY} is of another version than fsage knows (magic {system.magic})")
         system.default_bitmap_type = BMAP64_RBTREE
-        self.block_bytes, self.groups = int(system.blocksize), int(system.group_desc_count)
+        self.block_bytes = int(system.blocksize)
+        self.groups = int(system.group_desc_count)
         try:
             place_of = self._library.ext2fs_block_bitmap_loc
-            if lost := sum(not place_of(self._open, group) for group in range(self.groups)):
+            lost = sum(not place_of(self._open, group) for group in range(self.groups))
+            if lost:
                 # The library takes all of such a group for free.
                 raise Failure(
                     f"{place}: damaged: {lost} of {self.groups} block groups have their block bitmap at block 0, so "
@@ -132,10 +140,14 @@ class BlockBitmap:
 
     def free(self) -> Iterator[tuple[int, int]]:
         """Free extents: where they begin and end, in bytes."""
-        library, bitmap, size = self._library, self._open.contents.block_map, self.block_bytes
+        library = self._library
+        bitmap = self._open.contents.block_map
+        size = self.block_bytes
         last = library.ext2fs_get_generic_bmap_end(bitmap)
-        zero, one = library.ext2fs_find_first_zero_generic_bmap, library.ext2fs_find_first_set_generic_bmap
-        at, found = library.ext2fs_get_generic_bmap_start(bitmap), c_uint64()
+        zero = library.ext2fs_find_first_zero_generic_bmap
+        one = library.ext2fs_find_first_set_generic_bmap
+        at = library.ext2fs_get_generic_bmap_start(bitmap)
+        found = c_uint64()
         reached = byref(found)
         while at <= last and not zero(bitmap, at, last, reached):
             start = found.value
@@ -144,25 +156,31 @@ class BlockBitmap:
 
     def take(self, extents: Iterable[tuple[int, int]]) -> None:
         """Mark free extents as in use, in bytes; none may be in use already."""
-        system, size, take = self._open, self.block_bytes, self._library.ext2fs_block_alloc_stats_range
+        system = self._open
+        size = self.block_bytes
+        take = self._library.ext2fs_block_alloc_stats_range
         for start, end in extents:
             take(system, start // size, (end - start) // size, 1)
 
     def close(self) -> None:
         """Write what was taken, and close."""
-        system, self._open = self._open, POINTER(_FileSystem)()
+        system = self._open
+        self._open = POINTER(_FileSystem)()
         self._try("ext2fs_close", system)
 
     def leave(self) -> None:
         """Close without writing."""
         if self._open:
-            system, self._open = self._open, POINTER(_FileSystem)()
+            system = self._open
+            self._open = POINTER(_FileSystem)()
             self._library.ext2fs_free(system)
 
     def _try(self, name: str, *words: object) -> None:
-        if code := getattr(self._library, name)(*words):
+        code = getattr(self._library, name)(*words)
+        if code:
             message = ctypes.CDLL(ERRORS).error_message
-            message.argtypes, message.restype = [c_long], c_char_p
+            message.argtypes = [c_long]
+            message.restype = c_char_p
             raise Failure(f"{self.place}: {name}: {message(code).decode(errors='replace')}")
 
 
@@ -176,12 +194,15 @@ CHANGED = "checksum does not match"
 
 def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted ext4. Raises Failure, OSError."""
-    if why := fiemap.why_closed(device):
+    why = fiemap.why_closed(device)
+    if why:
         return _of_user(device, mount, why, counting)
     with open(device, "rb") as disk:
         large = disk.seek(0, os.SEEK_END) > LARGE_BYTES
     try:
-        return of_library(device, counting) if large else of_device(device, counting)
+        if large:
+            return of_library(device, counting)
+        return of_device(device, counting)
     except Failure as error:
         if CHANGED not in str(error):
             raise
@@ -204,7 +225,8 @@ def _of_user(device: str, mount: Path, why: str, counting: Counting) -> Store:
     if image and not fiemap.why_closed(image):
         return of_kernel(image, mount, counting)
     try:
-        device_bytes, block_bytes = mapped_bytes(mount), os.statvfs(mount).f_frsize
+        device_bytes = mapped_bytes(mount)
+        block_bytes = os.statvfs(mount).f_frsize
         geometry = Geometry(device_bytes, block_bytes, device_bytes)
         name = mount_of(mount).type
         store = of_extents(name, OF_USER, "block group", geometry, free_extents(mount), counting)

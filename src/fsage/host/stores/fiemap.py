@@ -81,7 +81,9 @@ def columns(path: str | Path, synchronise: bool = True) -> Columns:
         found.length.extend(batch.length)
         found.unwritten.extend(batch.unwritten)
     behind = map(eq, map(add, found.physical, found.length), found.physical[1:])
-    return Columns(*map(list, zip(*merged(zip(*found))))) if True in behind else found
+    if True in behind:
+        return Columns(*map(list, zip(*merged(zip(*found)))))
+    return found
 
 
 def address_of(descriptor: int, offset: int) -> int:
@@ -137,7 +139,10 @@ def merged(pieces: Iterable[tuple[int, int, int, int]]) -> list[Extent]:
             continue
         if size:
             joined.append(Extent(begin, place, size, bool(unwritten)))
-        begin, place, size, unwritten = logical, physical, length, state
+        begin = logical
+        place = physical
+        size = length
+        unwritten = state
     if size:
         joined.append(Extent(begin, place, size, bool(unwritten)))
     return joined
@@ -173,7 +178,8 @@ def _mapped(mount: Path) -> Iterator[tuple[int, int, bool]]:
     fd = os.open(mount, os.O_RDONLY)
     try:
         highest = RECORD.pack(*[2**32 - 1] * 2, *[2**64 - 1] * 3, 0, 0, 0, 0)
-        low, main = bytes(RECORD.size), None
+        low = bytes(RECORD.size)
+        main = None
         while True:
             buffer = bytearray(
                 FSMAP_HEADER.pack(0, 0, FSMAP_BATCH, 0, *[0] * 6) + low + highest + bytes(FSMAP_BATCH * RECORD.size)

@@ -42,7 +42,9 @@ class Taken(NamedTuple):
 def get(name: str | None) -> FileSystem | None:
     """The file system of this name; None where a target cannot have it."""
     facts = model.get(name)
-    return named(facts.name) if facts else None
+    if facts:
+        return named(facts.name)
+    return None
 
 
 def named(name: str) -> FileSystem:
@@ -54,7 +56,9 @@ def named(name: str) -> FileSystem:
 def like(name: str | None) -> FileSystem | None:
     """The file system as which one with this name of the kernel's is read; None where it cannot be."""
     facts = model.like(name)
-    return named(facts.name) if facts else None
+    if facts:
+        return named(facts.name)
+    return None
 
 
 def is_known_here(name: str) -> bool:

@@ -47,12 +47,14 @@ def restored(filesystem: str, image: Path, digest: str, folder: Path, fs_uuid: s
     places.make(folder)
     nobody = pwd.getpwnam(NOBODY)
     try:
-        own, raw = folder / "image", folder / "raw"
+        own = folder / "image"
+        raw = folder / "raw"
         _copy(image, digest, own)
         raw.touch(0o600)
         for path in (folder, own, raw):
             os.chown(path, nobody.pw_uid, nobody.pw_gid)
-        limit, made_of = ["prlimit", f"--fsize={most_bytes}", "--"], filesystems.named(filesystem)
+        limit = ["prlimit", f"--fsize={most_bytes}", "--"]
+        made_of = filesystems.named(filesystem)
         restore, *checks = made_of.restoring(own.name, raw.name, fs_uuid)
         try:
             _as_nobody([*limit, *restore], filesystem, folder)
@@ -82,7 +84,8 @@ def _as_nobody(command: Sequence[str], filesystem: str, folder: Path) -> str:
 def _refuse_more_than_itself(filesystem: FileSystem, raw: Path, folder: Path) -> None:
     """Failure where the superblock has the kernel use another device, or other mount options than fsage's."""
     text = _as_nobody(filesystem.superblock(raw.name), filesystem.name, folder)
-    if why := filesystem.why_more_than_itself(text):
+    why = filesystem.why_more_than_itself(text)
+    if why:
         raise Failure(f"its superblock has {why}")
 
 
@@ -95,7 +98,8 @@ def _copy(image: Path, digest: str, to: Path) -> None:
             f"the metadata image {image} cannot be read on {os.uname().nodename}: {error.strerror}"
         ) from error
     with open(source, "rb") as original, open(places.file(to, os.O_WRONLY | os.O_CREAT), "wb") as copy:
-        about, seen = os.fstat(source), hashlib.sha256()
+        about = os.fstat(source)
+        seen = hashlib.sha256()
         if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
             raise Failure(f"{image} is no metadata image: a file of at most {MOST_BYTES >> 30} GiB is wanted")
         while block := original.read(COPY_BYTES):
@@ -111,7 +115,8 @@ def write(raw: Path, device: str) -> int:
     Holes are written as zeros. Otherwise old content of the device, such as the log of another file system in the same
     place, could be taken for a part of this one.
     """
-    source, to = os.open(raw, os.O_RDONLY | os.O_NOFOLLOW), os.open(device, os.O_WRONLY | os.O_EXCL)
+    source = os.open(raw, os.O_RDONLY | os.O_NOFOLLOW)
+    to = os.open(device, os.O_WRONLY | os.O_EXCL)
     try:
         size = os.fstat(source).st_size
         held_bytes = sum(end - begin for begin, end in held(source, 0, size))

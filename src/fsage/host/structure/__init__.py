@@ -53,7 +53,8 @@ def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes:
     last = max((number for number, step in enumerate(done) if step.REPLACES), default=0)
     for step in done[last:]:
         wanted.update(dict.fromkeys(map(str, step.named(mounts, notes.get(step.kind, {})))))
-    extra, wrong = list[str](), list[str]()
+    extra = list[str]()
+    wrong = list[str]()
     for mount in mounts:
         for entry in fillers(mount):
             size = wanted.pop(entry.path, UNWANTED)

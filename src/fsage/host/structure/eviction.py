@@ -58,6 +58,7 @@ def read(target: Target) -> None:
 
     No measured file is touched, so that nothing of these comes into memory.
     """
-    if not (paths := paths_of(target.mounts)):
+    paths = paths_of(target.mounts)
+    if not paths:
         raise Failure(f"the state has no cache-eviction file below {target.mounts[0]}/filler to be read")
     caches.bring_in(paths)

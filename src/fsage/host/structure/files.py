@@ -12,7 +12,8 @@ from pathlib import Path
 from fsage.host.system import libc, places
 from fsage.model.structure import SHARD, Method, folder_of
 
-KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
+KEEP_SIZE = 1
+PUNCH_HOLE = 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
@@ -93,7 +94,8 @@ def in_turns(
             for offset in range(0, max(sizes, default=0), request_bytes):
                 check_lease()
                 for path, size, descriptor in growing:
-                    at, part = path, min(request_bytes, size - offset)
+                    at = path
+                    part = min(request_bytes, size - offset)
                     if part > 0 and method == "fallocate":
                         os.posix_fallocate(descriptor, offset, part)
                     elif part > 0:

@@ -34,7 +34,8 @@ class Quota:
     """
 
     def __init__(self, target: Target, making: Collection[int] = (), held: int | None = None) -> None:
-        self.target, self.lock = target, threading.Lock()
+        self.target = target
+        self.lock = threading.Lock()
         self.limits = target.limits()
         self.left_bytes = 0
         self.inspect(making, held)
@@ -53,7 +54,8 @@ class Quota:
                 f"{self.target.capacity_bytes} that the claim of target {self.target.name} allows; request less, or "
                 "claim a larger target"
             )
-        if (free := self.limits.left()) is not None and size > free:
+        free = self.limits.left()
+        if free is not None and size > free:
             raise Failure(
                 f"{what}: {size} bytes are wanted, and {self.target.mounts[0]} has {max(0, free)} left, without the "
                 f"share that stays free for others; free some, or claim target {self.target.name} elsewhere"

@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from fsage.model.answers import Dropped, Left  # not part of root's helper
 
 SYS_CACHESTAT = 451  # the same number on every architecture since Linux 6.5
-SYS_OPENAT2, RESOLVE_CACHED, AT_FDCWD = 437, 0x20, -100
+SYS_OPENAT2 = 437
+RESOLVE_CACHED = 0x20
+AT_FDCWD = -100
 BLKFLSBUF = 0x1261  # linux/fs.h
 # The kernel keeps a name that was used lately at the first drop, and a name that another process uses for as long as it
 # does. In a testbed several hosts share one kernel and drop caches at the same time.
-NAMES_PATIENCE_S, NAMES_PAUSE_S = 2.0, 0.02
+NAMES_PATIENCE_S = 2.0
+NAMES_PAUSE_S = 0.02
 DROP = Path("/proc/sys/vm/drop_caches")
 COUNTERS = Path("/proc/vmstat")
 
@@ -82,7 +85,8 @@ def drop_pages(files: list[Path]) -> tuple[int, str]:
             give_up(path)
         return cached_pages(files), "posix_fadvise(DONTNEED)"
     drop_all_pages()
-    if cached := cached_pages(files):  # a page that is being written survives the first drop
+    cached = cached_pages(files)
+    if cached:  # a page that is being written survives the first drop
         drop_all_pages()
         cached = cached_pages(files)
     return cached, "drop_caches=3"
@@ -102,7 +106,9 @@ def drop_all_pages() -> None:
 def drop_names(files: list[Path]) -> Left:
     """Drop the names that counting brought in, after which nobody may touch `files`; the result of `left_of`."""
     if not may_drop():
-        return {**left_of(files), "metadata": KEPT} if files else left_of(files)
+        if files:
+            return {**left_of(files), "metadata": KEPT}
+        return left_of(files)
     deadline = time.monotonic() + NAMES_PATIENCE_S
     while True:
         drop_all_pages()
@@ -183,7 +189,8 @@ def drop_all() -> dict[str, object]:
 
     Returns {"seconds", "method"}. Raises Failure.
     """
-    began, before = time.monotonic(), _drops()
+    began = time.monotonic()
+    before = _drops()
     os.sync()
     try:
         drop_all_pages()

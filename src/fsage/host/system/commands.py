@@ -29,8 +29,11 @@ class Command:
     """A running command. `line_s`: when each line of its standard output came, in seconds since `began`."""
 
     def __init__(self, argv: Sequence[str], began: float, how: Json) -> None:
-        self.began, self.ended_s, self.line_s = began, 0.0, list[float]()
-        self.out, self.err = bytearray(), bytearray()
+        self.began = began
+        self.ended_s = 0.0
+        self.line_s = list[float]()
+        self.out = bytearray()
+        self.err = bytearray()
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(argv, **{**pipes, "start_new_session": True, **how})
 
@@ -68,7 +71,9 @@ def run(
     often; what it raises ends all commands, and so does `timeout_s`. A command that cannot be started has code 127, and
     the others are stopped. `front` stands before each command, but not in its `argv`. `how` goes to subprocess.Popen.
     """
-    began, running, why = time.monotonic(), list[Command](), ""
+    began = time.monotonic()
+    running = list[Command]()
+    why = ""
     try:
         try:
             for argv in commands:
@@ -110,13 +115,15 @@ def wait(
     `also`: further streams to read meanwhile, each with a function that reads it and returns True. Raises Failure where
     one does not end although it was killed, because a device or a server does not answer it.
     """
-    looked, late = 0.0, False
+    looked = 0.0
+    late = False
     with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:
         for command in running:
             assert command.process.stdout and command.process.stderr
             for pipe, of_stdout in ((command.process.stdout, True), (command.process.stderr, False)):
                 heard.register(pipe, selectors.EVENT_READ, partial(_chunk_of, pipe, command, of_stdout))
-            if (descriptor := _end_of(command.process)) is not None:
+            descriptor = _end_of(command.process)
+            if descriptor is not None:
                 ends.callback(os.close, descriptor)
                 heard.register(descriptor, selectors.EVENT_READ, lambda: False)
         for source, hear in also.items():
@@ -129,7 +136,8 @@ def wait(
             else:  # all pipes are closed, and this kernel has no pidfd that shows the end of a process
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     next(command for command in running if command.process.poll() is None).process.wait(LOOK_EVERY_S)
-            if (now := time.monotonic()) - looked > LOOK_EVERY_S:
+            now = time.monotonic()
+            if now - looked > LOOK_EVERY_S:
                 looked = now
                 check_alive()
                 if now > end and not late:

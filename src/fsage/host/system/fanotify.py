@@ -17,10 +17,23 @@ from pathlib import Path
 
 from fsage.host.system import libc
 
-CLOEXEC, NONBLOCK, REPORT_FID, REPORT_DIR_NAME = 0x1, 0x2, 0x200, 0x400 | 0x800  # linux/fanotify.h
-ADD, OF_FILE_SYSTEM, IGNORE_FOR_GOOD, EVICTABLE = 0x1, 0x100, 0x400 | 0x40, 0x200
-MODIFY, ATTRIB, CLOSE_WRITE, OPEN, MOVED, MADE, DELETED = 0x2, 0x4, 0x8, 0x20, 0x40 | 0x80, 0x100, 0x200
-ON_CHILD, ON_DIRECTORY = 0x08000000, 0x40000000
+CLOEXEC = 0x1
+NONBLOCK = 0x2
+REPORT_FID = 0x200
+REPORT_DIR_NAME = 0x400 | 0x800  # linux/fanotify.h
+ADD = 0x1
+OF_FILE_SYSTEM = 0x100
+IGNORE_FOR_GOOD = 0x400 | 0x40
+EVICTABLE = 0x200
+MODIFY = 0x2
+ATTRIB = 0x4
+CLOSE_WRITE = 0x8
+OPEN = 0x20
+MOVED = 0x40 | 0x80
+MADE = 0x100
+DELETED = 0x200
+ON_CHILD = 0x08000000
+ON_DIRECTORY = 0x40000000
 TOLD = MODIFY | ATTRIB | CLOSE_WRITE | OPEN | MOVED | MADE | DELETED | ON_DIRECTORY
 EVENT = struct.Struct("=IBBHQii")  # length, version, reserved, bytes of this header, mask, descriptor, process
 INFO_HEADER = struct.Struct("=BBH")  # type, padding, length
@@ -37,7 +50,8 @@ class FileWatch:
     """
 
     def __init__(self, mounts: Mapping[str, Path], own: str) -> None:
-        self.mounts, self.own = mounts, own
+        self.mounts = mounts
+        self.own = own
         self.disturbed = True
         self.writes: dict[str, str | None] = {}  # of the devices that are not mounted just now
         self.descriptor = _group()
@@ -129,7 +143,8 @@ def _harmless(mask: int, information: bytes) -> bool:
 
 
 def _types(information: bytes) -> list[int]:
-    pids, offset = list[int](), 0
+    pids = list[int]()
+    offset = 0
     while offset < len(information):
         kind, _, length = INFO_HEADER.unpack_from(information, offset)
         pids.append(kind)

@@ -119,7 +119,10 @@ class Unread:
     """What below somebody's path could not be read: how many folders and files, and the last one with the reason."""
 
     def __init__(self) -> None:
-        self.folders, self.files, self.last, self.remedy = 0, 0, "", ""
+        self.folders = 0
+        self.files = 0
+        self.last = ""
+        self.remedy = ""
 
     def add(self, path: Path | str, error: OSError, folder: bool = False) -> None:
         """Count a folder or a file."""
@@ -135,7 +138,9 @@ class Unread:
         """'2 folders and 1 file could not be read, the last /mnt/lost+found: Permission denied'; '' for nothing."""
         counted = ((self.folders, "folder"), (self.files, "file"))
         parts = [f"{number:,} {name}" if number == 1 else f"{number:,} {name}s" for number, name in counted if number]
-        return f"{' and '.join(parts)} could not be read, the last {self.last}" if parts else ""
+        if parts:
+            return f"{' and '.join(parts)} could not be read, the last {self.last}"
+        return ""
 
     def summary(self) -> dict[str, object]:
         """As JSON has it."""
@@ -174,7 +179,8 @@ SHOWN = 80  # characters of a command line
 
 def describe_holders(descriptor: int) -> str:
     """The processes that hold a lock on an open file, described for a message."""
-    inode, device = os.fstat(descriptor).st_ino, _device_of(descriptor)
+    inode = os.fstat(descriptor).st_ino
+    device = _device_of(descriptor)
     numbers = []
     for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
         words = line.split()  # 1: FLOCK ADVISORY WRITE 4711 fe:00:131090 0 EOF; who waits has -> as the second word
@@ -206,7 +212,8 @@ def _device_of(descriptor: int) -> str:
     A chroot's root, which is no mount, is not in the table of mounts: there fstat(2) has to do.
     """
     device = os.fstat(descriptor).st_dev
-    major, minor = os.major(device), os.minor(device)
+    major = os.major(device)
+    minor = os.minor(device)
     fields = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         number, _, numbers = line.split(" ")[:3]

@@ -26,7 +26,9 @@ def path_of(home: Path) -> Path:
 def entries(path: Path) -> list[Entry]:
     """The noted changes since boot, oldest first."""
     noted = files.read_json(path)
-    return noted["entries"] if noted and noted["boot_id"] == files.boot_id() else []
+    if noted and noted["boot_id"] == files.boot_id():
+        return noted["entries"]
+    return []
 
 
 def note(path: Path, entry: Entry) -> None:

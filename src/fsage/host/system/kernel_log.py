@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 KMSG = "/dev/kmsg"
 RECORD_BYTES = 8192
-MOST_LINES, MOST_CHARACTERS = 200, 300
+MOST_LINES = 200
+MOST_CHARACTERS = 300
 WORDS = (
     *("I/O error", "critical (medium|target|space allocation) error", "Buffer I/O", "lost async page write"),
     *("EXT4-fs error", "Aborting journal", "[Rr]emounting filesystem read-only", "BTRFS (error|critical)"),
@@ -39,7 +40,9 @@ def since(number: int) -> Json:
     `number` -1: nothing but the number. The kernel overwrites its oldest records; `lost`: some that were wanted.
     """
     descriptor = os.open(KMSG, os.O_RDONLY | os.O_NONBLOCK)
-    last, first, lines = max(number, 0), None, list[str]()
+    last = max(number, 0)
+    first = None
+    lines = list[str]()
     try:
         while True:
             try:

@@ -90,7 +90,8 @@ def _files() -> dict[str, Path]:
         for part in plugins.OF_HOSTS:
             package = folder / part
             parts += folder.glob(f"{part}.py")
-            if sources := list(package.rglob("*.py")):  # a folder of another version, left without any, is none
+            sources = list(package.rglob("*.py"))
+            if sources:  # a folder of another version, left without any, is none
                 parts += [package / "__init__.py", *sources]
         files |= {f"fsage/studies/{study}/{path.relative_to(folder)}": path for path in parts}
     return files

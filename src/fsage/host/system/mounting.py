@@ -18,12 +18,16 @@ from fsage.host.system.shell import run
 from fsage.model.errors import Failure, Refusal
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME = 2, 4, 8, 1024
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_NOATIME = 1024
 MNT_DETACH = 2
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
-BLKDISCARD, FITRIM = 0x1277, 0xC0185879  # linux/fs.h
+BLKDISCARD = 0x1277
+FITRIM = 0xC0185879  # linux/fs.h
 
 
 class Mount(NamedTuple):
@@ -59,14 +63,17 @@ def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
 def mounted_at(point: Path | str) -> Mount | None:
     """The uppermost mount exactly at `point`, or None."""
     here = [mount for mount in mounts() if mount.point == os.path.realpath(point)]
-    return here[-1] if here else None
+    if here:
+        return here[-1]
+    return None
 
 
 def mount_of(path: Path) -> Mount:
     """The uppermost mount that a file or directory is on. Raises Failure."""
     place = path.resolve()
     for point in (place, *place.parents):
-        if mount := mounted_at(point):
+        mount = mounted_at(point)
+        if mount:
             return mount
     raise Failure(f"nothing is mounted at {path} or above it")
 
@@ -123,7 +130,9 @@ def uuid_mounted(point: Path | str) -> str | None:
         raise
     finally:
         os.close(descriptor)
-    return str(uuid.UUID(bytes=answer[1:17])) if answer[0] == 16 else None
+    if answer[0] == 16:
+        return str(uuid.UUID(bytes=answer[1:17]))
+    return None
 
 
 def refuse_occupied(point: Path, device: str) -> None:
@@ -201,7 +210,8 @@ def exclusive(device: str) -> bool:
 
 def _namespaces(device: str) -> str:
     """The processes whose mount namespaces have `device` mounted, described for a message."""
-    own_namespace, holders = os.readlink("/proc/self/ns/mnt"), []
+    own_namespace = os.readlink("/proc/self/ns/mnt")
+    holders = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if os.readlink(process / "ns/mnt") != own_namespace and any(
@@ -217,7 +227,8 @@ def _namespaces(device: str) -> str:
 
 def _users(point: Path) -> str:
     """The processes that have something open below `point`, described for a message."""
-    top, holders = str(point) + "/", []
+    top = str(point) + "/"
+    holders = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             links = [os.readlink(process / "cwd"), *(os.readlink(fd) for fd in (process / "fd").iterdir())]
@@ -225,7 +236,9 @@ def _users(point: Path) -> str:
             continue
         if any((link + "/").startswith(top) for link in links):
             holders.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
-    return f"; held by process {', '.join(holders[:3])}" if holders else ""
+    if holders:
+        return f"; held by process {', '.join(holders[:3])}"
+    return ""
 
 
 def plain(field: str) -> str:

@@ -28,9 +28,15 @@ KEPT = PLACE / "mnt"
 NOTE = PLACE / "inode"  # of the namespace; it tells a process whether it is inside
 LOCK = PLACE.with_suffix(".lock")
 OWN = "/proc/self/ns/mnt"
-CLONE_NEWNS, CLONE_FS = 0x20000, 0x200
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND = 2, 4, 8, 4096
-MS_REC, MS_PRIVATE, MS_SLAVE = 1 << 14, 1 << 18, 1 << 19
+CLONE_NEWNS = 0x20000
+CLONE_FS = 0x200
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_BIND = 4096
+MS_REC = 1 << 14
+MS_PRIVATE = 1 << 18
+MS_SLAVE = 1 << 19
 
 
 def inside() -> bool:

@@ -205,7 +205,9 @@ def who(uid: int) -> str:
 def _walk(path: Path, make: int | None, sticky: bool) -> int:
     if not path.is_absolute() or ".." in path.parts:
         raise Refusal(f"{str(path)!r}: a path from / on is wanted, without '..'")
-    here, at, links = os.open("/", PASSING), Path("/"), 0
+    here = os.open("/", PASSING)
+    at = Path("/")
+    links = 0
     rest = list(reversed(path.parts[1:]))
     try:
         _judge(os.fstat(here), at, path, sticky=bool(rest) or sticky)
@@ -222,10 +224,12 @@ def _walk(path: Path, make: int | None, sticky: bool) -> int:
                     raise Refusal(f"{path}: more than {LINKS_AT_MOST} symbolic links are on the way to it")
                 rest += reversed(Path(os.path.normpath(at / leads_to)).parts[1:])
                 os.close(here)
-                here, at = os.open("/", PASSING), Path("/")
+                here = os.open("/", PASSING)
+                at = Path("/")
                 continue
             os.close(here)
-            here, at = inner, below
+            here = inner
+            at = below
             if not stat.S_ISDIR(status.st_mode):
                 what = KINDS.get(stat.S_IFMT(status.st_mode), "a file")
                 raise Refusal(f"{path}: {at} is {what}, where a directory is wanted; nothing was touched")
@@ -257,7 +261,8 @@ def _reopen(descriptor: int) -> int:
 
 
 def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
-    mode, wrong = stat.S_IMODE(status.st_mode), []
+    mode = stat.S_IMODE(status.st_mode)
+    wrong = []
     if sticky and _of_project(status):
         return
     if status.st_uid not in (0, os.geteuid()):
@@ -295,7 +300,8 @@ def _judge_link(link: os.stat_result, above: os.stat_result, at: Path, path: Pat
 
 
 def _judge_file(status: os.stat_result, path: Path, flags: int) -> None:
-    mode, ours = stat.S_IMODE(status.st_mode), status.st_uid in (0, os.geteuid())
+    mode = stat.S_IMODE(status.st_mode)
+    ours = status.st_uid in (0, os.geteuid())
     if not stat.S_ISREG(status.st_mode):
         what = KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise Refusal(
@@ -345,4 +351,6 @@ def _unlink(above: int, name: str) -> None:
 
 
 def _existing(path: Path) -> Path:
-    return path if os.path.lexists(path) else _existing(path.parent)
+    if os.path.lexists(path):
+        return path
+    return _existing(path.parent)

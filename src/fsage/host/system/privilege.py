@@ -130,7 +130,8 @@ def unavailable_because() -> str | None:
 
 
 def _unheard(output: str) -> str:
-    host, why = os.uname().nodename, output.strip().rpartition("\n")[2] or "it printed nothing"
+    host = os.uname().nodename
+    why = output.strip().rpartition("\n")[2] or "it printed nothing"
     return (
         f"user {os.geteuid()} of {host} may not call {HELPER}: {why}; nothing was touched. `fsage site --sudoers` "
         "prints the rules that suffice and how the administrator installs them"

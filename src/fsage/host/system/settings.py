@@ -20,7 +20,8 @@ from fsage.host.system import files, places
 from fsage.model.errors import Failure, in_words
 
 NOTE = Path("/var/lib/fsage/settings.json")
-READABLE_FOLDER, READABLE = 0o755, 0o644
+READABLE_FOLDER = 0o755
+READABLE = 0o644
 
 Values = dict[str, Any]
 """Values by the setting's name, as JSON; None: nothing that could be restored."""
@@ -135,7 +136,9 @@ def _with(listed: list[Any], holder: Holder, value: Any) -> Iterator[Any]:
 
 
 def _goal(entry: Mapping[str, Any]) -> Any:
-    return entry["set"][-1]["value"] if entry["set"] else entry["first"]
+    if entry["set"]:
+        return entry["set"][-1]["value"]
+    return entry["first"]
 
 
 @contextlib.contextmanager

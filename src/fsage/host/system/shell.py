@@ -35,7 +35,8 @@ QUICK = {
     "tunefs.lustre",
 }
 """Programs that only ask the kernel, or change one thing."""
-QUICK_S, LIMIT_S = 900, 6 * 3600  # Lustre may wait for a server that starts again; a large mkfs takes long
+QUICK_S = 900
+LIMIT_S = 6 * 3600  # Lustre may wait for a server that starts again; a large mkfs takes long
 
 
 def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subprocess.CompletedProcess[str]:

@@ -51,7 +51,8 @@ def _left_in_groups() -> Iterator[int]:
         place = Path(own[controllers])
         for group in (Path(mount.point + str(path)) for path in (place, *place.parents)):
             try:
-                most, now = (group / limit).read_text().strip(), int((group / charged).read_text())
+                most = (group / limit).read_text().strip()
+                now = int((group / charged).read_text())
                 counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
             except OSError:  # the root of the groups has none
                 continue
@@ -66,7 +67,8 @@ MEMORY_DEVICES = ("zram", "ram")  # /dev/zram0, /dev/ram0: a file system on them
 
 def why_no_direct_io(directory: Path) -> str | None:
     """Why files here cannot be written to a disk with O_DIRECT, found by trying; None when they can."""
-    if why := why_memory(directory):
+    why = why_memory(directory)
+    if why:
         return why
     probe = directory / f".fsage-direct-{uuid.uuid4().hex}"  # hosts that share it have processes of the same number
     buffer = mmap.mmap(-1, 4096)
@@ -98,7 +100,9 @@ def why_memory(directory: Path) -> str | None:
 def existing(path: Path | str) -> Path:
     """`path`, or its nearest ancestor that exists."""
     path = Path(path)
-    return path if path.is_dir() else existing(path.parent)
+    if path.is_dir():
+        return path
+    return existing(path.parent)
 
 
 def free_bytes(path: Path | str) -> int:
@@ -119,12 +123,14 @@ def fs_type(path: Path) -> str:
 
 def places(declared: str | None) -> tuple[list[Path], list[str]]:
     """Directories that can hold images, that with most free space first, and why the others cannot."""
-    good, bad = [], []
+    good = []
+    bad = []
     for place in map(Path, [declared] if declared else CANDIDATES):
         parent = existing(place)
         if not declared and parent not in (place, place.parent) and place != Path(CANDIDATES[0]):
             continue
-        if why := why_memory(parent):
+        why = why_memory(parent)
+        if why:
             bad.append(why)
             continue
         try:

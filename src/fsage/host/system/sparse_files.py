@@ -13,7 +13,8 @@ from pathlib import Path
 from fsage.host.system import libc
 from fsage.model.errors import Failure
 
-FICLONERANGE, RANGE = 0x4020940D, struct.Struct("=qQQQ")  # linux/fs.h: descriptor, offset, length, offset there
+FICLONERANGE = 0x4020940D
+RANGE = struct.Struct("=qQQQ")  # linux/fs.h: descriptor, offset, length, offset there
 NO_REFLINK = {errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.EXDEV}
 PUNCH = 1 | 2  # fallocate(2): FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
 FIRST_BYTES = 1 << 20
@@ -26,7 +27,8 @@ def clone(source: Path, to: Path) -> None:
 
     Killed before its end, it leaves a file without a file system. Raises Failure, OSError.
     """
-    own, new = os.open(source, os.O_RDONLY | os.O_NOFOLLOW), os.open(to, os.O_RDWR | os.O_NOFOLLOW)
+    own = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
+    new = os.open(to, os.O_RDWR | os.O_NOFOLLOW)
     try:
         size = os.fstat(own).st_size
         if size != os.fstat(new).st_size:

@@ -105,7 +105,9 @@ def note_inventory(spec: Spec, request: Asker) -> None:
 def _variables(host: Host) -> Json:
     if host.get("local"):  # whatever clone releases it has a Python of its own
         return {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    return {"ansible_python_interpreter": host["python"]} if "python" in host else {}
+    if "python" in host:
+        return {"ansible_python_interpreter": host["python"]}
+    return {}
 
 
 def read(home: Path) -> Claim | None:
@@ -121,7 +123,8 @@ def images(home: Path) -> Images | None:
 
 
 def _believed(path: Path) -> Any:
-    noted, ours = files.read_json(path), here()
+    noted = files.read_json(path)
+    ours = here()
     # Only targets of one host have images, and a note of images names no kind.
     of_one_host = noted and ("kind" not in noted or kinds.named(noted["kind"]).of_one_host)
     if of_one_host and {key: noted.get(key) for key in ours} != ours:

@@ -58,7 +58,8 @@ def create(spec: Spec, check: bool) -> Json:
     parent = space.existing(place)
     if not os.access(parent, os.W_OK):
         raise Refusal(f"{parent}: cannot be written by user {os.geteuid()}; declare another fsage_target.directory")
-    if why := space.why_no_direct_io(parent):
+    why = space.why_no_direct_io(parent)
+    if why:
         raise Refusal(f"{why}; declare a fsage_target.directory on another file system")
     changed = not place.is_dir()
     if changed and not check:
@@ -88,7 +89,9 @@ def made(spec: Spec) -> bool:
 
 def unmake(spec: Spec) -> list[str]:
     """Remove the directory, and those above it that fsage made, where nothing is in it; a sentence about it."""
-    place, note, proof = Path(spec["directory"]), declaration.home_of(spec) / MADE, []
+    place = Path(spec["directory"])
+    note = declaration.home_of(spec) / MADE
+    proof = []
     if made(spec):
         try:
             place.rmdir()
@@ -144,7 +147,8 @@ def budget_bytes(spec: Spec) -> int:
     Raises Refusal where that is nothing.
     """
     place = space.existing(spec["directory"])
-    declared, share = int(spec["budget_gib"] * GIB), int(SHARE_OF_FREE * space.free_bytes(place))
+    declared = int(spec["budget_gib"] * GIB)
+    share = int(SHARE_OF_FREE * space.free_bytes(place))
     budget = {"budget_gib": declared, f"{SHARE_OF_FREE:.0%} of the free space": share}
     return limits.least(spec["name"], budget, limits.quotas_left(place))
 
@@ -226,5 +230,6 @@ def _holds_anything(place: Path) -> bool:
 
 
 def _claimed(spec: Spec, place: Path) -> bool:
-    claim, marks = claims.read(declaration.home_of(spec)), (files.read_json(place / ".fsage" / name) for name in MARKS)
+    claim = claims.read(declaration.home_of(spec))
+    marks = (files.read_json(place / ".fsage" / name) for name in MARKS)
     return claim is not None and any(mark and mark.get("id") == claim["id"] for mark in marks)

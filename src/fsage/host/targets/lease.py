@@ -35,7 +35,9 @@ def start_of(pid: int) -> int | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    if fields[0] in "ZX":
+        return None
+    return int(fields[19])
 
 
 def ended(pid: int, start: object) -> bool:
@@ -132,7 +134,8 @@ def refuse_if_held(home: Path, request: Asker) -> None:
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
     """
-    current, holder = read_json(home / NOTE), request.get("holder")
+    current = read_json(home / NOTE)
+    holder = request.get("holder")
     if current is None or (holder and current["run"] == holder["run"]):
         return
     if current["run"] not in request.get("gone", ()) and alive(current):

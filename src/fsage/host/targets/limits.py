@@ -50,7 +50,8 @@ class Shared(Limits):
     slack_bytes = SLACK_BYTES
 
     def __init__(self, place: Path, capacity_bytes: int) -> None:
-        self.place, self.capacity_bytes = place, capacity_bytes
+        self.place = place
+        self.capacity_bytes = capacity_bytes
 
     def left(self) -> int:
         return free_bytes(self.place) - self.capacity_bytes
@@ -87,7 +88,9 @@ def nothing(now: Sequence[Ost]) -> list[str]:
 
 
 SYS_QUOTACTL_FD = 443  # the same number on every architecture
-Q_GETQUOTA, KIND_BITS, KIB = 0x800007, 8, 1024
+Q_GETQUOTA = 0x800007
+KIND_BITS = 8
+KIB = 1024
 KINDS = {"user": 0, "group": 1}  # linux/quota.h
 
 
@@ -116,13 +119,16 @@ def owner_of(place: Path) -> tuple[int, int]:
 
 def quotas_left(place: Path) -> list[Left]:
     """What the quotas of user and group leave for files made in `place`: those that have a limit."""
-    lefts, descriptor = [], os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    lefts = []
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for (whose, kind), number in zip(KINDS.items(), owner_of(place)):
-            quota, command = _Quota(), Q_GETQUOTA << KIND_BITS | kind
+            quota = _Quota()
+            command = Q_GETQUOTA << KIND_BITS | kind
             if libc.library.syscall(SYS_QUOTACTL_FD, descriptor, command, number, ctypes.byref(quota)):
                 continue
-            limit, most_inodes = (quota.hard or quota.soft) * KIB, quota.hard_inodes or quota.soft_inodes
+            limit = (quota.hard or quota.soft) * KIB
+            most_inodes = quota.hard_inodes or quota.soft_inodes
             rest = max(0, limit - quota.used) if limit else None
             rest_inodes = max(0, most_inodes - quota.inodes) if most_inodes else None
             if limit or most_inodes:

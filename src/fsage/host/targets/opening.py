@@ -25,7 +25,8 @@ def open_target(declared: Mapping[str, object]) -> Target:
     """
     spec = declaration.complete(declared)
     spec["limits"] = site_limits.effective(spec["limits"])
-    home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
+    home = declaration.home_of(spec)
+    kind = kinds.named(spec["kind"])
     claim = claim_of(spec)
     where = f"on {os.uname().nodename}"
     if claim["status"] != "claimed":
@@ -46,10 +47,13 @@ def open_target(declared: Mapping[str, object]) -> Target:
 
 def claim_of(spec: Spec) -> Claim:
     """The claim as this host or the target has it, of whatever status. Raises Refusal where there is none."""
-    home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
-    if claim := claims.read(home) or kind.claimed_elsewhere(spec):
+    home = declaration.home_of(spec)
+    kind = kinds.named(spec["kind"])
+    claim = claims.read(home) or kind.claimed_elsewhere(spec)
+    if claim:
         return claim
-    if left := kind.left_behind(spec):
+    left = kind.left_behind(spec)
+    if left:
         raise Refusal(why_left_behind(spec, left))
     raise Refusal(
         f"target {spec['name']} has not been claimed on {os.uname().nodename} (no {home}/claim.json); claim it first: "
@@ -69,8 +73,10 @@ def refuse_other_claim(request: Asker, claim: Claim) -> None:
 
 def why_left_behind(spec: Spec, left: Claim) -> str:
     """What stands in the way where the target has a claim's mark and this host no note of it, and the way out."""
-    name, host = spec["name"], os.uname().nodename
-    where, since = left.get("host", "a host that is not named"), left.get("created", "a time that is not noted")
+    name = spec["name"]
+    host = os.uname().nodename
+    where = left.get("host", "a host that is not named")
+    since = left.get("created", "a time that is not noted")
     options = f"--target {name} --take-over {left['id']}"
     return (
         f"{left['stores'][0]['mount']} has the mark of target {name}, claimed on {where} at {since}, but {host} has no "
@@ -107,6 +113,7 @@ def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False)
     refuse_other_claim(request, target.claim)
     for cell in cast(Request, request).get("cells", ()):
         for phase in cell.get("phases", ()):
-            if why := limits.why_not_kept(target.spec["limits"], phase):
+            why = limits.why_not_kept(target.spec["limits"], phase)
+            if why:
                 raise Refusal(f"cell {cell['name']}: {why}; nothing was touched")
     return target

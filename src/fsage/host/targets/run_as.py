@@ -11,7 +11,8 @@ from fsage.model.target import Spec
 
 def user(spec: Spec) -> pwd.struct_passwd | None:
     """The account that root takes for measured commands; None: no other than the present one. Raises Refusal."""
-    name, host = spec["run_as"], os.uname().nodename
+    name = spec["run_as"]
+    host = os.uname().nodename
     if name is None:
         return None
     try:
@@ -20,7 +21,9 @@ def user(spec: Spec) -> pwd.struct_passwd | None:
         raise Refusal(f"fsage_target.run_as is {name!r}, and {host} has no such user; nothing was touched") from None
     if os.geteuid() not in (0, account.pw_uid):
         raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot run commands as it")
-    return account if os.geteuid() == 0 else None
+    if os.geteuid() == 0:
+        return account
+    return None
 
 
 def unavailable_because(spec: Spec) -> str | None:
@@ -35,4 +38,6 @@ def unavailable_because(spec: Spec) -> str | None:
 def uid(spec: Spec) -> int:
     """The numeric user id that measures. Raises Refusal."""
     account = user(spec)
-    return account.pw_uid if account else os.geteuid()
+    if account:
+        return account.pw_uid
+    return os.geteuid()

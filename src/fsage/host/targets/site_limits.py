@@ -30,7 +30,8 @@ def of_host() -> Limits:
             f"to read it (chmod 644)"
         ) from error
     with open(descriptor, encoding="utf-8") as text:
-        if owner := os.fstat(descriptor).st_uid:
+        owner = os.fstat(descriptor).st_uid
+        if owner:
             raise Refusal(
                 f"{limits.FILE} belongs to {places.who(owner)}, and the limits of a site are root's: nothing was "
                 f"touched. `chown root {limits.FILE}`, or remove it"
@@ -51,20 +52,24 @@ def refuse_now(allowed: Limits, what: str, needs_s: float, wanted_bytes: int, no
 
     With `note` its bytes count from now on.
     """
-    if why := why_not_now(allowed, what, needs_s, wanted_bytes, note):
+    why = why_not_now(allowed, what, needs_s, wanted_bytes, note)
+    if why:
         raise Refusal(f"{why}. Nothing was touched")
 
 
 def why_not_now(allowed: Limits, what: str, needs_s: float, wanted_bytes: int, note: bool = True) -> str | None:
     """Why `what` is not begun now, by the hours and the bytes a day; None: it is. With `note` its bytes count."""
-    if why := limits.why_not_begun(allowed, what, needs_s, time.time()):
+    why = limits.why_not_begun(allowed, what, needs_s, time.time())
+    if why:
         return why
     if allowed["gib_a_day"] is None:
         return None
-    path, today = declaration.usual_home() / WRITTEN, time.strftime("%Y-%m-%d")
+    path = declaration.usual_home() / WRITTEN
+    today = time.strftime("%Y-%m-%d")
     with files.locked(path.with_suffix(".lock")) if note else contextlib.nullcontext():
         written = (files.read_json(path) or {}).get(today, 0) + wanted_bytes
-        if why := limits.why_too_much(allowed, what, written):
+        why = limits.why_too_much(allowed, what, written)
+        if why:
             return why
         if note:
             files.write_json(path, {today: written})
@@ -91,7 +96,8 @@ class Pace:
     def __init__(self, allowed: Limits, share: int = 1) -> None:
         self.bytes_s = (allowed["bandwidth_mib_s"] or math.inf) * MIB / share
         self.operations_s = (allowed["operations_s"] or math.inf) / share
-        self.lock, self.free_at_s = threading.Lock(), 0.0
+        self.lock = threading.Lock()
+        self.free_at_s = 0.0
         self.pause = interruption.check
 
     def spend(self, size: int = 0) -> None:

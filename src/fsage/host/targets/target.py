@@ -77,7 +77,8 @@ class Target(Kind):
 
     def as_user(self) -> list[str]:
         """The words before a command that `run_as` runs; none where that is the present user. Raises Refusal."""
-        if not (user := self._user):
+        user = self._user
+        if not user:
             return []
         words = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups"]
         return [*words, "env", f"HOME={user.pw_dir}", f"USER={user.pw_name}", f"LOGNAME={user.pw_name}"]
@@ -89,7 +90,8 @@ class Target(Kind):
 
     def give(self, place: Path) -> None:
         """Let the user that runs the measured commands make files in this directory. Raises Refusal."""
-        if not (user := self._user):
+        user = self._user
+        if not user:
             return
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # he may own the directory above
         try:
@@ -144,7 +146,9 @@ class Target(Kind):
         Raises Refusal.
         """
         bare = any(device in word for device in self.devices for word in argv)
-        return [] if bare else self.as_user()
+        if bare:
+            return []
+        return self.as_user()
 
     def model_in_place(self) -> dict[str, object] | None:
         """Put the device model in place if it is not; what reads back, or None."""

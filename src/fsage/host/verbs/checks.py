@@ -61,7 +61,8 @@ def check_site(declared: Mapping[str, object], request: Request, check: bool) ->
     found = answer["probe"]
     if request.get("launches") and found["able"]:
         found["refused"] = why_refused(declared, request)
-        if (offered := capacity_bytes(declared)) is not None:
+        offered = capacity_bytes(declared)
+        if offered is not None:
             found["capacity_bytes"] = offered
     return answer
 

@@ -29,7 +29,8 @@ CLAIM_S = 60.0  # of calibrating, about
 def claim(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Claim the created target: make file systems, mounts and device model, and calibrate. Idempotent."""
     spec = declaration.complete(declared)
-    if would := take_over(spec, request, check):
+    would = take_over(spec, request, check)
+    if would:
         return would
     with _holding(spec, request, check):
         return _claim(spec, request, check)
@@ -38,7 +39,8 @@ def claim(declared: Mapping[str, object], request: Request, check: bool) -> Resu
 def release(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Release the target: remove what is fsage's, restore the host settings, remove the claim, and verify all that."""
     spec = declaration.complete(declared)
-    if would := take_over(spec, request, check):
+    would = take_over(spec, request, check)
+    if would:
         return would
     with _holding(spec, request, check):
         released = give_back(spec, check)
@@ -69,7 +71,9 @@ def take_over(spec: Spec, request: Request, check: bool) -> Result | None:
 def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[object]:
     """Hold the target's lease, where its home exists."""
     home = declaration.home_of(spec)
-    return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
+    if check or not home.is_dir():
+        return contextlib.nullcontext()
+    return lease.held(home, request)
 
 
 def _claim(spec: Spec, request: Request, check: bool) -> Result:
@@ -90,7 +94,8 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
         give_back(spec, check)
     containers.check(spec["containers"])
     spec["limits"] = meet(spec, request)
-    if why := containers.why_unusable(spec["containers"]):
+    why = containers.why_unusable(spec["containers"])
+    if why:
         raise Refusal(f"{why}. Nothing can be calibrated or measured without it, and nothing was touched")
     site_limits.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0, note=not check)
     try:
@@ -132,12 +137,14 @@ def give_back(spec: Spec, check: bool) -> Result:
 
 def leave(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Remove what is kept of a target that is not claimed, and say what stays."""
-    spec, proof = declaration.complete(declared), list[str]()
+    spec = declaration.complete(declared)
+    proof = list[str]()
     home = declaration.home_of(spec)
     if check:
         return {"changed": False, "msg": f"would remove what is kept of target {spec['name']}", "proof": proof}
     if home.is_dir() and not any((home / name).exists() for name in ("claim.json", "images.json")):
-        if current := lease.living(home, request):
+        current = lease.living(home, request)
+        if current:
             proof.append(f"{home} stays while {lease.describe(current)} holds it")
         else:
             proof += forget(spec)

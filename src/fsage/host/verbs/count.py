@@ -51,7 +51,8 @@ def count(job: Job) -> Iterator[Json]:
     if elsewhere is not None:
         yield from elsewhere
         return
-    if why := capabilities.why_no_loops():
+    why = capabilities.why_no_loops()
+    if why:
         raise Refusal(f"counting needs a file system of its own: {why}")
     package = str(Path(fsage.__file__).parents[1])
     command = (
@@ -113,7 +114,8 @@ def rows(job: Job, device: str, place: Path, own: str) -> Iterator[Json]:
         if rest is None:
             target.format()
             _emptied(target)
-            done, rest = [], steps
+            done = []
+            rest = steps
         for step in rest:
             notes[step.kind] = work(step, target, done, ALONE, lambda: None).notes
             done = [*(done[:-1] if done and step.continues(done[-1]) else done), step]
@@ -138,7 +140,8 @@ def _made(job: Job, device: str, place: Path, own: str) -> Loop:
     }
     about: Json = {"id": str(uuid.uuid4()), "stores": [store], "filesystem_state_known": True}
     target = cast(type[Loop], kinds.named(spec["kind"]))(spec, cast(Claim, about))
-    target.devices, target.inputs = [device], dict(job["inputs"])
+    target.devices = [device]
+    target.inputs = dict(job["inputs"])
     target.make()
     space = os.statvfs(target.mounts[0])
     target.claim["capacity_bytes"] = job["capacity_bytes"] or space.f_bfree * space.f_frsize

@@ -19,9 +19,11 @@ from fsage.model.target import Spec
 def create(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Make the images or the directory of a target; idempotent."""
     spec = declaration.complete(declared)
-    home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
+    home = declaration.home_of(spec)
+    kind = kinds.named(spec["kind"])
     containers.check(spec["containers"])
-    if would := claim.take_over(spec, request, check):
+    would = claim.take_over(spec, request, check)
+    if would:
         return would
     noted = claims.read(home)
     if noted and noted["status"] != "claimed" and not kind.own_stores and not check:
@@ -29,7 +31,8 @@ def create(declared: Mapping[str, object], request: Request, check: bool) -> Res
     claimed = (home / "claim.json").exists()
     kind.refuse_to_create(spec, claimed)
     if not claimed:
-        if why := shell.why_files_limited(kind.most_bytes(spec) or 0):
+        why = shell.why_files_limited(kind.most_bytes(spec) or 0)
+        if why:
             raise Refusal(f"{why} for target {spec['name']}: {shell.UNLIMITED}; nothing was touched")
         meet(spec, request)
     created = kind.create(spec, request, check)
@@ -42,7 +45,8 @@ def remove(declared: Mapping[str, object], request: Request, check: bool) -> Res
     """Release the target, and delete what `create` made, and only that."""
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)
-    if would := claim.take_over(spec, request, check):
+    would = claim.take_over(spec, request, check)
+    if would:
         return would
     if check or not home.is_dir():
         return _remove(spec, check)

@@ -44,7 +44,8 @@ def _noted(home: Path) -> list[HeldTarget]:
         if not place.is_dir():
             continue
         try:
-            claim, images = files.read_json(place / "claim.json"), files.read_json(place / "images.json")
+            claim = files.read_json(place / "claim.json")
+            images = files.read_json(place / "images.json")
         except (Refusal, Failure, OSError) as why:
             found.append(HeldTarget(name, "", place, f"whose note cannot be read ({in_words(why)})", None))
             continue

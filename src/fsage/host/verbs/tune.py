@@ -60,9 +60,11 @@ def untune(declared: Mapping[str, object], request: Request, check: bool) -> dic
     Tunables of loop devices end with the devices.
     """
     spec = complete(declared)
-    home, holder = home_of(spec), holder_of(spec, request)
+    home = home_of(spec)
+    holder = holder_of(spec, request)
     held_here = any(settings.same(holder, other) for other in settings.holders(OF_CLIENTS))
-    changed, proof = not check and (held_here or bool(claims.read_tunables(home))), list[str]()
+    changed = not check and (held_here or bool(claims.read_tunables(home)))
+    proof = list[str]()
     if changed:
         with held(home, request):
             proof = tunables.put_back(holder) if spec["lustre"] else _device_back(spec, holder)

@@ -15,13 +15,18 @@ from fsage.model.evidence.store import Geometry, NotThisText, Store, check_devic
 HEAD = re.compile(rb'"(?:alloc_type|alloc_name|extents)":')
 WORD = re.compile(rb'"(capacity|alloc_unit|offset|length)": ?(?:"0x([0-9a-f]{1,16})"|(\d{1,19})(?=[,\s}]))')
 MOST_EXTENTS = 20_000_000
-UNIT_BYTES, GROUP_BYTES = 4096, 128 << 20
+UNIT_BYTES = 4096
+GROUP_BYTES = 128 << 20
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     """The store that the text tells of. Raises NotThisText."""
     head: dict[bytes, int] = {}
-    starts, lengths, line, opened, has_head = list[int](), list[int](), b"", b"", False
+    starts = list[int]()
+    lengths = list[int]()
+    line = b""
+    opened = b""
+    has_head = False
     for line in lines:
         opened = opened or line.strip()[:1]
         has_head = has_head or bool(HEAD.search(line))
@@ -44,7 +49,8 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         raise NotThisText(f"it has {len(starts):,} free extents; read are {MOST_EXTENTS:,} at most")
     extents = sorted(zip(starts, lengths))
     unit = head.get(b"alloc_unit", UNIT_BYTES)
-    device_bytes, source = head.get(b"capacity", 0), "bluestore's allocator"
+    device_bytes = head.get(b"capacity", 0)
+    source = "bluestore's allocator"
     if not device_bytes:
         device_bytes = sum(extents[-1]) if extents else 0
         source += "; it does not say how large the device is, so it ends with the last free extent"

@@ -30,7 +30,9 @@ def of_classes(
 
     Where the largest is not told, it is the mean of the largest class. Classes are made powers of two by their means.
     """
-    number, size, mean_blocks = dict[int, int](), dict[int, int](), 0
+    number = dict[int, int]()
+    size = dict[int, int]()
+    mean_blocks = 0
     for row in classes:
         if not row.extents:
             continue
@@ -43,7 +45,8 @@ def of_classes(
         number[power] = number.get(power, 0) + row.extents
         size[power] = size.get(power, 0) + row.blocks * block_bytes
         mean_blocks = max(mean_blocks, -(-row.blocks // row.extents))
-    extents, free_bytes = sum(number.values()), sum(size.values())
+    extents = sum(number.values())
+    free_bytes = sum(size.values())
     powers = range(min(number), max(number) + 1) if number else ()
     values: Json = {
         "block_bytes": block_bytes,
@@ -91,10 +94,13 @@ def spread(rows: Iterable[tuple[int, int, int]], blocks: int) -> list[Class]:
     room = sum((high - low) * extents for low, high, extents in rows)
     if not least <= blocks <= least + room:
         raise NotThisText(f"its rows have {least} to {least + room} blocks, and its head counts {blocks}")
-    classes, left, room_left = list[Class](), blocks - least, room
+    classes = list[Class]()
+    left = blocks - least
+    room_left = room
     for low, high, extents in rows:
         own_room = (high - low) * extents
         more = left * own_room // room_left if room_left else 0
-        left, room_left = left - more, room_left - own_room
+        left = left - more
+        room_left = room_left - own_room
         classes.append(Class(low, high, extents, low * extents + more))
     return classes

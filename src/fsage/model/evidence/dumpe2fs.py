@@ -33,7 +33,8 @@ AFTER_FREE = re.compile(rb"\n *Free inodes:[^\n]*\Z")
 AGAIN = b"\nFilesystem UUID: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 CLUSTER = b"Cluster size"
-FEATURES, WORDS = b"Filesystem features", re.compile(rb"\s*[a-z_]\w*(?: \w+)*\s*$")
+FEATURES = b"Filesystem features"
+WORDS = re.compile(rb"\s*[a-z_]\w*(?: \w+)*\s*$")
 BITMAP = re.compile(rb"Block bitmap at (\d{1,19})")
 OWN = re.compile(rb"(?:superblock|bitmap|table|descriptors) at (\d{1,19})")
 FIRST = re.compile(rb"\d{1,19}")
@@ -71,7 +72,9 @@ class Header(NamedTuple):
 
     def named(self, store: Store) -> Store:
         """The store with what the superblock says of how it was made."""
-        store.filesystem, store.geometry, store.unlike = self.filesystem, self.geometry, self.unlike
+        store.filesystem = self.filesystem
+        store.geometry = self.geometry
+        store.unlike = self.unlike
         return store
 
 
@@ -113,7 +116,8 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
         )
     if not header.is_settled and not header.state:
         source += "; its journal is not replayed, or it is mounted, so its free blocks may be of an earlier moment"
-    complaints, unknown_bytes = [*header.complaints, *reader.complaints], reader.unknown_bytes
+    complaints = [*header.complaints, *reader.complaints]
+    unknown_bytes = reader.unknown_bytes
     if reader.disagreeing and header.is_settled:
         complaints.append(
             f"Damaged: {reader.disagreeing} groups list more or less free than they count, though unmounted cleanly; "
@@ -136,7 +140,9 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     """The header, and the line with which the first group begins, None where there is none. Raises NotThisText."""
     fields: dict[bytes, bytes] = {}
     complaints: list[str] = []
-    first_group, line, name = None, b"", b""
+    first_group = None
+    line = b""
+    name = b""
     for line in lines:
         if BEGINS.match(line):
             first_group = line
@@ -145,12 +151,14 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
             raise NotThisText(HEXADECIMAL)
         if COMPLAINT.match(line):
             complaints.append(_complaint(line))
-        if match := FIELD.match(line):
+        match = FIELD.match(line)
+        if match:
             name = match[1]
             fields[name] = match[2].strip()  # the last: a label above may hold line ends
         elif name == FEATURES and WORDS.match(line):  # wrapped by mail
             fields[name] += b" " + line.strip()
-    if lacking := [name.decode() for name in NEEDED if name not in fields]:
+    lacking = [name.decode() for name in NEEDED if name not in fields]
+    if lacking:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
     if first_group is None and not line.endswith(b"\n"):  # a number may lack digits
         raise NotThisText("the header of dumpe2fs ends within a line: it was cut short")
@@ -232,7 +240,8 @@ class _Groups:
         if any(word in text for word in MAYBE):
             self.complaints += [_complaint(line) for line in COMPLAINT.findall(text)]
             text = COMPLAINT.sub(b"", text)
-        parts, first = GROUP.split(text), self.seen
+        parts = GROUP.split(text)
+        first = self.seen
         wrong = next(((place, part) for place, part in enumerate(parts[::PARTS]) if part), None)
         if wrong:
             self._refuse(first + wrong[0], wrong[1])
@@ -249,7 +258,8 @@ class _Groups:
         if first + len(numbers) > self.expected:
             raise NotThisText(f"dumpe2fs' text has more than the {self.expected} groups that its header has room for")
         head = self.header
-        begin, in_group = head.first_block + first * head.group_blocks, head.group_blocks
+        begin = head.first_block + first * head.group_blocks
+        in_group = head.group_blocks
         wanted = range(begin, begin + len(starts) * in_group, in_group)
         last = [min(start + in_group, head.blocks) - 1 for start in wanted]
         if starts != list(wanted) or ends != last:
@@ -263,7 +273,8 @@ class _Groups:
         lists = parts[PARTS - 1 :: PARTS]
         damaged = self._damaged(text, first, counted, inodes, lists)
         for which in damaged:
-            lists[which], counted[which] = b"", 0
+            lists[which] = b""
+            counted[which] = 0
             self.unknown_bytes += blocks[which] * head.block_bytes
         self.damaged |= {first + which: reason for which, reason in damaged.items()}
         try:
@@ -272,7 +283,8 @@ class _Groups:
             raise NotThisText(
                 f"dumpe2fs' lists of free blocks, up to group {first + len(numbers) - 1}: {error}"
             ) from error
-        size, clusters = head.block_bytes, head.cluster_blocks
+        size = head.block_bytes
+        clusters = head.cluster_blocks
         self.counted += clusters * sum(counted)
         self.disagreeing += sum(map(operator.ne, free, [clusters * number for number in counted]))
         if damaged:
@@ -285,7 +297,8 @@ class _Groups:
         self, text: bytes, first: int, counted: list[int], inodes: list[int], lists: list[bytes]
     ) -> dict[int, str]:
         """Of groups from `first` on those that cannot be as they are told, and why."""
-        head, most = self.header, self.header.group_blocks // self.header.cluster_blocks
+        head = self.header
+        most = self.header.group_blocks // self.header.cluster_blocks
         places = list(map(int, BITMAP.findall(text)))
         if len(places) != len(counted):  # of another form
             places = list(range(head.first_block + 1, head.first_block + 1 + len(counted)))
@@ -293,7 +306,8 @@ class _Groups:
         bent = {int(number) - first for number in EXPECTED.findall(text)} if b"(EXPECTED " in text else set()
         apart = len(set(places)) == len(places)
         twice = set() if apart else {place for place, count in Counter(places).items() if count > 1}
-        damaged, least_whole = {}, (most - 1) * head.cluster_blocks - 1
+        damaged = {}
+        least_whole = (most - 1) * head.cluster_blocks - 1
         for which, (place, free, free_inodes) in enumerate(zip(places, counted, inodes)):
             if not head.first_block < place < head.blocks or place in twice:
                 damaged[which] = f"their block bitmap at block {place}, where none can be"

@@ -32,7 +32,8 @@ PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
 TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
 LIKE_A_ROW = re.compile(rb"\s*\d+[\s:]|.*\d\.\. *\d|.*(?:File size of |extents? found)")
 """A line that was bent, so that what it tells is lost."""
-TITLE, OF_DEVICES = re.compile(rb" ?ext:? "), b"dev:"
+TITLE = re.compile(rb" ?ext:? ")
+OF_DEVICES = b"dev:"
 FAILED = re.compile(
     rb".*(?:Permission denied|No such file|[Uu]nsupported|not supported|Invalid argument|FIEMAP failed)"
 )
@@ -47,13 +48,24 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     with a head is refused, because it may have been cut.
     """
     layouts: FileLayouts | None = None
-    name, pieces, block_bytes, unmapped, line = None, list[Extent](), 0, 0, b""
-    listed, of_devices, places, devices = False, False, list[str](), set[str]()
-    flags, differing, failed = Counter[bytes](), list[str](), list[str]()
-    rows, names = 0, set[int]()  # of the file at hand, and of all
+    name = None
+    pieces = list[Extent]()
+    block_bytes = 0
+    unmapped = 0
+    line = b""
+    listed = False
+    of_devices = False
+    places = list[str]()
+    devices = set[str]()
+    flags = Counter[bytes]()
+    differing = list[str]()
+    failed = list[str]()
+    rows = 0
+    names = set[int]()  # of the file at hand, and of all
     for line in lines:
         check_whole(line)
-        if row := _row(line):
+        row = _row(line)
+        if row:
             number, begin, end, place, last, length, device, of_row = row
             if name is None:
                 raise NotThisText(
@@ -62,7 +74,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 )
             if number != rows:
                 raise NotThisText(f"filefrag lists extent {number} of {_shown(name)} where {rows} should be")
-            listed, rows = True, rows + 1
+            listed = True
+            rows = rows + 1
             flags.update(of_row)
             if PLACELESS.intersection(of_row):
                 continue
@@ -79,7 +92,10 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             if pieces:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             unmapped += name is not None
-            name, block_bytes, listed, rows = head[1], number_of(head[2]), False, 0
+            name = head[1]
+            block_bytes = number_of(head[2])
+            listed = False
+            rows = 0
             if not 0 < block_bytes <= MOST_BLOCK_BYTES:
                 raise NotThisText(f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, which cannot be")
             layouts = layouts or FileLayouts(block_bytes)
@@ -90,7 +106,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 )
         elif end_line := END.match(line):
             layouts = layouts or FileLayouts(None)
-            count, rows = number_of(end_line[2]), 0
+            count = number_of(end_line[2])
+            rows = 0
             known = len(names)
             names.add(hash(end_line[1]))
             if len(names) == known:
@@ -102,7 +119,9 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                     differing.append(f"{_shown(name)} has {found} by its rows and {count} by its last line")
             else:
                 layouts.add_number(count)
-            name, pieces, places = None, [], []
+            name = None
+            pieces = []
+            places = []
         elif TITLE.match(line):
             of_devices = OF_DEVICES in line
         elif FAILED.match(line):
@@ -135,10 +154,12 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
 
 def _row(line: bytes) -> tuple[int, int, int, int, int, int, bytes, list[bytes]] | None:
     """The number of an extent, first and last block in the file and on the device, length, device and flags."""
-    if row := ROW.match(line):
+    row = ROW.match(line)
+    if row:
         number, begin, end, place, last, length = map(number_of, row.groups()[:6])
         return number, begin, end, place, last, length, row[7] or b"", row[8].split(b",")
-    if row := OLD_ROW.match(line):
+    row = OLD_ROW.match(line)
+    if row:
         number, begin, place, length = map(number_of, row.groups()[:4])
         return number, begin, begin + length - 1, place, place + length - 1, length, b"", (row[5] or b"").split(b",")
     return None
@@ -169,7 +190,8 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     rows: list[tuple[int, int, int, int]] = []
     complaint = b""
     for line in lines:
-        if match := NUMBER.match(line):
+        match = NUMBER.match(line)
+        if match:
             name = match[1].replace(b".", b"").replace(b"chunk", b"extent") if b" free " in match[1] else match[1]
             if name in head:
                 raise NotThisText("it has two texts of e2freefrag, or of another program too: give one at a time")
@@ -180,7 +202,8 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
             rows.append((low, high, number_of(match[5]), -1 if match[6] is None else number_of(match[6])))
         elif COMPLAINT.match(line):
             complaint = line
-    if lacking := [name.decode() for name in NEEDED if name not in head]:
+    lacking = [name.decode() for name in NEEDED if name not in head]
+    if lacking:
         if complaint:
             raise NotThisText(f"e2freefrag could not read the file system: it says {_shown(complaint.strip())!r}")
         raise NotThisText(

@@ -59,14 +59,20 @@ def written(head: Head, extents: Iterable[tuple[int, int]]) -> Iterator[bytes]:
     yield MARK + b"\n"
     fields = {name: value for name, value in head._asdict().items() if name != "unlike" or value}
     yield json.dumps(fields, sort_keys=True).encode() + b"\n"
-    block, at, count, free = head.block_bytes, 0, 0, 0
+    block = head.block_bytes
+    at = 0
+    count = 0
+    free = 0
     extents = iter(extents)
     while batch := list(islice(extents, BATCH)):
         starts, ends = zip(*batch)
-        gaps, lengths = map(operator.sub, starts, (at, *ends[:-1])), map(operator.sub, ends, starts)
+        gaps = map(operator.sub, starts, (at, *ends[:-1]))
+        lengths = map(operator.sub, ends, starts)
         numbers = [size // block for size in chain.from_iterable(zip(gaps, lengths))]
         yield (b"%d %d\n" * len(batch)) % tuple(numbers)
-        at, count, free = ends[-1], count + len(batch), free + sum(numbers[1::2])
+        at = ends[-1]
+        count = count + len(batch)
+        free = free + sum(numbers[1::2])
     yield b"end %d %d\n" % (count, free)
 
 
@@ -98,12 +104,19 @@ def _head(line: bytes) -> Head:
 
 
 def _extents(head: Head, lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
-    block, at, count, free = head.block_bytes, 0, 0, 0
+    block = head.block_bytes
+    at = 0
+    count = 0
+    free = 0
     last = b""  # the first line that is no extent
     while not last and (batch := list(islice(lines, BATCH))):
-        if edges := _edges(batch, at // block, count == 0, head.device_bytes // block):
-            starts, ends = edges[::2], edges[1::2]
-            at, count, free = ends[-1] * block, count + len(batch), free + sum(ends) - sum(starts)
+        edges = _edges(batch, at // block, count == 0, head.device_bytes // block)
+        if edges:
+            starts = edges[::2]
+            ends = edges[1::2]
+            at = ends[-1] * block
+            count = count + len(batch)
+            free = free + sum(ends) - sum(starts)
             yield from zip([start * block for start in starts], [end * block for end in ends])
             continue
         for line in batch:
@@ -111,8 +124,11 @@ def _extents(head: Head, lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
             if not match:
                 last = line
                 break
-            gap, length = int(match[1]) * block, int(match[2]) * block
-            start, count, free = at + gap, count + 1, free + int(match[2])
+            gap = int(match[1]) * block
+            length = int(match[2]) * block
+            start = at + gap
+            count = count + 1
+            free = free + int(match[2])
             at = start + length
             if not length or (not gap and count > 1) or at > head.device_bytes:
                 raise NotThisText(
@@ -140,7 +156,9 @@ def _edges(batch: list[bytes], at: int, first: bool, blocks: int) -> Sequence[in
     if len(numbers) != 2 * len(batch) or not all(numbers[1:]) or not (numbers[0] or first):
         return ()
     edges = list(accumulate(numbers, initial=at))[1:]
-    return edges if edges[-1] <= blocks else ()
+    if edges[-1] <= blocks:
+        return edges
+    return ()
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
@@ -152,7 +170,8 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         raise NotThisText(f"it tells of groups of {head.group_bytes} bytes, too many for {head.device_bytes}")
     store = of_extents(head.filesystem, head.source, GROUP, geometry, runs, counting)
     store.absent["files"] = "a text of free extents lists no files"
-    store.geometry, store.unlike = head.geometry, head.unlike
+    store.geometry = head.geometry
+    store.unlike = head.unlike
     return store
 
 
@@ -163,10 +182,14 @@ def size(extents: Extents) -> int:
 
 def common(some: Extents, others: Extents) -> Extents:
     """What is in both."""
-    shared, ours, theirs = [], 0, 0
+    shared = []
+    ours = 0
+    theirs = 0
     while ours < len(some) and theirs < len(others):
-        our, their = some[ours], others[theirs]
-        start, end = max(our[0], their[0]), min(our[1], their[1])
+        our = some[ours]
+        their = others[theirs]
+        start = max(our[0], their[0])
+        end = min(our[1], their[1])
         if start < end:
             shared.append(our if (start, end) == our else (start, end))  # the same object: there are millions
         if our[1] < their[1]:
@@ -178,7 +201,8 @@ def common(some: Extents, others: Extents) -> Extents:
 
 def without(some: Extents, others: Extents) -> Extents:
     """The ranges of `some` that are not in `others`."""
-    rest, at = [], 0
+    rest = []
+    at = 0
     for start, end in some:
         while at < len(others) and others[at][1] <= start:
             at += 1
@@ -216,7 +240,8 @@ def centre(extents: Extents) -> int:
 def shares(extents: Extents, device_bytes: int, parts: int) -> list[int]:
     """How much of each of so many equal parts of the device is free, in whole percent."""
     ends = [device_bytes * number // parts for number in range(parts + 1)]
-    free, part = [0] * parts, 0
+    free = [0] * parts
+    part = 0
     for start, end in extents:
         while start < end:
             while ends[part + 1] <= start:

@@ -48,7 +48,9 @@ class Fragmentation(NamedTuple):
         xfs_db counts the records of its trees, of which one holds at most 8 GiB; here such records are one extent when
         they lie side by side. It counts directories too, which FIEMAP does not show. And on a mounted XFS it is stale.
         """
-        return self.excess / self.extents if self.extents else 0.0
+        if self.extents:
+            return self.excess / self.extents
+        return 0.0
 
     def plus(self, other: Fragmentation, sign: int = 1) -> Fragmentation:
         """Both together; with sign -1 the one without the other."""
@@ -70,7 +72,8 @@ def of_file(extents: list[Extent]) -> Fragmentation:
         ideal += extent.logical != logical_end
         runs += extent.logical != logical_end or extent.physical != physical_end
         length += extent.length
-        logical_end, physical_end = extent.logical + extent.length, extent.physical + extent.length
+        logical_end = extent.logical + extent.length
+        physical_end = extent.physical + extent.length
     return Fragmentation(1, runs, ideal, length)
 
 
@@ -122,15 +125,18 @@ class FileLayouts:
         behind a hole that is as large on the device, or takes no place there, as filefrag counts (misc/filefrag.c).
         """
         lengths: list[int] = []
-        before, on = Extent(-1, -1, 0, False), ""
+        before = Extent(-1, -1, 0, False)
+        on = ""
         for extent, device in zip(extents, devices or repeat("")):
             jump = extent.physical - before.physical
             follows = jump in (before.length, extent.logical - before.logical)
             if not lengths or not follows or device != on:
                 lengths.append(0)
             lengths[-1] += extent.length
-            before, on = extent, device
-        runs, length = len(lengths), sum(lengths)
+            before = extent
+            on = device
+        runs = len(lengths)
+        length = sum(lengths)
         self._check(runs)
         self._extents_of_size.update(1 << length.bit_length() - 1 for length in lengths if length)
         self._files += 1

@@ -35,7 +35,8 @@ def runs(text: bytes, cluster: int) -> tuple[list[int], list[int]]:
     between = text.translate(None, DIGITS)
     if between.replace(b", ", b"").translate(None, b"-"):
         raise ValueError(f"{text[:20]!r} is no run of blocks")
-    words, count = text.decode(), between.count(b",") + 1
+    words = text.decode()
+    count = between.count(b",") + 1
     if between != b"-, " * (count - 1) + b"-":
         words = ", ".join([run if "-" in run else f"{run}-{run}" for run in words.split(", ")])
     try:
@@ -49,7 +50,8 @@ def runs(text: bytes, cluster: int) -> tuple[list[int], list[int]]:
 
 def parts(text: bytes) -> Iterator[bytes]:
     """A list in pieces, cut between two runs: one of 7 MB has a million."""
-    at, end = 0, len(text)
+    at = 0
+    end = len(text)
     while at < end:
         stop = text.find(b", ", at + PART_BYTES)
         stop = end if stop < 0 else stop
@@ -81,7 +83,8 @@ class FreeSpace:
         keep: Keep | None,
         unit_bytes: int,
     ) -> None:
-        self.device_bytes, self.unit_bytes = device_bytes, unit_bytes
+        self.device_bytes = device_bytes
+        self.unit_bytes = unit_bytes
         self._keep = keep
         self._unit_power = unit_bytes.bit_length() - 1
         self._of_length: Counter[int] = Counter()  # as many as differ: few beside the extents
@@ -138,8 +141,10 @@ class FreeSpace:
         self._count([self._last[0]], [self._last[1]])
         self._last = 0, 0
         extents, sizes, largest_bytes = self._by_power()
-        device_bytes, bin_bytes = self.device_bytes, 1 << self._bin_power
-        count, free_bytes = sum(extents), sum(sizes)
+        device_bytes = self.device_bytes
+        bin_bytes = 1 << self._bin_power
+        count = sum(extents)
+        free_bytes = sum(sizes)
         powers = [power for power, number in enumerate(extents) if number]
         return {
             "used_bytes": device_bytes - free_bytes,
@@ -168,7 +173,8 @@ class FreeSpace:
 
     def _look(self) -> None:
         """Check what was added; count all but the last extent. Raises ValueError."""
-        starts, ends = self._starts, self._ends
+        starts = self._starts
+        ends = self._ends
         if not starts:
             return
         before = [self._last[1], *ends[:-1]]
@@ -178,15 +184,18 @@ class FreeSpace:
             if any(map(operator.lt, starts, before)):
                 self._refuse(starts, ends)
             apart = list(map(operator.ne, starts, before))
-            starts, before = list(itertools.compress(starts, apart)), list(itertools.compress(before, apart))
+            starts = list(itertools.compress(starts, apart))
+            before = list(itertools.compress(before, apart))
         last = starts.pop() if starts else self._last[0]
         self._count([self._last[0], *starts][: len(before)], before)
         self._last = last, ends[-1]
-        self._starts, self._ends = [], []
+        self._starts = []
+        self._ends = []
 
     def _refuse(self, starts: Sequence[int], ends: Sequence[int]) -> None:
         """Raise ValueError for the first that cannot be."""
-        unit, until = self.unit_bytes, self._last[1]
+        unit = self.unit_bytes
+        until = self._last[1]
         for start, end in zip(starts, ends):
             if start < until:
                 raise ValueError(f"a free extent at {start * unit}, after one up to {until * unit}")
@@ -200,10 +209,12 @@ class FreeSpace:
     def _count(self, starts: list[int], ends: list[int]) -> None:
         """Count extents whose two ends are known; none may be the first, of no length."""
         if starts and not ends[0]:
-            starts, ends = starts[1:], ends[1:]
+            starts = starts[1:]
+            ends = ends[1:]
         if not starts:
             return
-        unit, power = self.unit_bytes, self._unit_power
+        unit = self.unit_bytes
+        power = self._unit_power
         if self._keep and power:
             self._keep([start * unit for start in starts], [end * unit for end in ends])
         elif self._keep:
@@ -224,7 +235,8 @@ class FreeSpace:
         if len(self._bins) == 1:
             self._bins[0] += sum(lengths) * unit
             return
-        upto, power = [0, *itertools.accumulate(lengths)], self._bin_power - self._unit_power
+        upto = [0, *itertools.accumulate(lengths)]
+        power = self._bin_power - self._unit_power
         below = 0
         for number in range(starts[0] >> power, ((ends[-1] - 1) >> power) + 1):
             edge = (number + 1) << power
@@ -235,7 +247,8 @@ class FreeSpace:
 
     def _by_power(self) -> tuple[list[int], list[int], int]:
         """Extents counted, their number and bytes by the power of two of their bytes, and the largest."""
-        extents, sizes = [0] * 64, [0] * 64
+        extents = [0] * 64
+        sizes = [0] * 64
         for length, number in self._of_length.items():
             power = length.bit_length() - 1 + self._unit_power
             extents[power] += number

@@ -10,7 +10,8 @@ from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, without
 
 LINE = re.compile(r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*")
 SUMMARY = re.compile(r"filesystem[_ ]summary: +(\d{1,19}) +(\d{1,19}) ")
-HEAD, KIB = "UUID ", "1K-blocks"
+HEAD = "UUID "
+KIB = "1K-blocks"
 SILENT = re.compile(r"(\S*(?:OST|MDT)[0-9a-f]{4})(?:_UUID)?\s*: (.*)")
 OF_TARGET = re.compile(r"(?:OST|MDT)[0-9a-f]{4}(?:_UUID)?\b|\[(?:OST|MDT):")
 INACTIVE = re.compile(r"(\S+)\s*: inactive device")
@@ -37,7 +38,9 @@ class Silent(NamedTuple):
     def number(self) -> int | None:
         """Of an OST its number; None of an MDT, which everybody needs."""
         match = re.search(r"OST([0-9a-f]{4})$", self.name)
-        return int(match[1], 16) if match else None
+        if match:
+            return int(match[1], 16)
+        return None
 
 
 class Read(NamedTuple):
@@ -57,9 +60,13 @@ class Read(NamedTuple):
 
 def parse(lines: Iterable[str]) -> Read:
     """What `lfs df` prints. Raises NotThisText."""
-    osts, inactive, silent, summary = list[Ost](), list[str](), list[Silent](), None
+    osts = list[Ost]()
+    inactive = list[str]()
+    silent = list[Silent]()
+    summary = None
     for line in map(str.rstrip, lines):
-        if match := LINE.fullmatch(line):
+        match = LINE.fullmatch(line)
+        if match:
             if match[6] == "OST":
                 total, used, available = (int(match[number]) * 1024 for number in (2, 3, 4))
                 if not 0 < total >= used:
@@ -86,9 +93,11 @@ def of_text(lines: Iterable[bytes]) -> Store:
     """The totals of all OSTs as one store; the fullest is named. Raises NotThisText."""
     words = [line.decode(errors="replace").rstrip() for line in lines]
     read = parse(words)
-    osts, inactive = read.all_osts(), read.inactive
+    osts = read.all_osts()
+    inactive = read.inactive
     percents = {match[1]: match[5] for match in map(LINE.fullmatch, words) if match}
-    total, used = sum(ost.total_bytes for ost in osts), sum(ost.used_bytes for ost in osts)
+    total = sum(ost.total_bytes for ost in osts)
+    used = sum(ost.used_bytes for ost in osts)
     fullest = max(osts, key=lambda ost: ost.used_bytes / ost.total_bytes)
     source = f"lfs df; it has {len(osts)} OSTs, the fullest is {fullest.name} ({percents[fullest.name]})"
     if inactive:

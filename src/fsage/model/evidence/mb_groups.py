@@ -22,12 +22,16 @@ from fsage.model.evidence.text import check_whole
 ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
 LDISKFS_ROW = re.compile(rb"#(\d+) *: *(\d+) +\d+ +(\d+) +\d+ +\d+ +\[ *((?:\d+ +)+)\](.*)")
 LDISKFS_HEAD = b"gfree"
-BLOCK_BYTES, GROUP_BLOCKS = 4096, 32768
+BLOCK_BYTES = 4096
+GROUP_BLOCKS = 32768
 
 
 def of_text(lines: Iterable[bytes]) -> Store:
     """The store that the text tells of, with blocks of 4 KiB. Raises NotThisText."""
-    free, sizes, buddies, damaged = list[int](), Counter[int](), Counter[int](), list[int]()
+    free = list[int]()
+    sizes = Counter[int]()
+    buddies = Counter[int]()
+    damaged = list[int]()
     pattern = ROW
     for line in lines:
         check_whole(line)
@@ -42,7 +46,8 @@ def of_text(lines: Iterable[bytes]) -> Store:
                 f"mb_groups continues with {shown(line)!r} where group {number} should be: it is not whole"
             )
         own = {power: number_of(count) for power, count in enumerate(row[4].split()) if count != b"0"}
-        blocks, extents = number_of(row[2]), number_of(row[3])
+        blocks = number_of(row[2])
+        extents = number_of(row[3])
         is_sound = blocks == sum(count << power for power, count in own.items()) and blocks <= GROUP_BLOCKS
         if row[5].strip() or not is_sound or not bool(blocks) <= extents <= sum(own.values()):
             damaged.append(number)
@@ -59,7 +64,8 @@ def of_text(lines: Iterable[bytes]) -> Store:
         f"it lists {len(free)} groups and has no mark of its end"
     )
     store = of_classes("ext4", source, classes, BLOCK_BYTES, len(free) * GROUP_BLOCKS)
-    free_bytes, group_bytes = store.found["free_bytes"], GROUP_BLOCKS * BLOCK_BYTES
+    free_bytes = store.found["free_bytes"]
+    group_bytes = GROUP_BLOCKS * BLOCK_BYTES
     groups = Groups("block group")
     groups.add_all([group_bytes] * len(free), [blocks * BLOCK_BYTES for blocks in free])
     shares: dict[str, object] = {}
@@ -82,7 +88,8 @@ def _sizes(buddies: dict[int, int], extents: int) -> list[int]:
     sizes: list[int] = []
     smaller = sum(buddies.values())
     for power in sorted(buddies, reverse=True):
-        count, lacking = buddies[power], extents - len(sizes)
+        count = buddies[power]
+        lacking = extents - len(sizes)
         smaller -= count
         begun = min(count, lacking, max(count - len(sizes), lacking - smaller))
         others = len(sizes) or begun

@@ -51,12 +51,14 @@ class LargestFirst(Placement):
     says = "the largest free extents first"
 
     def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
-        left, pieces = size_bytes, 0.0
+        left = size_bytes
+        pieces = 0.0
         for extents in free:
             if extents.bytes >= left:
                 pieces += _of(extents, left)
                 break
-            left, pieces = left - extents.bytes, pieces + extents.number
+            left = left - extents.bytes
+            pieces = pieces + extents.number
         return pieces, pieces
 
 
@@ -78,7 +80,8 @@ class ByRequest(Placement):
     """
 
     def __init__(self, request_bytes: int, least_bytes: int) -> None:
-        self.request_bytes, self.least_bytes = request_bytes, least_bytes
+        self.request_bytes = request_bytes
+        self.least_bytes = least_bytes
         self.says = f"{request_bytes >> 20} MiB at a time, in any free extent that holds them"
 
     def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
@@ -88,10 +91,13 @@ class ByRequest(Placement):
             pieces = first.pieces(size_bytes)
             return pieces, pieces
         worst = first.pieces(first.used) + as_they_come(size_bytes - first.used, first.smaller)
-        left, best, held = size_bytes, 0.0, first
+        left = size_bytes
+        best = 0.0
+        held = first
         while True:
             taken = min(left, held.bytes)
-            left, best = left - taken, best + held.pieces(taken)
+            left = left - taken
+            best = best + held.pieces(taken)
             request //= 2
             if left <= 0 or request < self.least_bytes:
                 break
@@ -143,7 +149,9 @@ class _Held(NamedTuple):
 
     def pieces(self, size_bytes: int) -> float:
         """In how many of them so much lies."""
-        return max(1.0, size_bytes * self.number / self.used) if self.used and size_bytes else 0.0
+        if self.used and size_bytes:
+            return max(1.0, size_bytes * self.number / self.used)
+        return 0.0
 
 
 def _held(request: int, free: list[Extents]) -> _Held:
@@ -163,4 +171,6 @@ FEWEST = LargestFirst()
 def as_they_come(size_bytes: int, free: list[Extents]) -> float:
     """The pieces where each free extent is as likely to be taken as any other, whatever its size."""
     whole = sum(bucket.bytes for bucket in free)
-    return max(1.0, size_bytes * sum(bucket.number for bucket in free) / whole) if whole else 1.0
+    if whole:
+        return max(1.0, size_bytes * sum(bucket.number for bucket in free) / whole)
+    return 1.0

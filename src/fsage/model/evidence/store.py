@@ -136,14 +136,16 @@ def of_extents(
 
     Raises ValueError (extents that cannot be).
     """
-    free, groups = counting.free_space(geometry.device_bytes, geometry.block_bytes), counting.groups(kind)
+    free = counting.free_space(geometry.device_bytes, geometry.block_bytes)
+    groups = counting.groups(kind)
     sizes_bytes = geometry.groups_bytes()
     free_bytes = [0] * len(sizes_bytes)
 
     def by_group() -> Iterator[tuple[int, int]]:
         """The extents, counted in passing; one may reach over several groups."""
         for start, length in extents:
-            at, end = start - geometry.first_bytes, start - geometry.first_bytes + length
+            at = start - geometry.first_bytes
+            end = start - geometry.first_bytes + length
             while at < end:
                 number = at // geometry.group_bytes
                 group_end = min(end, (number + 1) * geometry.group_bytes)

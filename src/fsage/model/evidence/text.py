@@ -21,7 +21,8 @@ BLOCK_BYTES = 1 << 20
 TAIL_BYTES = 1 << 16
 MOST_BYTES = 64 << 30
 """Of a text, unpacked."""
-UTF_8_MARK, UTF_16_MARKS = codecs.BOM_UTF8, (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF_8_MARK = codecs.BOM_UTF8
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ADDED = re.compile(rb"\r|\x1b\[|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?pre|&nbsp;|\0")
 BLANKS = re.compile(rb"\xc2\xa0|\xe2\x80\xaf|&nbsp;|\t")
 """What web pages, editors and some languages have for a blank."""
@@ -55,7 +56,8 @@ def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """
     blocks = iter(blocks)
     first = next(blocks, b"")
-    if coding := _wide(first):
+    coding = _wide(first)
+    if coding:
         decoder = codecs.getincrementaldecoder(coding)("replace")
         blocks = (decoder.decode(block).encode() for block in chain([first], blocks))
         first = next(blocks, b"")
@@ -117,7 +119,8 @@ def _shared(lines: list[bytes]) -> bytes:
     """What all lines begin with."""
     if len(lines) < 2:
         return b""
-    least, most = min(lines), max(lines)
+    least = min(lines)
+    most = max(lines)
     length = 0
     while length < len(least) and least[length] == most[length]:
         length += 1
@@ -178,7 +181,8 @@ class Text:
         for block in self._blocks:
             *lines, rest = block.split(b"\n")
             if lines:
-                lines[0], self._rest = self._rest + lines[0], rest
+                lines[0] = self._rest + lines[0]
+                self._rest = rest
                 self._lines.extend([line + b"\n" for line in lines])
                 return True
             self._rest += rest

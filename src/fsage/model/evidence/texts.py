@@ -162,7 +162,8 @@ def _read(text: Text, counting: Counting) -> Store:
     for pattern, hint in HINTS:
         if any(pattern.match(line) for line in first):
             raise NotThisText(hint)
-    if failed := next((line for line in first if FAILED.match(line)), None):
+    failed = next((line for line in first if FAILED.match(line)), None)
+    if failed:
         raise NotThisText(f"the program failed, and says {shown(failed.strip())!r}")
     begins = f"begins with {shown(first[0])!r}" if first else "is empty"
     raise NotThisText(

@@ -77,7 +77,8 @@ class _Told:
         """Take all lines. Raises NotThisText."""
         group: list[int] = []
         for line in lines:
-            if row := FREE.match(line):
+            row = FREE.match(line)
+            if row:
                 self.free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
             elif field_line := FIELD.match(line):
                 self.superblock[field_line[1]] = number_of(field_line[2])
@@ -258,11 +259,14 @@ def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_
     """
     sizes = {"blocks": blocks, "block_bytes": block_bytes, "group_blocks": group_blocks}
     log = {"log_blocks": log_blocks, "log_group": log_start >> (group_blocks - 1).bit_length()}
-    return {**sizes, **log} if log_start else sizes
+    if log_start:
+        return {**sizes, **log}
+    return sizes
 
 
 SECTOR_BYTES = 512
-UNWRITTEN, SHARED = 0o10000, 0o100000  # of the flags, the last column of -v and -p
+UNWRITTEN = 0o10000
+SHARED = 0o100000  # of the flags, the last column of -v and -p
 FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
 NAME = re.compile(rb"(\S.*):( no extents)?$")
 # Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
@@ -276,17 +280,25 @@ LIKE_A_ROW = re.compile(rb"\s*\d+:|.*\d\.\. *\d|\s*\d[\d\s]*$")
 
 def of_bmap_text(lines: Iterable[bytes]) -> Store:
     """How the listed files lie. Raises NotThisText."""
-    layouts, pieces = FileLayouts(None), list[Extent]()
-    expected, pending, line = 0, b"", b""
-    failed, shared, not_written = list[str](), 0, 0
+    layouts = FileLayouts(None)
+    pieces = list[Extent]()
+    expected = 0
+    pending = b""
+    line = b""
+    failed = list[str]()
+    shared = 0
+    not_written = 0
     names = set[int]()
     for line in lines:
         check_whole(line)
-        if row := ROW.match(line):
+        row = ROW.match(line)
+        if row:
             if pending and expected:
                 layouts.add(pieces)
             if pending:
-                expected, pieces, pending = 0, [], b""
+                expected = 0
+                pieces = []
+                pending = b""
             if number_of(row[1]) != expected:
                 raise NotThisText(f"xfs_bmap's text has extent {int(row[1])} where {expected} should be")
             expected += 1
@@ -296,7 +308,8 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
                     raise NotThisText(f"xfs_bmap's row {shown(line.strip())!r} does not add up: digits are missing")
                 flags = int((row[6] or b"0")[-20:], 8)
                 unwritten = bool(flags & UNWRITTEN)
-                shared, not_written = shared + bool(flags & SHARED), not_written + unwritten
+                shared = shared + bool(flags & SHARED)
+                not_written = not_written + unwritten
                 pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
                 check_extents(len(pieces))
         elif FAILED.match(line):
@@ -348,7 +361,10 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     two lines cannot be told from a whole one.
     """
     free: list[tuple[int, int]] = []
-    end, main, group, line = 0, b"", 0, b""
+    end = 0
+    main = b""
+    group = 0
+    line = b""
     for line in lines:
         row = FSMAP_ROW.match(line)
         if not row and LIKE_A_ROW.match(line):
@@ -358,7 +374,8 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         main = main or row[1]
         if row[1] != main:  # a log or a real-time device
             continue
-        start, last = number_of(row[2]), number_of(row[3])
+        start = number_of(row[2])
+        last = number_of(row[3])
         if start != end or last < start:
             raise NotThisText(f"fsmap's text has sectors {start} to {last} where {end} should follow: it is not whole")
         if row[4].startswith(FSMAP_FREE):

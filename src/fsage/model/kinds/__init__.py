@@ -78,6 +78,7 @@ def get(name: object) -> type[Kind] | None:
 
 def named(name: object) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
-    if not (kind := get(name)):
+    kind = get(name)
+    if not kind:
         raise Refusal(f"no target is of kind {name!r:.100}: there are {', '.join(names())}")
     return kind

@@ -26,7 +26,8 @@ class Directory(Kind):
 
     @classmethod
     def disturbs(cls, spec: Spec, other: Spec) -> str | None:
-        ours, theirs = Path(spec["directory"]).resolve(), Path(other["directory"]).resolve()
+        ours = Path(spec["directory"]).resolve()
+        theirs = Path(other["directory"]).resolve()
         if ours != theirs and ours not in theirs.parents and theirs not in ours.parents:
             return None
         return f"shares a file tree with {spec['name']} ({other['directory']}, {spec['directory']})"

@@ -37,7 +37,9 @@ class Lustre(Kind):
         declared = spec["lustre"]
         assert declared is not None
         capacity = declared["capacity_gib"]
-        return int(capacity * GIB) if isinstance(capacity, (int, float)) else None
+        if isinstance(capacity, (int, float)):
+            return int(capacity * GIB)
+        return None
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:

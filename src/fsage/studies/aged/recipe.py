@@ -19,7 +19,9 @@ from fsage.studies.replica.model import KeepFreeSpace
 from fsage.text.strict import Levels, Problem, Strict, refuse
 
 Image = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-ORIGINAL, COPIED, JOINED = "original", "copied", "joined"
+ORIGINAL = "original"
+COPIED = "copied"
+JOINED = "joined"
 
 
 class States(Strict):
@@ -51,7 +53,8 @@ class States(Strict):
         names = [*self.ways, *map(name_of, self.images)]
         if not names:
             refuse([Problem(("ways",), "no way and no image: give at least one of either")])
-        if twice := [name for name in names if names.count(name) > 1]:
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
             refuse([Problem(("images",), f"two are called {twice[0]}, and states are named after them")])
         if self.images and not self.trusted:
             text = (

@@ -45,7 +45,9 @@ def validity(data: Data) -> Section | None:
 
 def _verdict(factor: Ratio) -> str:
     """The question here is whether both are alike: a difference that is sure and lies within the margin is none."""
-    return f"agree within {MARGIN:.0%}" if factor.alike else Finding(factor, tested=False).brief()
+    if factor.alike:
+        return f"agree within {MARGIN:.0%}"
+    return Finding(factor, tested=False).brief()
 
 
 def agreed(data: Data) -> list[str]:
@@ -115,7 +117,8 @@ def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], Ratio]]) ->
         for place, way in enumerate(ways)
         if (way, measure) in age_costs[holes]
     )
-    low, high = min([1 - LEAST, *ends_of(rows)]), max([1.0, *ends_of(rows)])
+    low = min([1 - LEAST, *ends_of(rows)])
+    high = max([1.0, *ends_of(rows)])
     title = f"{measure_label(measure)[0].capitalize()}s on the aged file system relative to free space in one run"
     x = Axis("aged by", ticks={float(place): way for place, way in enumerate(ways)})
     y = Axis("ratio of rates", (low - 0.02, high + 0.02))
@@ -143,7 +146,8 @@ CODES = (
 
 def answer(data: Data, study: Study) -> Answer | None:
     """Whether replicas agree with their originals, and what age costs on either."""
-    if not (sentences := [*agreed(data), *losses(data)]):
+    sentences = [*agreed(data), *losses(data)]
+    if not sentences:
         return None
     return Answer(sentences, next(iter(cost_figures(data)), None), cards_of(comparisons(data.frame, study)), CODES)
 

@@ -74,7 +74,8 @@ class PlantFreeSpace(Step):
 
     def _holes(self, usable: Extents, count: int, apart: float, run: tuple[int, int]) -> Iterator[tuple[int, int]]:
         """`count` holes, each `apart` bytes of usable space after the one before; none touches another or the run."""
-        passed, number = 0, 0
+        passed = 0
+        number = 0
         for start, end in _without(usable, run):
             last = start
             while number < count and (begin := start + round(number * apart) - passed) < end:
@@ -88,7 +89,8 @@ class PlantFreeSpace(Step):
 
 def _without(usable: Extents, run: tuple[int, int]) -> Iterator[tuple[int, int]]:
     """The extents without the run and a block on each side of it."""
-    begin, stop = run[0] - BLOCK_BYTES, run[1] + BLOCK_BYTES
+    begin = run[0] - BLOCK_BYTES
+    stop = run[1] + BLOCK_BYTES
     for start, end in usable:
         if end <= begin or start >= stop or run[0] == run[1]:
             yield start, end
@@ -109,4 +111,6 @@ def considered(run_group: int, optimized: bool) -> int:
     (fs/ext4/mballoc.c of Linux 6.18: ext4_mb_scan_groups_xa_range, ext4_mb_good_group_nolock).
     """
     in_order = run_group + 1
-    return LINEAR_GROUPS + 2 if optimized and in_order > LINEAR_GROUPS else in_order
+    if optimized and in_order > LINEAR_GROUPS:
+        return LINEAR_GROUPS + 2
+    return in_order

@@ -27,7 +27,8 @@ from fsage.studies.limits import report as limits
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 
-CALL_MS, UNLINK_MS = "fallocate_ms", "unlink_ms"
+CALL_MS = "fallocate_ms"
+UNLINK_MS = "unlink_ms"
 COUNTS = ("device_reads", "groups_considered", "groups_scanned", "buddies_made", "tree_lookups", "tree_compares")
 MOUNTS = ("mount_ms", "mount_cpu_ms", "umount_ms", "umount_cpu_ms")
 SHOWN_BYTES = 32 << 20
@@ -74,7 +75,8 @@ def answer(data: Data, study: Study) -> Answer | None:
 
 def _where(data: Data, state: str) -> str:
     """'At 85% full in 4,515,042 extents'."""
-    fullness, extents = data.axes_of(state)["fullness_percent"], _planted(data, state).get("found", {})
+    fullness = data.axes_of(state)["fullness_percent"]
+    extents = _planted(data, state).get("found", {})
     count = f" in {extents['free_extents']:,} free extents" if extents else ""
     return f"At {fullness:g}% full{count}"
 
@@ -96,12 +98,16 @@ def _said(row: dict[str, Any], rows: pd.DataFrame) -> str:
 
 def _number(value: float) -> str:
     """Three digits, or all of a whole number that has more: '0.315', '1,340'."""
-    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+    if value < 999.5:
+        return f"{value:.3g}"
+    return f"{value:,.0f}"
 
 
 def _ends(row: Mapping[str, Any]) -> str:
     """Its interval, ' (13 to 15)'; '' where there is none."""
-    return "" if pd.isna(row["low"]) else f" ({_number(row['low'])} to {_number(row['high'])})"
+    if pd.isna(row["low"]):
+        return ""
+    return f" ({_number(row['low'])} to {_number(row['high'])})"
 
 
 def _same(rows: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
@@ -160,7 +166,9 @@ def _shorter(rows: pd.DataFrame, calls: pd.DataFrame, state: str, size: float) -
     smaller = calls[(calls["state"] == state) & (calls["request_size"] < size)]
     smaller = smaller[smaller["request_size"] == smaller["request_size"].max()]
     parts = [f"{_said(row, rows)} {_call(row)}" for row in smaller.to_dict("records")]
-    return [f"One of {round_size(smaller['request_size'].iloc[0])} takes {joined(parts)}."] if parts else []
+    if parts:
+        return [f"One of {round_size(smaller['request_size'].iloc[0])} takes {joined(parts)}."]
+    return []
 
 
 def _over_fullness(of_size: pd.DataFrame) -> Lines | None:
@@ -189,7 +197,8 @@ def _over_sizes(calls: pd.DataFrame) -> Lines | None:
 def _logarithmic(rows: pd.DataFrame, label: str = "one call, ms") -> Axis:
     """An axis whose ticks are powers of two, few enough to be read."""
     ends = [end for end in ends_of(rows) if end > 0]
-    low, high = math.floor(math.log2(min(ends))), math.ceil(math.log2(max(ends)))
+    low = math.floor(math.log2(min(ends)))
+    high = math.ceil(math.log2(max(ends)))
     step = max(1, -(-(high - low) // TICKS))
     return Axis(label, ticks={2.0**power: _number(2.0**power) for power in range(low, high + step, step)}, log=True)
 
@@ -240,9 +249,11 @@ def planted(data: Data) -> Section | None:
         group = _planted(data, row["state"]).get("run_group")
         if counted.empty or group is None:
             continue
-        expected, found = considered(group, bool(row[OPTION])), counted.iloc[0]["median"]
+        expected = considered(group, bool(row[OPTION]))
+        found = counted.iloc[0]["median"]
         agree = "exactly" if counted.iloc[0]["samples"] == [expected] * counted.iloc[0]["n"] else "not always"
-        size, option = round_size(row["request_size"]), f"{row[OPTION]:g}"
+        size = round_size(row["request_size"])
+        option = f"{row[OPTION]:g}"
         said = f"{_number(row['median'])}{_ends(row)}"
         table.append([row["state"], size, option, f"{group:,}", f"{expected:,}", f"{found:,.0f}, {agree}", said])
         points.append({**row, "x": float(found), "name": f"{size}, {OPTION}={option}"})

@@ -33,7 +33,8 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     before = next((state for state, axis in axes.items() if axis["scope"] == BEFORE), None)
     if before is None:
         raise ValueError("no valid sample of the file before it is defragmented is there")
-    notes, states = measured.notes, list(axes)
+    notes = measured.notes
+    states = list(axes)
     piece_bytes = notes[before]["fragmented_file"]["piece_bytes"]
     work = {state: _work(notes.get(state, {})) for state in states}
     untimed = [state for state in states if state != before and work[state] is None]
@@ -67,13 +68,17 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
 
 
 def _of_size(piece_bytes: int, parts: Parts, size_bytes: int) -> Parts:
-    return parts if size_bytes > piece_bytes else {}
+    if size_bytes > piece_bytes:
+        return parts
+    return {}
 
 
 def _work(notes: Json) -> float | None:
     """Seconds of defragmentation for a MiB that was moved; none where nothing is noted or moved."""
     done = notes.get("defragment", {})
-    return done["seconds"] / done["moved_bytes"] * MIB if done.get("moved_bytes") else None
+    if done.get("moved_bytes"):
+        return done["seconds"] / done["moved_bytes"] * MIB
+    return None
 
 
 def _earned(state: str, work_s: float | None, measured: Measured, before: str) -> str:
@@ -87,7 +92,8 @@ def _earned(state: str, work_s: float | None, measured: Measured, before: str) -
     held = [median_interval(samples) for samples in (was, is_)]
     if held[0] is None or held[1] is None:
         return f"{text} (too few samples for an interval)."
-    least, most = held[0].low - held[1].high, held[0].high - held[1].low
+    least = held[0].low - held[1].high
+    most = held[0].high - held[1].low
     level = held[0].level + held[1].level - 1
     if least <= 0:
         return f"{text}, or never: the intervals of the two medians overlap."

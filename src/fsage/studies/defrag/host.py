@@ -34,7 +34,8 @@ def fragmented_file(
     """Give the two files their blocks in turns, then write the first."""
     if len(target.mounts) > 1:
         raise Failure(f"target {target.name} has {len(target.mounts)} stores: a fragmented file needs one; see stores")
-    size, generation = step.file_bytes(target.capacity_bytes), step.generation
+    size = step.file_bytes(target.capacity_bytes)
+    generation = step.generation
     piece = size // step.extents // BLOCK_BYTES * BLOCK_BYTES
     if not piece:
         raise Failure(f"{step.extents} extents of a file of {size} bytes would be less than a block each")

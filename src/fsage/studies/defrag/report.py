@@ -89,7 +89,8 @@ def rates(data: Data) -> Section | None:
     figures = []
     for cache, part in rows.groupby("cache", sort=False):
         by_state, ticks = placed(part, "state", _states(data, part))
-        x, y = Axis("state", ticks=ticks), Axis("read bandwidth, MiB/s", (0.0, limits(part)[1]))
+        x = Axis("state", ticks=ticks)
+        y = Axis("read bandwidth, MiB/s", (0.0, limits(part)[1]))
         labels = params_labels(part["params"])
         figures.append(lines(f"Reading the file {cache}", by_state, "params", x, y, labels=labels, joined=False))
     text = (
@@ -121,7 +122,8 @@ def _states(data: Data, rows: pd.DataFrame) -> list[str]:
 
 
 def _row(state: str, notes: Json, rows: pd.DataFrame) -> list[str]:
-    done, extents = notes.get("defragment", {}), extents_of(notes)
+    done = notes.get("defragment", {})
+    extents = extents_of(notes)
     factor = done["after"]["fragmentation_factor"] if done else (extents - 1) / extents if extents else None
     largest = rows.sort_values("transfer_size_bytes").drop_duplicates("cache", keep="last")
     return [

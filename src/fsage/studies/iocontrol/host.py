@@ -49,7 +49,8 @@ def contended_files(
     """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
     if len(target.mounts) > 1:
         raise Failure(f"target {target.name} has {len(target.mounts)} stores: contended files need one; see stores")
-    size, generation = step.file_bytes(target.capacity_bytes), step.generation
+    size = step.file_bytes(target.capacity_bytes)
+    generation = step.generation
     if size <= step.piece_bytes:
         raise Failure(f"a file of {step.percent}% has {size} bytes, not more than a piece of {step.piece_bytes}")
     quota = Quota(target)
@@ -74,7 +75,8 @@ def contended_files(
         raise Failure(f"making the contended files of {size} bytes in {paths[0].parent}: {error.strerror}") from error
     extents = [fragmentation.of_file(fiemap.extents(paths[index])).extents for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
     wanted = size // step.piece_bytes
-    least, most = wanted * LEAST_PERCENT // 100, wanted * (100 + MORE_PERCENT) // 100
+    least = wanted * LEAST_PERCENT // 100
+    most = wanted * (100 + MORE_PERCENT) // 100
     if not least <= extents[0] <= most or max(extents[1:]) > MOST_EXTENTS:
         raise Failure(
             f"{paths[0]} has {extents[0]} extents, requested were {wanted} of {step.piece_bytes} bytes; the "
@@ -110,11 +112,13 @@ CHECK_EVERY = 4096  # rows
 
 def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Give the file its blocks at once, and have SQLite fill them; rows, sum and extents are noted."""
-    if why := query.unavailable_because():
+    why = query.unavailable_because()
+    if why:
         raise Failure(f"no database can be made: {why}")
     import sqlite3  # a Python may be built without
 
-    size, count = step.file_bytes(target.capacity_bytes), step.rows(target.capacity_bytes)
+    size = step.file_bytes(target.capacity_bytes)
+    count = step.rows(target.capacity_bytes)
     if not count:
         raise Failure(f"a database of {step.percent}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
     quota = Quota(target)

@@ -13,7 +13,9 @@ from fsage.studies.iocontrol.model import ContendedFiles, Sqlite
 from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 
-BEFORE, HOT, AFTER = "before", "hot", "after"
+BEFORE = "before"
+HOT = "hot"
+AFTER = "after"
 STAGES = (BEFORE, HOT, AFTER)
 
 
@@ -68,7 +70,8 @@ def expand(states: States) -> list[State]:
 
 
 def _state(states: States, piece_bytes: int, stage: str) -> State:
-    size, percent = format_size(piece_bytes), states.file_percent
+    size = format_size(piece_bytes)
+    percent = states.file_percent
     parts: list[Step] = [ContendedFiles(1, percent, piece_bytes, **states.hot)]
     if states.sqlite:
         parts.append(Sqlite(2, percent, states.seed))

@@ -35,7 +35,8 @@ class Reader(NamedTuple):
     file: int
 
 
-FRAGMENTED, WHOLE = iocontrol.IN_PIECES, iocontrol.WHOLE
+FRAGMENTED = iocontrol.IN_PIECES
+WHOLE = iocontrol.WHOLE
 SECOND = Reader(100, iocontrol.OTHER_WHOLE)
 PATTERNS: dict[str, dict[str, Reader]] = {
     "P1": {"2": SECOND},

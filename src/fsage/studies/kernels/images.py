@@ -54,7 +54,9 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
 
 
 def _name(expanded: State, state: str) -> str:
-    return state if re.fullmatch(r"[\d.,]+", state) else expanded.name
+    if re.fullmatch(r"[\d.,]+", state):
+        return state
+    return expanded.name
 
 
 def of(wanted: Recipe, kernel: Kernel) -> Image:
@@ -74,7 +76,8 @@ def of(wanted: Recipe, kernel: Kernel) -> Image:
         ended = boot(kernel, [job], [str(part)])
         if ended.why:
             raise Failure(f"{wanted.filesystem} {wanted.state}: {ended.why}")
-        if error := ended.answers[0].get("error"):
+        error = ended.answers[0].get("error")
+        if error:
             raise Failure(f"{wanted.filesystem} {wanted.state} could not be made: {error}")
         return ended.answers[0]
 
@@ -85,7 +88,8 @@ def put(image: Image, filesystem: str, to: Path) -> None:
     """Copy an image, holes as holes, and have the file system's own check look at it. Raises Failure."""
     _run(["cp", "--sparse=always", "--reflink=auto", str(image.path), str(to)])
     to.chmod(0o644)
-    if check := filesystems.named(filesystem).check_command:
+    check = filesystems.named(filesystem).check_command
+    if check:
         _run([*check, str(to)])
 
 

@@ -98,7 +98,8 @@ def answer(data: Data, study: Study) -> Answer | None:
     sentences = [
         f"In the same free space, {place}, a new file of {size} gets {_said(places[place])}." for place in others[:1]
     ]
-    if alike := [str(place) for place in places if place not in others]:
+    alike = [str(place) for place in places if place not in others]
+    if alike:
         sentences.append(f"Kernels and options give as many extents, layout by layout, on {', '.join(alike)}.")
     return Answer([*sentences, _again(rows)])
 
@@ -113,7 +114,8 @@ def _said(ways: dict[Way, Counts]) -> str:
 
 
 def _range(counts: Counts) -> str:
-    low, high = min(counts.values()), max(counts.values())
+    low = min(counts.values())
+    high = max(counts.values())
     if low == high:
         return f"{low} extent{'' if low == 1 else 's'}"
     return f"{low} to {high} extents"
@@ -121,7 +123,9 @@ def _range(counts: Counts) -> str:
 
 def _list(words: Sequence[str]) -> str:
     *most, last = words
-    return f"{' / '.join(most)} and {last}" if most else last
+    if most:
+        return f"{' / '.join(most)} and {last}"
+    return last
 
 
 def _again(rows: pd.DataFrame) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MIB = 1 << 20
-INODE, DIRECTORY, TREE = "inode", "directory", "tree"
+INODE = "inode"
+DIRECTORY = "directory"
+TREE = "tree"
 PIECES = {"piece_2m": 2 * MIB, "piece_32m": 32 * MIB, "piece_256m": 256 * MIB}
 PROBES = (INODE, DIRECTORY, TREE, *PIECES)
 WORDS = {

@@ -91,6 +91,9 @@ def _how(rows: pd.DataFrame, name: str) -> str:
 
 
 def _span(values: pd.Series, unit: str) -> str:
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     digits = ".0f" if not unit else ".1f"
-    return f"{low:{digits}}{unit}" if high - low < ALIKE_POINTS else f"{low:{digits}} to {high:{digits}}{unit}"
+    if high - low < ALIKE_POINTS:
+        return f"{low:{digits}}{unit}"
+    return f"{low:{digits}} to {high:{digits}}{unit}"

@@ -22,7 +22,8 @@ from fsage.studies.paf.model import Fragment, Populate, sizes_of
 
 def populate(step: Populate, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Make this shard's files."""
-    mounts, sizes = target.mounts, step.sizes(target.capacity_bytes)
+    mounts = target.mounts
+    sizes = step.sizes(target.capacity_bytes)
     quota = Quota(target, making=[step.generation])
     quota.must_hold(sum(sizes), step.describe())
     files.make_room(mounts, step.generation, len(sizes))

@@ -35,7 +35,8 @@ class Populate(Step):
 
     def unavailable_because(self, capacity_bytes: int) -> str | None:
         """Not one file of a size fits."""
-        goal_bytes, largest_bytes = capacity_bytes * self.percent // 100, max(self.file_bytes)
+        goal_bytes = capacity_bytes * self.percent // 100
+        largest_bytes = max(self.file_bytes)
         if not self.percent or largest_bytes <= goal_bytes:
             return None
         return (
@@ -44,7 +45,9 @@ class Populate(Step):
         )
 
     def writes_bytes(self, capacity_bytes: int) -> int:
-        return 0 if self.method == "fallocate" else capacity_bytes * self.percent // 100
+        if self.method == "fallocate":
+            return 0
+        return capacity_bytes * self.percent // 100
 
     def calls(self, capacity_bytes: int) -> int:
         """A file's opening and closing, and its requests."""

@@ -52,7 +52,10 @@ class NotationError(ValueError):
 
     def __init__(self, reason: str, *, source: str, span: Span, allowed: str) -> None:
         super().__init__(reason)
-        self.reason, self.source, self.span, self.allowed = reason, source, span, allowed
+        self.reason = reason
+        self.source = source
+        self.span = span
+        self.allowed = allowed
 
     def __str__(self) -> str:
         start, end = self.span
@@ -65,7 +68,9 @@ class _Misfit(ValueError):
 
     def __init__(self, part: str | int, reason: str, allowed: str) -> None:
         super().__init__(f"{reason}; {allowed}")
-        self.part, self.reason, self.allowed = part, reason, allowed
+        self.part = part
+        self.reason = reason
+        self.allowed = allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,9 @@ class PaF:
     def sizes_of(self, index: int) -> tuple[int, ...]:
         """Return the file sizes (bytes) of generation `index` (from 0); several share its bytes equally."""
         paired = len(self.generations) > 1 and len(self.sizes_bytes) > 1
-        return self.sizes_bytes[index : index + 1] if paired else self.sizes_bytes
+        if paired:
+            return self.sizes_bytes[index : index + 1]
+        return self.sizes_bytes
 
     @property
     def fullness_percent(self) -> float:
@@ -204,7 +211,8 @@ def parse(text: str) -> PaF:
 
 
 def _generations(tokens: _Tokenizer) -> tuple[list[Generation], list[Span]]:
-    generations, spans = [], []
+    generations = []
+    spans = []
     while True:
         aa = tokens.expect("number", _AA)
         if len(aa.text) > 2 or not int(aa.text):
@@ -238,4 +246,6 @@ def _whole(tokens: _Tokenizer, least: int, allowed: str) -> int:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= 24 else f"{text[:20]}..."
+    if len(text) <= 24:
+        return text
+    return f"{text[:20]}..."

@@ -101,7 +101,9 @@ class States(Strict):
     def built(self, structure: PaF) -> int:
         """How many of them are built: one where they are all alike."""
         of_seed = any(generation.fragmentation_percent for generation in structure.generations)
-        return self.layouts_of(structure) if of_seed or not self._alike_once else 1
+        if of_seed or not self._alike_once:
+            return self.layouts_of(structure)
+        return 1
 
     def visit_each(self) -> None:
         """Build layouts that are alike as often as the others, so that states are visited in turns."""
@@ -222,4 +224,6 @@ def _parts(structure: PaF, number: int, filler: Filler) -> list[Step]:
         **filler.step(),
     )
     fragment = Fragment(number + 1, generation.fragmentation_percent, structure.seed)
-    return [populate, fragment] if generation.fragmentation_percent else [populate]
+    if generation.fragmentation_percent:
+        return [populate, fragment]
+    return [populate]

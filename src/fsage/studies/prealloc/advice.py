@@ -31,7 +31,8 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     largest = max(states)
     parts = {size: {by[level]: 1 / len(levels) for level in levels} for size, by in sorted(states.items())}
     notes = [f"Deleted files: {', '.join(map(str, levels))}" + (", equally likely." if len(levels) > 1 else ".")]
-    if left := sorted(every - set(levels)):
+    left = sorted(every - set(levels))
+    if left:
         notes.append(f"Left out, because not every size was measured: {', '.join(map(str, left))} deleted files.")
     if request.files:
         below = ", ".join(f"{request.files.share_of_files(size):.0%} below {format_size(size)}" for size in parts)
@@ -50,4 +51,6 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
 
 
 def _of_size(largest: int, parts: Parts, size_bytes: int) -> Parts:
-    return parts if size_bytes >= largest else {}
+    if size_bytes >= largest:
+        return parts
+    return {}

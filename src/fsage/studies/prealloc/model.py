@@ -26,11 +26,14 @@ class Interleave(Step):
 
     def server_preallocation_bytes(self) -> int | None:
         """The granularity, where the servers' preallocation lays out the pieces."""
-        return self.granularity_bytes if self.method == TOGETHER else None
+        if self.method == TOGETHER:
+            return self.granularity_bytes
+        return None
 
     def file_sizes(self, capacity_bytes: int) -> list[int]:
         """Sizes of the files by index: whole pieces, one more for the first ones where they do not come out even."""
-        count, piece_bytes = self.files, self.granularity_bytes
+        count = self.files
+        piece_bytes = self.granularity_bytes
         accounting_bytes = capacity_bytes // piece_bytes * MAP_BYTES + (count + 2) * RESERVE_BYTES + OWN_BYTES
         pieces = max(0, capacity_bytes - accounting_bytes) // piece_bytes
         return [(pieces // count + (index < pieces % count)) * piece_bytes for index in range(count)]

@@ -42,7 +42,8 @@ class States(Strict):
 
     @model_validator(mode="after")
     def _enough_files(self) -> States:
-        if (most := max(self.deleted)) > self.files:
+        most = max(self.deleted)
+        if most > self.files:
             refuse([Problem(("deleted",), f"{most} is more than the {self.files} files that there are")])
         return self
 

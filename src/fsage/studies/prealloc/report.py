@@ -69,7 +69,8 @@ def answer(data: Data, study: Study) -> Answer | None:
         of_ends = [_kept(row) for row in part[part["size"].isin(ends)].to_dict("records")]
         parts.append(f"{rate.capitalize()} keep {joined(of_ends)} of the clean rate.")
     sentences = [" ".join(parts)]
-    if why := _because(data, rows, ends):
+    why = _because(data, rows, ends)
+    if why:
         sentences.append(why)
     by_size, sizes = placed(rows, "size")
     y = Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS))
@@ -102,7 +103,8 @@ def rates(data: Data) -> Section | None:
     rows = rows_of(data)
     if aged(rows)["x"].nunique() < 2:
         return None
-    y, figures = Axis("bandwidth, MiB/s", limits(rows)), []
+    y = Axis("bandwidth, MiB/s", limits(rows))
+    figures = []
     for size, part in rows.groupby("size", sort=False):
         clean = part[part["deleted"] == 0]
         levels = [Level(row.median, f"{row.rate}, clean", of=row.rate) for row in clean.itertuples()]
@@ -121,7 +123,8 @@ def share_of_clean(data: Data) -> Section | None:
     rows = kept(aged(rows_of(data)))
     if rows["x"].nunique() < 2:
         return None
-    y, figures = Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS)), []
+    y = Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS))
+    figures = []
     for rate, part in rows.groupby("rate", sort=False):
         published = [Level(PUBLISHED_PERCENT[rate])] if rate in PUBLISHED_PERCENT else []
         title = f"{rate.capitalize()}, share of the clean rate"
@@ -152,7 +155,8 @@ def contiguity(data: Data) -> Section | None:
     points = rows[["state", "size", "x"]].assign(median=rows["state"].map(mean_extents_mib(data))).dropna()
     if points["x"].nunique() < 2:
         return None
-    least, most = math.floor(math.log2(points["median"].min())), math.ceil(math.log2(points["median"].max()))
+    least = math.floor(math.log2(points["median"].min()))
+    most = math.ceil(math.log2(points["median"].max()))
     powers = {2.0**power: f"{2.0**power:g}" for power in range(least, most + 1)}
     y = Axis("mean extent, MiB", ticks=powers, log=True)
     figure = lines("Mean extent of the measured files", points, "size", FULLNESS, y)
@@ -162,7 +166,8 @@ def contiguity(data: Data) -> Section | None:
 
 def extent_sizes(data: Data) -> Section | None:
     """Histogram of the extents of the measured files: each size clean, fullest and emptiest."""
-    measured_rows, figures = _measured(data), []
+    measured_rows = _measured(data)
+    figures = []
     for size, part in rows_of(data).groupby("size", sort=False):
         filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
         states = [*part.loc[part["deleted"] == 0, "state"].unique(), *dict.fromkeys([*filled[:1], *filled[-1:]])]
@@ -182,7 +187,9 @@ def extent_sizes(data: Data) -> Section | None:
             y = Axis("share of the measured bytes, %")
             figures.append(shares(title, weights, powers_of_two(weights), x, y))
     text = "The share of the measured files' bytes, about, by the size of the extent that they lay in; all iterations."
-    return Section("Sizes of the measured extents", text, figures) if figures else None
+    if figures:
+        return Section("Sizes of the measured extents", text, figures)
+    return None
 
 
 def mean_extents_mib(data: Data) -> pd.Series:

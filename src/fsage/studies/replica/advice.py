@@ -27,7 +27,8 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
         holes: [state for state, axis in axes.items() if axis["layout"] == layouts[0] and axis["holes"] == holes]
         for holes in WORDS
     }
-    if lacking := [words for holes, words in WORDS.items() if not states[holes]]:
+    lacking = [words for holes, words in WORDS.items() if not states[holes]]
+    if lacking:
         raise ValueError(f"layout {layouts[0]}: nothing valid was measured to {lacking[0]}")
     return Options(
         "free space",

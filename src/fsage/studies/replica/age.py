@@ -41,7 +41,8 @@ PLACES_OF_SAMPLES = 2
 FILE_BYTES = 192 * MIB
 """So much room each of several files has at least: what the modelled disk moves in a second."""
 SEED = 67005
-FULL_PERCENT, ROOM_BYTES = 96.0, 512 << 20
+FULL_PERCENT = 96.0
+ROOM_BYTES = 512 << 20
 """From so full on it is tried what can still be had; where less than that is free, nothing else is."""
 TRIED = {"workload": "limits", "iterations": 1}
 
@@ -84,9 +85,14 @@ def prepare(
     block = read_yaml(studies / f"{SHIPPED}.yaml")
     folder.mkdir(parents=True, exist_ok=True)
     wanted = samples
-    digest, names, sentences = hashlib.sha256(f"{samples or 1}".encode()), list[str](), list[str]()
-    heads, rooms, most_extents = list[Head](), list[Room](), 0
-    tried, least_free = False, ROOM_BYTES
+    digest = hashlib.sha256(f"{samples or 1}".encode())
+    names = list[str]()
+    sentences = list[str]()
+    heads = list[Head]()
+    rooms = list[Room]()
+    most_extents = 0
+    tried = False
+    least_free = ROOM_BYTES
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
         for source in sources:
             refuse_target(source, claim_copy)
@@ -94,7 +100,8 @@ def prepare(
             before = _free_blocks(source)
             layout = Path(place) / f"{name}.gz"
             free_space = free.save(source, layout, (SEED, 1))
-            if why := free_space.head.why_no_copy():
+            why = free_space.head.why_no_copy()
+            if why:
                 shows = f"`./run fsage evidence {shlex.quote(source)}` shows how its free space lies"
                 raise ValueError(f"{source}: its age cannot be measured: {why}; {shows}")
             if free_space.head.drawn:
@@ -191,7 +198,9 @@ def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
 def measured_again(plan: Plan) -> list[str]:
     """Set the records of cells that failed aside, for who gives the command again wants them measured; what is said."""
     moved = quarantine(plan, lambda state, cell: True, {"failed"})
-    return [f"{moved} cells failed before and are measured again"] if moved else []
+    if moved:
+        return [f"{moved} cells failed before and are measured again"]
+    return []
 
 
 def amount_line(plan: Plan) -> list[str]:
@@ -209,7 +218,8 @@ def amount_line(plan: Plan) -> list[str]:
 
 def refuse_stale(claim_copy: Path) -> None:
     """Raise ValueError where the copy of the target's claim is not as this release writes it."""
-    if (claim := load_claim(claim_copy)) is None:
+    claim = load_claim(claim_copy)
+    if claim is None:
         return
     try:
         check_claim(claim)
@@ -258,7 +268,9 @@ def refuse_target(source: str, claim_copy: Path) -> None:
 def _behind(device: int) -> list[Path]:
     """The image of a loop device, by its number."""
     backing = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file")
-    return [Path(backing.read_text(encoding="utf-8").strip())] if backing.exists() else []
+    if backing.exists():
+        return [Path(backing.read_text(encoding="utf-8").strip())]
+    return []
 
 
 def _name_of(source: str, taken: Sequence[str]) -> str:
@@ -271,7 +283,9 @@ def _name_of(source: str, taken: Sequence[str]) -> str:
 
 
 def _free_blocks(source: str) -> int | None:
-    return os.statvfs(source).f_bfree if os.path.isdir(source) else None
+    if os.path.isdir(source):
+        return os.statvfs(source).f_bfree
+    return None
 
 
 class Room(NamedTuple):
@@ -317,7 +331,8 @@ def _study_of(shipped: Json, study: str, names: Sequence[str], design: Design, d
     """The shipped study with these layouts instead of its own."""
     lines = []
     for name in names:
-        copied, joined = f"{name}.{COPIED}", f"{name}.{JOINED}"
+        copied = f"{name}.{COPIED}"
+        joined = f"{name}.{JOINED}"
         lines.append({"label": f"age of {name}", "state": copied, "against": joined})
         if defragmented:
             lines.append({"label": f"{name} defragmented, at best", "state": joined, "against": copied})

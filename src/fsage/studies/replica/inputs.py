@@ -35,7 +35,8 @@ def needed(plan: Plan, step: Replica) -> tuple[str, str]:
 
     A long list that is laid whole is named instead: (SHA-256 of its file, the absolute path).
     """
-    if path := _long_list(plan, step):
+    path = _long_list(plan, step)
+    if path:
         with open(path, "rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest(), str(path)
     text = b"".join(extents.written(*_layout(plan, step)))
@@ -49,7 +50,8 @@ def layout_of(step: Replica) -> Replica:
 
 def free_bytes(plan: Plan, step: Replica) -> int:
     """How much is free in the layout that a step copies. Raises StudyError."""
-    if path := _long_list(plan, step):
+    path = _long_list(plan, step)
+    if path:
         try:
             with gzip.open(path) as lines:  # a quarter of the time that counting all of it takes
                 return sum(end - start for start, end in extents.read(lines)[1])
@@ -68,15 +70,20 @@ def _long_list(plan: Plan, step: Replica) -> Path | None:
             head, _ = extents.read(lines)
     except (OSError, EOFError, zlib.error, NotThisText):
         return None
-    return path if head.device_bytes <= device_bytes else None
+    if head.device_bytes <= device_bytes:
+        return path
+    return None
 
 
 def _laid_bytes(plan: Plan) -> int | None:
-    return kinds.named(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
+    if plan.claim:
+        return kinds.named(plan.claim["kind"]).laid_bytes(plan.claim)
+    return None
 
 
 def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
-    if not (device_bytes := _laid_bytes(plan)):
+    device_bytes = _laid_bytes(plan)
+    if not device_bytes:
         raise StudyError(
             f"target {plan.target.name}: a layout is copied onto one claimed file system that fsage made (kind loop), "
             "or onto one OST of a Lustre that fsage has alone (docs/background/replica.md)"
@@ -87,7 +94,8 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
     try:
         seed = step.seed or 0, step.draw
         free = read(os.fspath(plan.studies / PLACE / step.layout), seed)
-        if why := free.head.why_no_copy():
+        why = free.head.why_no_copy()
+        if why:
             raise ValueError(why)
         head, places = of_size(free, device_bytes, step)
     except ValueError as error:

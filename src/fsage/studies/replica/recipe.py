@@ -14,7 +14,9 @@ from fsage.recipes import State
 from fsage.studies.replica.model import Replica
 from fsage.text.strict import Levels, Problem, Strict, refuse
 
-COPIED, JOINED, EMPTY = "copied", "joined", "empty"
+COPIED = "copied"
+JOINED = "joined"
+EMPTY = "empty"
 Layout = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_=-]{0,63}(\.[A-Za-z0-9]{1,8}){0,3}$", description="a file's name")
 ]
@@ -71,7 +73,8 @@ def _empty(layouts: int) -> State:
 
 
 def _state(states: States, layout: str, draw: int, joined: bool) -> State:
-    of, holes = name_of(layout), JOINED if joined else COPIED
+    of = name_of(layout)
+    holes = JOINED if joined else COPIED
     sample = f"+{draw}@{states.window_groups}" if states.structures > 1 else ""
     name = f"{of}.{holes}{sample}"
     against = f"{of}.{JOINED}" + (f"@{states.window_groups}" if sample else "")  # as reports name all samples together

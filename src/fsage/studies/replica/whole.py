@@ -47,9 +47,12 @@ def larger(heads: Sequence[Head], base: Base) -> list[Head]:
 
 def size_of(base: Base) -> float | None:
     """Of the target at hand, bytes; None of a Lustre before it is claimed."""
-    if claim := load_claim(base.claim_copy):
+    claim = load_claim(base.claim_copy)
+    if claim:
         return base.target.of_kind.laid_bytes(claim)
-    return base.target.spec["size_gib"] * GIB if base.target.of_kind.own_stores else None
+    if base.target.of_kind.own_stores:
+        return base.target.spec["size_gib"] * GIB
+    return None
 
 
 def is_of(head: Head, target: Target) -> bool:
@@ -60,7 +63,9 @@ def is_of(head: Head, target: Target) -> bool:
 
 def filesystem_of(target: Target) -> str:
     """The local file system on which a layout is laid; of a Lustre that of its OSTs."""
-    return str(target.spec["filesystem"]) if target.of_kind.own_stores else "ext4"
+    if target.of_kind.own_stores:
+        return str(target.spec["filesystem"])
+    return "ext4"
 
 
 def unlike(head: Head, base: Base) -> str:
@@ -98,7 +103,8 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     names = {head.filesystem for head in heads}
     if len({json.dumps(head.geometry, sort_keys=True) for head in heads}) > 1 or len(names) > 1:
         raise ValueError("they are not all made alike; give them one at a time")
-    system, head = filesystems.like(names.pop()), max(heads, key=lambda head: head.device_bytes)
+    system = filesystems.like(names.pop())
+    head = max(heads, key=lambda head: head.device_bytes)
     if system is None:
         raise ValueError(f"their text names {head.filesystem or 'no file system'}, which no target can have")
     if system.geometry and (why := geometry.why_not(system.geometry, head.geometry)):
@@ -117,7 +123,8 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     }
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
     target = base.target.having(**declared, name=f"whole-{digest[:8]}")
-    if why := seam.why_not_made(target.spec, RUN_BYTES + extents * EXTENT_BYTES):
+    why = seam.why_not_made(target.spec, RUN_BYTES + extents * EXTENT_BYTES)
+    if why:
         raise ValueError(why)
     return target
 

@@ -30,7 +30,8 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
         raise ValueError("no record names the layout that it was measured in")
     file_bytes = next(iter(layouts.values()))[-1].end_bytes
     nominal = declared.patterns()[declared.default].file_bytes
-    if (workload := measured.rows["workload"].iloc[0]) not in BY_MAP:
+    workload = measured.rows["workload"].iloc[0]
+    if workload not in BY_MAP:
         return Options(
             "layout",
             declared.default,
@@ -60,7 +61,9 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
 
 
 def _own(state: str, file_bytes: int, size_bytes: int) -> Parts:
-    return {state: 1.0} if size_bytes == file_bytes else {}
+    if size_bytes == file_bytes:
+        return {state: 1.0}
+    return {}
 
 
 def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, size_bytes: int) -> Parts:
@@ -73,7 +76,9 @@ def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, si
         return {}
     order = [state, *(other for other in layouts if other != state)]
     alike = next((other for other in order if _alike(cut, layouts[other], margin)), None)
-    return {alike: 1.0} if alike else {}
+    if alike:
+        return {alike: 1.0}
+    return {}
 
 
 def _uneven(segment: Segment) -> float:
@@ -86,7 +91,8 @@ def _uneven(segment: Segment) -> float:
 
 def _alike(segments: list[Segment], other: list[Segment], margin: float) -> bool:
     """Whether two files have the same stripes, and their watermarks at the same share of them."""
-    whole, rest = segments[-1].end_bytes, other[-1].end_bytes
+    whole = segments[-1].end_bytes
+    rest = other[-1].end_bytes
     return len(segments) == len(other) and all(
         (a.stripes, a.stripe_bytes) == (b.stripes, b.stripe_bytes)
         and abs(a.end_bytes / whole - b.end_bytes / rest) <= margin

@@ -32,7 +32,8 @@ def stripe(step: Stripe, target: Target, done: list[Step], shard: Shard, check_l
     except Refusal as why:
         return Work(made, {**noted, "unsupported": str(why)})
     if target.has_osts:
-        measured, declared = target.mounts[0] / "measured", lustre_of(target.spec)
+        measured = target.mounts[0] / "measured"
+        declared = lustre_of(target.spec)
         if step.realisation == striping.PFL:
             stripes.compose(measured, segments, declared)
         else:  # tried once, so that a layout which comes otherwise fails here and not in each cell

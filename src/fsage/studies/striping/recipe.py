@@ -124,6 +124,8 @@ def _state(states: Patterned, name: str, pattern: Pattern) -> State:
         "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
     }
     axes: dict[str, object] = {"pattern": name}
-    size, count, segments = pattern.file_bytes, pattern.largest_count, pattern.segments
+    size = pattern.file_bytes
+    count = pattern.largest_count
+    segments = pattern.segments
     stripe = laid.Stripe(1, name, states.realisation, size, count, segments, states.eviction_file)
     return State(name, name, axes, nominal, (stripe,))

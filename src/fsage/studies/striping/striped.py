@@ -68,14 +68,17 @@ def eviction_seconds(params: Params, phases: int, steps: Sequence[Step], claim: 
 
 def _own_read_mib_s(claim: Claim) -> float:
     """How fast fsage itself reads, which not every model holds back."""
-    calibration, model = claim["calibration"], device.of_claim(claim)
+    calibration = claim["calibration"]
+    model = device.of_claim(claim)
     below = None if model.charges_all else calibration.get("backing_read_mib_s")
     return float(below or calibration["read_mib_s"])
 
 
 def _eviction_file(steps: Sequence[Step]) -> float | str | None:
     step = _stripe(steps)
-    return step.eviction_file if step else None
+    if step:
+        return step.eviction_file
+    return None
 
 
 def _stripe(steps: Sequence[Step]) -> Stripe | None:
@@ -132,7 +135,8 @@ def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[striping.Segment],
 
 def check_objects(phase: PhaseResult, requested: Mapping[int, int]) -> None:
     """`BadOutput` unless after a phase that wrote the stores have the requested objects, with the requested bytes."""
-    extents, whole = phase.get("extents"), sum(requested.values())
+    extents = phase.get("extents")
+    whole = sum(requested.values())
     if extents and (extents["files"], extents["bytes"]) != (len(requested), whole):
         raise BadOutput(
             f"{extents['files']} objects of {extents['bytes']} bytes lie on the stores, "

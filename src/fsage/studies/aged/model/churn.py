@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 Way = Literal["churn", "logs", "packages"]
-KIB, MIB = 1 << 10, 1 << 20
+KIB = 1 << 10
+MIB = 1 << 20
 LARGEST_BYTES = 64 * MIB
 BLOCK_BYTES = 4096
-LOGS, PIECE_BYTES, LOG_BYTES = 24, (16 * KIB, 256 * KIB), (8 * MIB, 48 * MIB)
+LOGS = 24
+PIECE_BYTES = (16 * KIB, 256 * KIB)
+LOG_BYTES = (8 * MIB, 48 * MIB)
 TREE_FILES = (100, 1500)
 FOLDERS = 50
 
@@ -69,7 +72,8 @@ def churn(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[
         made = Kept(f"churn{count % FOLDERS:03d}", f"{count:08d}", size)
         count += 1
         files.append(made)
-        in_use, written = in_use + held(size), written + size
+        in_use = in_use + held(size)
+        written = written + size
         yield Change(made.folder, made.name, size)
 
 
@@ -79,20 +83,27 @@ def logs(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[C
     closed: list[list[Kept]] = [[] for _ in range(LOGS)]
     most = max(BLOCK_BYTES, full_bytes // (4 * LOGS))  # those that grow stay, and must not be all
     growing = [_log(draw, log, 0, most) for log in range(LOGS)]
-    sizes, in_use, written, count = [0] * LOGS, 0, 0, LOGS
+    sizes = [0] * LOGS
+    in_use = 0
+    written = 0
+    count = LOGS
     while written < written_bytes:
         for log in range(LOGS):
             if sizes[log] >= growing[log].size:
                 closed[log].append(growing[log]._replace(size=sizes[log]))
-                growing[log], sizes[log], count = _log(draw, log, count, most), 0, count + 1
+                growing[log] = _log(draw, log, count, most)
+                sizes[log] = 0
+                count = count + 1
             size = draw.randrange(PIECE_BYTES[0], PIECE_BYTES[1])
             while any(closed) and in_use + size + LOGS * BLOCK_BYTES > full_bytes:
                 of = max((log for log in range(LOGS) if closed[log]), key=lambda log: len(closed[log]) / patience[log])
                 gone = closed[of].pop(0)
                 in_use -= held(gone.size)
                 yield Change(gone.folder, gone.name, None)
-            before, sizes[log] = sizes[log], sizes[log] + size
-            in_use, written = in_use + held(sizes[log]) - held(before), written + size
+            before = sizes[log]
+            sizes[log] = sizes[log] + size
+            in_use = in_use + held(sizes[log]) - held(before)
+            written = written + size
             flush = before // MIB != sizes[log] // MIB
             yield Change(growing[log].folder, growing[log].name, size, before == 0, flush)
 
@@ -102,8 +113,11 @@ def packages(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterat
     trees: list[list[Kept]] = []
     in_use = written = count = 0
     while written < written_bytes:
-        folder, count = f"package{count:06d}", count + 1
-        most, wanted, sizes = full_bytes // 4, 0, list[int]()
+        folder = f"package{count:06d}"
+        count = count + 1
+        most = full_bytes // 4
+        wanted = 0
+        sizes = list[int]()
         for _ in range(draw.randrange(*TREE_FILES)):
             size = _lognormal(draw, 24 * KIB, 1.8, min(16 * MIB, most))
             if wanted + held(size) > most:
@@ -118,7 +132,8 @@ def packages(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterat
             yield from (Change(file.folder, file.name, None) for file in gone)
         tree = [Kept(folder, f"{number:05d}", size) for number, size in enumerate(sizes)]
         trees.append(tree)
-        in_use, written = in_use + wanted, written + sum(sizes)
+        in_use = in_use + wanted
+        written = written + sum(sizes)
         yield from (Change(*file) for file in tree)
 
 

@@ -23,9 +23,12 @@ from pathlib import Path
 from fsage.model.errors import in_words
 from fsage.model.typed import Json
 
-SHUTDOWN, WITHOUT_LOG = 0x8004587D, struct.pack("=I", 2)
-LOOKS, LOOK_S = 20, 0.05
-KILLED_S, FREED_S = 1.0, 30.0
+SHUTDOWN = 0x8004587D
+WITHOUT_LOG = struct.pack("=I", 2)
+LOOKS = 20
+LOOK_S = 0.05
+KILLED_S = 1.0
+FREED_S = 30.0
 FUNCTION = re.compile(r"\] (\w+)\+")
 
 
@@ -63,7 +66,9 @@ def results(work: Callable[[], Iterator[Json]], mount: Path, limit_s: float) -> 
 
 def timed(call: Callable[[], object]) -> Json:
     """Seconds and processor time of a call; `error`: the name of what it was refused with."""
-    refused, began, cpu_s = None, time.monotonic(), time.thread_time()
+    refused = None
+    began = time.monotonic()
+    cpu_s = time.thread_time()
     try:
         call()
     except OSError as error:

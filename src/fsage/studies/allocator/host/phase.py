@@ -25,7 +25,8 @@ from fsage.studies.allocator.host import bounded
 from fsage.studies.allocator.model import Assignment
 
 FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-STILL_S, LOOK_S = 1.0, 0.001
+STILL_S = 1.0
+LOOK_S = 0.001
 MOST_CALLS = 200
 """Of those that filled the target, so many are kept: the slowest."""
 
@@ -40,15 +41,19 @@ def fallocate(assignment: Assignment) -> Iterator[Json]:
 
 def fill(assignment: Assignment) -> Iterator[Json]:
     """Call after call until nothing is left: half as much where there is no room for so much."""
-    place, size, number = Path(assignment.folder), assignment.request_bytes, 0
-    descriptor, offset = os.open(place / "asked.0", FRESH, 0o600), 0
+    place = Path(assignment.folder)
+    size = assignment.request_bytes
+    number = 0
+    descriptor = os.open(place / "asked.0", FRESH, 0o600)
+    offset = 0
     while size >= BLOCK_BYTES:
         call = bounded.timed(partial(os.posix_fallocate, descriptor, offset, size))
         yield {**call, "bytes": size}
         if call["error"] == errno.errorcode[errno.ENOSPC]:
             size = size // 2 // BLOCK_BYTES * BLOCK_BYTES
         elif call["error"] == errno.errorcode[errno.EFBIG]:
-            number, offset = number + 1, 0
+            number = number + 1
+            offset = 0
             os.close(descriptor)
             descriptor = os.open(place / f"asked.{number}", FRESH, 0o600)
         elif call["error"]:
@@ -89,14 +94,18 @@ def unlink(assignment: Assignment) -> Iterator[Json]:
 
 def _unlinked(path: Path, blocks: int) -> Json:
     """What unlinking a file took, and how long until so many more blocks were free, or no more came (btrfs)."""
-    wanted, began = _free(path.parent) + blocks, time.monotonic()
+    wanted = _free(path.parent) + blocks
+    began = time.monotonic()
     call = bounded.timed(path.unlink)
     caches.flush(path.parent)
-    free, changed = _free(path.parent), time.monotonic()
+    free = _free(path.parent)
+    changed = time.monotonic()
     while free < wanted and time.monotonic() < changed + STILL_S:
         time.sleep(LOOK_S)
-        if (now := _free(path.parent)) != free:
-            free, changed = now, time.monotonic()
+        now = _free(path.parent)
+        if now != free:
+            free = now
+            changed = time.monotonic()
     return {**call, "freed_s": changed - began}
 
 

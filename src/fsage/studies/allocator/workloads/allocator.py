@@ -79,7 +79,9 @@ class Params(shared.Params):
     @property
     def options(self) -> str:
         """The mount options that it wants beside."""
-        return "" if self.mb_optimize_scan is None else f"mb_optimize_scan={self.mb_optimize_scan}"
+        if self.mb_optimize_scan is None:
+            return ""
+        return f"mb_optimize_scan={self.mb_optimize_scan}"
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
@@ -103,7 +105,9 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         last = operation == params.operations[-1]
         phases.append({**phase, "allocator": "kept" if before and last else "cold" if before else params.cache})
     phases.append({"name": AFTER, "argv": ["true"], "reads": True, "allocator": "cold"})
-    return [{**phase, "mount_options": params.options} for phase in phases] if params.options else phases
+    if params.options:
+        return [{**phase, "mount_options": params.options} for phase in phases]
+    return phases
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
@@ -172,7 +176,8 @@ def _result(phase: PhaseResult) -> Any:
 def _counted(counters: Json) -> shared.Metrics:
     """What the device and the allocator of the one store counted, where they count."""
     metrics: shared.Metrics = {}
-    device, allocator = counters["device"][0], counters["allocator"][0]
+    device = counters["device"][0]
+    allocator = counters["allocator"][0]
     if "counts" in device:
         metrics |= {"device_reads": device["counts"].get("reads", 0)}
         metrics |= {"device_read_bytes": device["counts"].get("read_bytes", 0)}

@@ -106,15 +106,20 @@ def _latencies(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def _steps(params: Params) -> list[str]:
     """The phases that are measured."""
-    return [f"read_{number}" for number in range(1, params.cold_reads + 1)] if params.cache == "cold" else ["read"]
+    if params.cache == "cold":
+        return [f"read_{number}" for number in range(1, params.cold_reads + 1)]
+    return ["read"]
 
 
 def _all_steps(params: Params) -> list[str]:
-    return _steps(params) if params.cache == "cold" else ["warm_up", *_steps(params)]
+    if params.cache == "cold":
+        return _steps(params)
+    return ["warm_up", *_steps(params)]
 
 
 def _judge(whole_bytes: int, params: Params, phase: PhaseResult) -> shared.Metrics:
-    run, requested = shared.read_fio(phase), shared.requested_of(phase)
+    run = shared.read_fio(phase)
+    requested = shared.requested_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
     requested_bytes = whole_bytes // params.transfer_size * params.transfer_size * int(requested.get("loops", 1))

@@ -50,7 +50,8 @@ def answer(data: Data, study: Study) -> Answer | None:
     """The victim under each scheduler at equal weights, before and after defragmentation."""
     for workload in (WEIGHTS, SQLITE):
         everything = shared(data, workload)
-        if cases := [case for case in everything if case.pattern == PATTERN]:
+        cases = [case for case in everything if case.pattern == PATTERN]
+        if cases:
             return _answer(data, cases, everything)
     return None
 
@@ -62,7 +63,8 @@ def _answer(data: Data, shareds: Sequence[Shared], everything: Sequence[Shared])
         _defragmented(data, shareds),
     ):
         in_stage = [case for case in shareds if case.stage == stage and case.piece == shareds[0].piece]
-        if parts := [f"{_under(case.scheduler)} {_loses(case, everything)}" for case in in_stage]:
+        parts = [f"{_under(case.scheduler)} {_loses(case, everything)}" for case in in_stage]
+        if parts:
             sentences.append(" ".join(f"{part}." for part in (opening, *parts)))
     cards = [_card(case, everything) for case in shareds if case.stage == BEFORE and case.piece == shareds[0].piece]
     return Answer(sentences, _figure(shareds, everything), cards[:4], CODES)
@@ -78,7 +80,9 @@ def _defragmented(data: Data, shareds: Sequence[Shared]) -> tuple[str, str]:
 
 
 def _under(scheduler: str) -> str:
-    return "Without a scheduler" if scheduler == "none" else f"Under {scheduler_label(scheduler)}"
+    if scheduler == "none":
+        return "Without a scheduler"
+    return f"Under {scheduler_label(scheduler)}"
 
 
 def _loses(case: Shared, everything: Sequence[Shared]) -> str:
@@ -112,7 +116,9 @@ def _card(case: Shared, everything: Sequence[Shared]) -> Card:
 
 
 def _short(scheduler: str) -> str:
-    return "none" if scheduler == "none" else scheduler_label(scheduler)
+    if scheduler == "none":
+        return "none"
+    return scheduler_label(scheduler)
 
 
 def _figure(shareds: Sequence[Shared], everything: Sequence[Shared]) -> Lines | None:

@@ -37,7 +37,8 @@ def sharing(data: Data, workload: str) -> Section | None:
         return None
     several = len({case.piece for case in everything}) > 1
     who = "SQLite and fio" if workload == SQLITE else "both groups"
-    two, figures = CALLED[workload], []
+    two = CALLED[workload]
+    figures = []
     for scheduler, piece in dict.fromkeys((case.scheduler, case.piece) for case in everything):
         cases = [case for case in everything if (case.scheduler, case.piece) == (scheduler, piece)]
         keys = [(case.pattern, case.stage) for case in cases]
@@ -99,7 +100,9 @@ def _fair_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
 
 
 def _size(kib: float) -> str:
-    return f"{kib:.3g}" if kib < 1000 else f"{kib:.0f}"
+    if kib < 1000:
+        return f"{kib:.3g}"
+    return f"{kib:.0f}"
 
 
 def steps(data: Data, workload: str) -> Section | None:
@@ -110,7 +113,8 @@ def steps(data: Data, workload: str) -> Section | None:
     for case in everything:
         whole_pattern = WHOLE_FILES.get(case.pattern)
         keys = ((case.scheduler, case.piece, stage, whole_pattern) for stage in (case.stage, BEFORE))
-        if whole := next((by_key[key] for key in keys if key in by_key), None):  # they are the same before and after
+        whole = next((by_key[key] for key in keys if key in by_key), None)
+        if whole:  # they are the same before and after
             factors = [times(ratio(case.bw_mib_s[name], whole.bw_mib_s[name])) for name in GROUPS]
             rows.append([scheduler_label(case.scheduler), case.state, f"{case.pattern} / {whole_pattern}", *factors])
     if not rows:

@@ -19,7 +19,8 @@ from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.weighted import PATTERNS
 from fsage.text.sizes import round_size
 
-WEIGHTS, SQLITE = "weights", "sqlite"
+WEIGHTS = "weights"
+SQLITE = "sqlite"
 GROUPS = ("1", "2")
 CALLED = {
     WEIGHTS: {"1": "group 1", "2": "group 2"},
@@ -27,7 +28,9 @@ CALLED = {
 }
 """What each group is, by workload."""
 ALONE = {group: next(name for name, those in PATTERNS.items() if set(those) == {group}) for group in GROUPS}
-BEFORE, HOT, AFTER = "before", "hot", "after"
+BEFORE = "before"
+HOT = "hot"
+AFTER = "after"
 PRIMES = {BEFORE: "", HOT: "\u00b0", AFTER: "\u2032"}
 """After a pattern's name, where names are short."""
 STAGES = {BEFORE: "before defragmentation", HOT: "what is hot was defragmented", AFTER: "after defragmentation"}
@@ -106,11 +109,14 @@ def against_fair(case: Shared, group: str, everything: Sequence[Shared]) -> Rati
     so P1 is taken from the other stage where it was measured once.
     """
     if group == "1" and PATTERNS[case.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file:
-        source, stages = "1", [case.stage]
+        source = "1"
+        stages = [case.stage]
     elif group == "1" and case.workload == SQLITE:
-        source, stages = "1", [AFTER]
+        source = "1"
+        stages = [AFTER]
     else:
-        source, stages = "2", [case.stage, *STAGES]
+        source = "2"
+        stages = [case.stage, *STAGES]
     wanted = (case.scheduler, case.piece, ALONE[source])
     alone = {other.stage: other for other in everything if (other.scheduler, other.piece, other.pattern) == wanted}
     for stage in stages:
@@ -196,4 +202,6 @@ def _charged(params: Json) -> str:
 
 
 def _numbers(part: pd.DataFrame, column: str) -> list[float]:
-    return [float(value) for value in part[column].dropna()] if column in part else []
+    if column in part:
+        return [float(value) for value in part[column].dropna()]
+    return []

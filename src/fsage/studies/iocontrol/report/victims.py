@@ -48,11 +48,13 @@ def hot(data: Data) -> Section | None:
     notes = _notes(data)
     gains = [f"{pattern}, {CALLED[WEIGHTS][group]}" for pattern, group in GAINS]
     table = [["scheduler", "pieces", "defragmented", "moved", "its extents", "took", *gains]]
-    words, warnings = [], []
+    words = []
+    warnings = []
     for piece_bytes in dict.fromkeys(piece for piece, _ in notes):
         piece = round_size(piece_bytes)
         done = _done(notes, piece_bytes)
-        if why := done[HOT].get("unsupported"):
+        why = done[HOT].get("unsupported")
+        if why:
             warnings.append(f"Pieces of {piece}: what is hot could not be defragmented alone: {why}.")
         elif (share := _share(done)) is not None:
             words.append(
@@ -69,7 +71,8 @@ def hot(data: Data) -> Section | None:
             for stage, of_stage in by_stage.items():
                 if done[stage] and "unsupported" not in done[stage]:
                     table.append(_row(scheduler, piece, stage, done[stage], of_stage))
-            if (kept := _kept(by_stage)) is not None:
+            kept = _kept(by_stage)
+            if kept is not None:
                 words.append(
                     f"{scheduler_label(scheduler)}: the hot ranges alone gave {kept:.0%} of the whole file's gain."
                 )
@@ -103,7 +106,9 @@ def _done(notes: Mapping[tuple[int, str], Json], piece_bytes: int) -> dict[str, 
 
 def _share(done: Mapping[str, Json]) -> float | None:
     hot, whole = (done[stage].get("moved_bytes") for stage in (HOT, AFTER))
-    return hot / whole if hot is not None and whole else None
+    if hot is not None and whole:
+        return hot / whole
+    return None
 
 
 def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[Ratio | None]) -> list[str]:
@@ -123,13 +128,17 @@ def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[Ratio |
 
 
 def _gain(shareds: Mapping[tuple[str, str], Shared], stage: str, pattern: str, group: str) -> Ratio | None:
-    now, before = shareds.get((stage, pattern)), shareds.get((BEFORE, pattern))
-    return ratio(now.bw_mib_s[group], before.bw_mib_s[group]) if now and before else None
+    now = shareds.get((stage, pattern))
+    before = shareds.get((BEFORE, pattern))
+    if now and before:
+        return ratio(now.bw_mib_s[group], before.bw_mib_s[group])
+    return None
 
 
 def _kept(gains: Mapping[str, list[Ratio | None]]) -> float | None:
     """What share of the gain alone (the first of GAINS) the hot ranges gave; None where there was none to give."""
-    hot, whole = gains[HOT][0], gains[AFTER][0]
+    hot = gains[HOT][0]
+    whole = gains[AFTER][0]
     if not hot or not whole or hot.value is None or whole.value is None or whole.direction <= 0:
         return None
     return (hot.value - 1) / (whole.value - 1)
@@ -188,7 +197,9 @@ def _said(case: Shared | None, everything: Sequence[Shared], workload: str) -> s
         for group, ratio in fair.items()
         if ratio and ratio.value and ratio.direction < 0
     ]
-    return f"none ({' and '.join(slight)} of fair)" if slight else "none"
+    if slight:
+        return f"none ({' and '.join(slight)} of fair)"
+    return "none"
 
 
 def _beside_published(scheduler: str, stage: str, workload: str, verdicts: Sequence[Verdict]) -> str:

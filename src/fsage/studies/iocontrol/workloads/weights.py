@@ -73,7 +73,8 @@ def _hot(params: Params, steps: Sequence[Step]) -> list[str]:
     made = next((step for step in steps if isinstance(step, ContendedFiles)), None)
     if made is None or made.hot_bytes is None or made.every_bytes is None:
         raise ValueError("reads: hot needs a state with hot ranges: `hot_percent` in a study with `recipe: iocontrol`")
-    hot, every = made.hot_bytes, made.every_bytes
+    hot = made.hot_bytes
+    every = made.every_bytes
     if hot % params.transfer_size:
         raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a hot range of {hot}")
     return ["--zonemode=strided", f"--zonesize={hot}", f"--zonerange={hot}", f"--zoneskip={every - hot}"]

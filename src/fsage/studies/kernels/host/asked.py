@@ -53,7 +53,9 @@ class Asked:
     """A question to a target of this kind, and the target itself, which is not open here."""
 
     def __init__(self, kind: type[Target], given: Json, request: Request) -> None:
-        self.kind, self.given, self.request = kind, given, request
+        self.kind = kind
+        self.given = given
+        self.request = request
         self.spec: Spec = declaration.complete(given["target"])
         self.home = declaration.home_of(self.spec)
 
@@ -90,7 +92,8 @@ def answer(kind: type[Target], verb: str, given: Json, request: Request, check: 
 def claim(asked: Asked, check: bool) -> Json:
     """Have a guest make the empty file system and calibrate; the kernel that does so makes all images."""
     name = asked.spec["name"]
-    if noted := claims.read(asked.home):
+    noted = claims.read(asked.home)
+    if noted:
         frozen.refuse(noted, asked.spec)
         return {"changed": False, "msg": f"target {name} is claimed", "claim": noted}
     builder = programs.some(None)
@@ -107,7 +110,8 @@ def claim(asked: Asked, check: bool) -> Json:
 
 def tune(asked: Asked, check: bool) -> Json:
     """Nothing can be tuned: a guest ends with its cell."""
-    if wanted := asked.request.get("tuning", {}):
+    wanted = asked.request.get("tuning", {})
+    if wanted:
         raise Refusal(f"target {asked.spec['name']} is of kind uml, which has no queue to tune: {', '.join(wanted)}")
     return {"changed": False, "msg": "0 tunables", "proof": [], "tunables": {}, "device_model": None}
 
@@ -139,7 +143,8 @@ def diagnose(asked: Asked, check: bool) -> Json:
 def evidence(asked: Asked, check: bool) -> Json:
     """The evidence that the guest took when it had made the image."""
     with held(asked.home, asked.request):
-        study, name = asked.request["study"], asked.request["state"]
+        study = asked.request["study"]
+        name = asked.request["state"]
         seen = {**state(asked).facts["evidence"], "study": study, "state": name}
         return {"changed": False, "msg": f"target {asked.spec['name']} has an image of {name!r}", "evidence": seen}
 
@@ -202,7 +207,8 @@ def measure(asked: Asked, check: bool) -> Json:
         return {**_measured(asked, target, 0, len(cells)), "changed": bool(cells), "undone": None}
     measured = 0
     with held(asked.home, asked.request) as lease:
-        image, watch = state(asked), Watch(asked.home, asked.request, lease)
+        image = state(asked)
+        watch = Watch(asked.home, asked.request, lease)
         with ThreadPoolExecutor(GUESTS) as pool:
             stopped = Event()
             work = partial(_in_guest, asked, target.claim, image, stopped)

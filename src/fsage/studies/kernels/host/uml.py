@@ -41,7 +41,8 @@ class Uml(Loop, facts.Uml):
         missing = []
         try:
             images.mkfs(spec["filesystem"])
-            if why := programs.why_not(programs.some(None), spec["filesystem"]):
+            why = programs.why_not(programs.some(None), spec["filesystem"])
+            if why:
                 missing.append(why)
         except Refusal as why:
             missing.append(str(why))
@@ -49,7 +50,8 @@ class Uml(Loop, facts.Uml):
 
     @classmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
-        if missing := cls.lacking(spec).missing:
+        missing = cls.lacking(spec).missing
+        if missing:
             raise Refusal("; ".join(missing))
         return {"changed": False, "msg": f"target {spec['name']} needs nothing: its images are made when they are used"}
 

@@ -24,7 +24,8 @@ class NewFile(Instrument):
         if text is None:
             return None
         task = json.loads(text)
-        began, error = time.monotonic(), None
+        began = time.monotonic()
+        error = None
         method: Method = "write" if task["direct"] else "buffered"
         path = self.target.mounts[0] / "measured/new"
         try:

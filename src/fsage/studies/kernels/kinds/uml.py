@@ -9,7 +9,8 @@ from fsage.model.errors import Refusal
 from fsage.model.kinds.loop import Loop
 from fsage.model.target import Spec
 
-MOUNTS, HOME = "/dev/state", "/dev/fsage"
+MOUNTS = "/dev/state"
+HOME = "/dev/fsage"
 """In a guest's own /dev: all else that it sees belongs to whoever runs fsage."""
 
 
@@ -24,7 +25,9 @@ class Uml(Loop):
     @classmethod
     def complete(cls, spec: dict[str, object]) -> None:
         super().complete(spec)
-        spec["stores"], spec["sparse"], spec["mount_dir"] = 1, True, MOUNTS
+        spec["stores"] = 1
+        spec["sparse"] = True
+        spec["mount_dir"] = MOUNTS
         declared = spec["device_model"] or {"kind": Iocost.kind}
         if isinstance(declared, dict) and declared["kind"] != Iocost.kind:
             raise Refusal(

@@ -32,7 +32,8 @@ MIB = 1 << 20
 PREFIX = "fsage-guest-"
 UNUSED_S = 86400.0  # code of another version
 ABANDONED_S = 60.0  # a folder that nobody holds, and that is not just being made
-START_S, JOB_S = 180.0, 60.0  # a guest has so long, on a machine that does much else
+START_S = 180.0
+JOB_S = 60.0  # a guest has so long, on a machine that does much else
 LONGEST_S = 3600.0  # for a state
 CONSOLE_BYTES = 1 << 18
 TAIL = 6  # lines of the console that a message has
@@ -92,7 +93,8 @@ def boot(
         (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
         words = [sys.executable, "-S", "-m", "fsage.studies.kernels.host.guest", str(own)]
         start = f"PYTHONPATH='{package()}' PATH='{os.environ['PATH']}' exec {' '.join(words)}\n"
-        if prefix := os.environ.get("PYTHONPYCACHEPREFIX"):
+        prefix = os.environ.get("PYTHONPYCACHEPREFIX")
+        if prefix:
             start = f"PYTHONPYCACHEPREFIX='{prefix}' {start}"
         (own / "start").write_text(start, encoding="utf-8")
         arguments = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
@@ -192,7 +194,8 @@ def check(kernel: Kernel) -> None:
         raise Refusal(f"{program}: {error.strerror}; a kernel that is a program is wanted (User Mode Linux)") from error
     if head[:4] != b"\x7fELF":
         raise Refusal(f"{program} is no program (not ELF); a kernel built with ARCH=um is wanted")
-    if (machine := int.from_bytes(head[18:20], "little")) != EM_X86_64.get(platform.machine(), machine):
+    machine = int.from_bytes(head[18:20], "little")
+    if machine != EM_X86_64.get(platform.machine(), machine):
         raise Refusal(f"{program} is for another architecture (ELF machine {machine}); this is {platform.machine()}")
     if not os.access(program, os.X_OK):
         raise Refusal(f"{program} may not be executed by this user")

@@ -17,7 +17,8 @@ from fsage.studies.kernels.model.boot import Kernel, boot, folder
 
 PACKAGES = ("user-mode-linux", "libc6")
 PROGRAM = "linux.uml"
-INTERPRETER, OURS = b"/lib64/ld-linux-x86-64.so.2\0", b"ld.so\0"
+INTERPRETER = b"/lib64/ld-linux-x86-64.so.2\0"
+OURS = b"ld.so\0"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TRIAL_BYTES = 512 << 20
 HOW = "`fsage kernels --fetch bookworm` unpacks Debian's, without an administrator"
@@ -31,7 +32,8 @@ def unpacked() -> Path:
 def here() -> list[Kernel]:
     """All that are unpacked or installed, the oldest first."""
     kernels = [_of(path) for path in unpacked().glob("*/linux")]
-    if installed := shutil.which(PROGRAM):
+    installed = shutil.which(PROGRAM)
+    if installed:
         versions = [path.name for path in (Path(installed).resolve().parents[1] / "lib/uml/modules").glob("*")]
         kernels.append(Kernel(versions[0] if len(versions) == 1 else "installed", Path(installed).resolve()))
     return sorted(kernels, key=lambda kernel: [int(number) for number in re.findall(r"\d+", kernel.name)])
@@ -53,7 +55,8 @@ def some(name: str | None) -> Kernel:
     """The named one, else the newest that is here. Raises Refusal."""
     if name:
         return named(name)
-    if not (kernels := here()):
+    kernels = here()
+    if not kernels:
         raise Refusal(f"no kernel that is a program is here: {HOW}")
     return kernels[-1]
 
@@ -96,7 +99,8 @@ def fetch(release: str) -> Kernel:
 
 def _put(root: Path) -> Kernel:
     """Put what a kernel needs of unpacked packages into a folder named after its version. Raises Failure."""
-    programs, libraries = list(root.glob(f"usr/bin/{PROGRAM}")), list(root.glob("**/libc.so.6"))
+    programs = list(root.glob(f"usr/bin/{PROGRAM}"))
+    libraries = list(root.glob("**/libc.so.6"))
     modules = list(root.glob("usr/lib/uml/modules/*"))
     if not (programs and libraries and modules):
         raise Failure(f"the packages {', '.join(PACKAGES)} do not have a {PROGRAM}, a libc.so.6 and modules")
@@ -161,4 +165,6 @@ def why_not(kernel: Kernel, filesystem: str) -> str | None:
     except (Refusal, Failure) as why:
         return str(why)
     why_none = reasons[filesystem]
-    return f"kernel {kernel.name}: {filesystem}: {why_none}" if why_none else None
+    if why_none:
+        return f"kernel {kernel.name}: {filesystem}: {why_none}"
+    return None

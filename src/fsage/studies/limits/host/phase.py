@@ -28,9 +28,11 @@ from fsage.studies.limits.model import DIRECTORY, INODE, PIECES, TREE, Assignmen
 FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 INODES = 320
 """More than the free inodes of chunks that four allocation groups of an XFS have begun."""
-NAMES, NAME = 40, "n" * 240
+NAMES = 40
+NAME = "n" * 240
 """Names of more than two blocks."""
-STILL_S, LOOK_S = 0.05, 0.002
+STILL_S = 0.05
+LOOK_S = 0.002
 EXTENTS = 64
 """More than an inode of ext4 (4) or XFS (19 of 512 bytes) holds itself."""
 
@@ -101,11 +103,14 @@ def look(folder: Path, number: int) -> Json:
 
 def _given_back(folder: Path, wanted: int) -> None:
     """Wait until so many blocks are free again, or no more come: XFS frees what was unlinked in the background."""
-    free, changed = -1, time.monotonic()
+    free = -1
+    changed = time.monotonic()
     while free < wanted and time.monotonic() < changed + STILL_S:
         caches.flush(folder)
-        if (now := os.statvfs(folder).f_bfree) != free:
-            free, changed = now, time.monotonic()
+        now = os.statvfs(folder).f_bfree
+        if now != free:
+            free = now
+            changed = time.monotonic()
         time.sleep(LOOK_S)
 
 
@@ -118,11 +123,13 @@ def looks(assignment: Assignment) -> Iterator[Json]:
     files.allocate(descriptor, 0, 0, BLOCK_BYTES)
     os.close(descriptor)
     step_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize // (assignment.looks - 1)
-    filler, used = os.open(folder / "filler", FRESH, 0o600), 0
+    filler = os.open(folder / "filler", FRESH, 0o600)
+    used = 0
     try:
         for number in range(assignment.looks):
             yield look(folder, number)
-            wanted, size = used + max(step_bytes, BLOCK_BYTES), assignment.request_bytes
+            wanted = used + max(step_bytes, BLOCK_BYTES)
+            size = assignment.request_bytes
             while used < wanted and size >= BLOCK_BYTES:
                 try:
                     files.allocate(filler, 0, used, size)

@@ -23,7 +23,8 @@ from fsage.parse import MIB, BadOutput
 from fsage.studies.limits.model import PROBES, Assignment
 from fsage.workloads import Outcome, shared
 
-TASK, PHASE = "limits.json", "limits"
+TASK = "limits.json"
+PHASE = "limits"
 CELL_S = 20.0
 
 

@@ -43,11 +43,15 @@ def answer(data: Data, study: Study) -> Answer:
     """
     named = partial(decoded, data, _equally_full(data, study))
     by_state = by_comparisons(data, study, named, CODES)
-    if (planted := planted_told(data)) is not None:
+    planted = planted_told(data)
+    if planted is not None:
         return replace(by_state, sentences=planted[0], figure=planted[1])
-    if (sizes := sizes_told(data)) is not None:
+    sizes = sizes_told(data)
+    if sizes is not None:
         return replace(by_state, sentences=[sizes, *by_state.sentences][:SENTENCES], figure=largest(data))
-    return replace(by_state, **told(data, study, named)) if several_amounts(data.table) else by_state
+    if several_amounts(data.table):
+        return replace(by_state, **told(data, study, named))
+    return by_state
 
 
 def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:

@@ -107,7 +107,9 @@ def metadata(data: Data) -> Section | None:
     text = f"Empty files, each task in a directory of its own; n = {counts(rows)} a point."
     if pd.notna(highest):
         text += f" Over fragmentation: at AA = {highest:g}, where real fullness falls as BB rises."
-    return Section("Metadata rates", text, figures) if figures else None
+    if figures:
+        return Section("Metadata rates", text, figures)
+    return None
 
 
 def loss(data: Data) -> Section | None:
@@ -121,7 +123,9 @@ def loss(data: Data) -> Section | None:
         of_aged = aged[aged["measure"].isin(part["measure"]) & aged["x"].notna()]
         if of_aged["x"].nunique() > 1:
             ticks = {math.log2(size): round_size(size) for size in sorted(of_aged["transfer_size_bytes"].unique())}
-            x, y, title = Axis("transfer size", ticks=ticks), _loss_axis(aged), f"Loss of {name}s over transfer size"
+            x = Axis("transfer size", ticks=ticks)
+            y = _loss_axis(aged)
+            title = f"Loss of {name}s over transfer size"
             labels = {state: state.split("@")[0] for state in of_aged["state"].unique()}
             figures.append(lines(title, of_aged, "state", x, y, labels=labels, levels=[Level(0.0)]))
     if not figures:

@@ -58,7 +58,8 @@ def file_sizes(data: Data) -> Section | None:
         for (transfer, level), at_level in part.groupby(["transfer_size_bytes", "capacity_percent"])
     ]
     text = f"Nominal file sizes. {note(both)}"
-    if gaps := _gaps(both, axes, sizes):
+    gaps = _gaps(both, axes, sizes)
+    if gaps:
         text += f" Not measured: {'; '.join(gaps)}."
     return Section("Small fragments against large ones", text, figures)
 
@@ -85,12 +86,15 @@ def sizes_told(data: Data) -> str | None:
 def largest(data: Data) -> Figure | None:
     """The figure of the largest transfers."""
     section = file_sizes(data)
-    return section.figures[-1] if section and section.figures else None
+    if section and section.figures:
+        return section.figures[-1]
+    return None
 
 
 def _over_states(ratios: list[float]) -> Ratio:
     """The median of the states' ratios, with its interval over them."""
-    count, held = len(ratios), median_interval(ratios)
+    count = len(ratios)
+    held = median_interval(ratios)
     why = None if held else f"{count} of the 5 states that an interval needs"
     return Ratio(float(median(ratios)), held, count, count, why)
 
@@ -138,7 +142,9 @@ def filler(data: Data) -> Section | None:
     )
     ticks = {math.log2(size): round_size(size) for size in sorted(rows["request"].unique())}
     ways = {way: way for way in sorted(rows["way"].unique())}
-    x, y, equal = Axis("size of a request", ticks=ticks), factor_axis(rows), [Level(1.0)]
+    x = Axis("size of a request", ticks=ticks)
+    y = factor_axis(rows)
+    equal = [Level(1.0)]
     figures = [
         lines(RELATIVE.format(name.capitalize()), part, "way", x, y, labels=ways, levels=equal)
         for name, _, part in by_measure(rows)
@@ -151,7 +157,8 @@ def _table(rows: pd.DataFrame, frame: pd.DataFrame) -> list[list[str]]:
     extents = frame.groupby("state")[["measured_extents", "filler_extents", "filler_files"]].median()
     table = [["filler", "request", "extents a file", "measured, fragmented", "measured, equally full"]]
     for row in rows.drop_duplicates("state").sort_values(["way", "request"]).itertuples():
-        here, reference = extents.loc[row.state], extents.loc[row.clean]
+        here = extents.loc[row.state]
+        reference = extents.loc[row.clean]
         each = reference["filler_extents"] / reference["filler_files"]
         measured = [_count(counts["measured_extents"]) for counts in (here, reference)]
         table.append([row.way, round_size(row.request), f"{each:.1f}", *measured])
@@ -159,4 +166,6 @@ def _table(rows: pd.DataFrame, frame: pd.DataFrame) -> list[list[str]]:
 
 
 def _count(value: float) -> str:
-    return "not known" if pd.isna(value) else f"{value:g} extents"
+    if pd.isna(value):
+        return "not known"
+    return f"{value:g} extents"

@@ -54,7 +54,9 @@ def several_amounts(rows: pd.DataFrame) -> bool:
 def share(params: str) -> float | None:
     """`amount_percent` of a cell's parameters, as they stand in the table."""
     percent: Any = json.loads(params).get("amount_percent")
-    return None if percent is None else float(percent)
+    if percent is None:
+        return None
+    return float(percent)
 
 
 def amount(data: Data) -> Section | None:
@@ -69,7 +71,9 @@ def amount(data: Data) -> Section | None:
         f"Each state over {rows['clean'].iloc[0]} with as much measured: below 1 is a loss. Who writes little may find "
         "whole runs where who writes much has to take the holes: the table has in how many extents the files lie."
     )
-    x, y, equal = levels_axis(rows, "x", SHARE), factor_axis(rows), [Level(1.0)]
+    x = levels_axis(rows, "x", SHARE)
+    y = factor_axis(rows)
+    equal = [Level(1.0)]
     states = {state: state for state in sorted(rows["state"].unique())}
     figures = [
         lines(
@@ -102,7 +106,8 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
     measured = joined(
         [f"{shares[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
     )
-    state, against = named(of_pair[0].state).where, named(of_pair[0].against).where
+    state = named(of_pair[0].state).where
+    against = named(of_pair[0].against).where
     sure = [
         f"{doing(comparison.measure)} with {shares[comparison.params]:g}%"
         for comparison in of_pair
@@ -201,7 +206,8 @@ def _over_fullness(rows: pd.DataFrame, part: pd.DataFrame, what: str, unit: str)
     chosen = spread(broken["capacity_percent"], 4)[-3:]  # the emptiest lie all in one corner
     labels = {"": "unfragmented", **{f"{level:g}": f"AA = {level:g}" for level in chosen}}
     line = part["capacity_percent"].map("{:g}".format).where(part["fragmentation_percent"] > 0, "")
-    x, y = Axis(FULLNESS), Axis(f"{what}, {unit}", limits(rows))
+    x = Axis(FULLNESS)
+    y = Axis(f"{what}, {unit}", limits(rows))
     title = f"{what.capitalize()} over real fullness"
     return lines(title, part.assign(line=line), "line", x, y, at="real_fullness_percent", labels=labels)
 
@@ -214,7 +220,9 @@ def _factor_plane(title: str, equal: pd.DataFrame) -> Plane:
 
 
 def _ends(row: Any) -> tuple[float | None, float | None]:
-    return (None, None) if pd.isna(row.low) else (row.low, row.high)
+    if pd.isna(row.low):
+        return (None, None)
+    return (row.low, row.high)
 
 
 def _says(row: Any) -> str:

@@ -86,8 +86,11 @@ def predicted(frame: pd.DataFrame, measure: str, unit: str, drawn: set[tuple[flo
     rows = rows[(rows["status"] == "skipped") & rows[column].notna()]
     by_place = {}
     for row in rows.to_dict("records"):
-        x, y, value = row["capacity_percent"], row["fragmentation_percent"], row[column]
-        low, high = row[f"{column}_low"], row[f"{column}_high"]
+        x = row["capacity_percent"]
+        y = row["fragmentation_percent"]
+        value = row[column]
+        low = row[f"{column}_low"]
+        high = row[f"{column}_high"]
         says = f"{row['state']}: predicted {value:.4g} {unit}, {low:.4g} to {high:.4g} at 95%, not measured"
         if (x, y) not in drawn:
             by_place[x, y] = Place(x, y, value, 0, low, high, says=says)

@@ -18,7 +18,9 @@ RELATIVE = "{} speed relative to unfragmented at equal fullness"
 def main_rows(data: Data) -> pd.DataFrame:
     """The rows of the study's largest file size; others are compared in a figure of their own."""
     sizes = data.table["file_size_bytes"]
-    return data.table[sizes == sizes.max()] if sizes.notna().any() else data.table
+    if sizes.notna().any():
+        return data.table[sizes == sizes.max()]
+    return data.table
 
 
 def largest_transfer(rows: pd.DataFrame) -> pd.DataFrame:

@@ -39,9 +39,11 @@ def _given(step: Replica, target: Target) -> tuple[Head, Extents]:
     try:
         given = target.inputs[step.input or ""]
         if given.startswith("/"):
-            packed, window = _content(Path(given)), GZIP
+            packed = _content(Path(given))
+            window = GZIP
         else:
-            packed, window = base64.b64decode(given, validate=True), zlib.MAX_WBITS
+            packed = base64.b64decode(given, validate=True)
+            window = zlib.MAX_WBITS
         content = zlib.decompressobj(window)
         text = content.decompress(packed, MOST_BYTES)
         digest = hashlib.sha256(packed if given.startswith("/") else text).hexdigest()

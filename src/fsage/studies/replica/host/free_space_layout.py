@@ -22,7 +22,8 @@ from fsage.studies.replica.host.whole_extents import WholeExtents
 
 def check(target: Target) -> None:
     """Raise Failure where free space cannot be laid out on a target."""
-    if why := target.layout_unavailable_because:
+    why = target.layout_unavailable_because
+    if why:
         raise Failure(why)
 
 
@@ -32,7 +33,8 @@ def read(target: Target) -> tuple[Head, Extents]:
     flush(target)
     free: Extents = []
     store = target.laid_space(Counting(keep=lambda *ends: free.extend(zip(*ends))))
-    if why := store.absent.get("free_extents"):
+    why = store.absent.get("free_extents")
+    if why:
         raise Failure(f"target {target.name}: its free extents cannot be read: {why}")
     sizes = store.found["device_bytes"], store.found["block_bytes"]
     return Head(*sizes, 0, store.filesystem, f"target {target.name} itself"), free
@@ -109,7 +111,8 @@ def agreement(wanted: Extents, free: Extents, usable: Extents) -> dict[str, obje
     own metadata, `taken_bytes` something else (maps of extents), `left_bytes` are free and should not be. `differ`:
     the largest such ranges.
     """
-    lacking, left = extents.without(wanted, free), extents.without(free, wanted)
+    lacking = extents.without(wanted, free)
+    left = extents.without(free, wanted)
     taken = extents.common(lacking, usable)
     agree = extents.size(wanted) - extents.size(lacking)
     either = extents.size(free) + extents.size(lacking)

@@ -38,7 +38,9 @@ class Punched:
         self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
     ) -> None:
         """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents."""
-        self.target, self.generation, self.check_lease = target, generation, check_lease
+        self.target = target
+        self.generation = generation
+        self.check_lease = check_lease
         self.total = None if joined is None else extents.size(copied)
         self.centre = extents.centre(copied)
         self.wanted = copied if joined is None else joined
@@ -95,14 +97,17 @@ class Punched:
 
 def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
     """Offset and length, within a file, of those parts of its extents that lie in `free` on the device."""
-    ranges, at = [], 0
+    ranges = []
+    at = 0
     for piece in pieces:
-        begin, stop = piece.physical, piece.physical + piece.length
+        begin = piece.physical
+        stop = piece.physical + piece.length
         while at < len(free) and free[at][1] <= begin:
             at += 1
         here = at
         while here < len(free) and free[here][0] < stop:
-            start, end = max(free[here][0], begin), min(free[here][1], stop)
+            start = max(free[here][0], begin)
+            end = min(free[here][1], stop)
             ranges.append((piece.logical + start - begin, end - start))
             here += 1
     return ranges

@@ -33,9 +33,11 @@ class Taken:
 
         `digest`: of the layout; its bitmaps are kept, and laying it again copies them. None: they are not.
         """
-        self.target, self.check_lease = target, check_lease
+        self.target = target
+        self.check_lease = check_lease
         self.name = name_of(digest, joined is not None) if digest else None
-        self.wanted, self.held_by = copied, "the block bitmap alone"
+        self.wanted = copied
+        self.held_by = "the block bitmap alone"
         if joined is not None:
             self.wanted = extents.joined(joined, extents.size(copied), extents.centre(copied))
 
@@ -74,7 +76,8 @@ def again(target: Target, digest: str, joined: bool) -> Notes | None:
     noted = target.kept(name)
     if noted is None or not target.change_unmounted(name, lambda place: None):
         return None
-    if (free_bytes := target.free(target.mounts[0]).bytes) != noted["counted_bytes"]:
+    free_bytes = target.free(target.mounts[0]).bytes
+    if free_bytes != noted["counted_bytes"]:
         target.note_kept(name, None)
         raise Failure(
             f"target {target.name}: the layout that was kept as {name} has {free_bytes} bytes free, and "

@@ -30,7 +30,8 @@ PIECE_BYTES = 128 << 10
 CHECK_EVERY = 4096
 LOOKS_AGAIN = 64
 """How often at most all free space is read anew."""
-KEPT, FREED = 0, 1
+KEPT = 0
+FREED = 1
 """Which file."""
 
 
@@ -43,12 +44,15 @@ class WholeExtents:
         self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
     ) -> None:
         """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents."""
-        self.target, self.generation, self.check_lease = target, generation, check_lease
+        self.target = target
+        self.generation = generation
+        self.check_lease = check_lease
         self.wanted = copied
         if joined is not None:
             self.wanted = extents.joined(joined, extents.size(copied), extents.centre(copied))
         self.quota = Quota(target)
-        self.sizes, self.descriptors = [0, 0], list[int]()
+        self.sizes = [0, 0]
+        self.descriptors = list[int]()
         self.ranges: list[tuple[int, int, int]] = []  # as FileSystem.data_ranges has them
         self.free = free_space_layout.read(target)[1]
         self.known: dict[int, Extents] = {}  # what is left of chunks that were begun, by their places

@@ -32,11 +32,13 @@ CODES = (
 
 def answer(data: Data, study: Study) -> Answer | None:
     """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
-    if tried := limits.answer(data):
+    tried = limits.answer(data)
+    if tried:
         return tried
     full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
             for state, notes in copied(data).items()}  # fmt: skip
-    named, order = partial(_named, data, full), partial(_worst_first, data)
+    named = partial(_named, data, full)
+    order = partial(_worst_first, data)
     comparison_answer = by_comparisons(data, study, named, CODES, order, of_one="on this file system")
     tried_there = limits.sentences(data, [state for state in data.planned if is_copied(data, state)])
     more = [*tried_there, *_foreign(data), *_from_draws(data), *_replica(data)]
@@ -119,8 +121,11 @@ def share_of_draws(rows: pd.DataFrame, measure: str) -> float | None:
     logs = np.log(rows[measure]).groupby(rows["structure"])
     if logs.ngroups < 2 or (logs.count() < 2).any():
         return None
-    all_variance, noise = float(logs.median().var()), float((logs.var() / logs.count()).mean() * np.pi / 2)
-    return 1 - math.sqrt(min(1.0, noise / all_variance)) if all_variance else 0.0
+    all_variance = float(logs.median().var())
+    noise = float((logs.var() / logs.count()).mean() * np.pi / 2)
+    if all_variance:
+        return 1 - math.sqrt(min(1.0, noise / all_variance))
+    return 0.0
 
 
 def _worst_first(data: Data, compared: list[Comparison]) -> list[Comparison]:
@@ -139,7 +144,8 @@ def _worst_first(data: Data, compared: list[Comparison]) -> list[Comparison]:
 
 def _named(data: Data, full: dict[str, float], state: str) -> Named:
     axes = data.axes_of(state)
-    layout, holes = axes.get("layout", state), axes.get("holes", EMPTY)
+    layout = axes.get("layout", state)
+    holes = axes.get("holes", EMPTY)
     percent = next((value for name, value in full.items() if data.axes_of(name) == axes), None)
     fullness = "" if percent is None else f", {percent:.0f}% full"
     if holes == EMPTY:

@@ -44,7 +44,8 @@ def maps(data: Data) -> Section | None:
     for layout, states in _by_layout(data).items():
         strips: dict[str, tuple[float, ...]] = {}
         for state, noted in states.items():
-            original, achieved = noted["original"], noted["found"]
+            original = noted["original"]
+            achieved = noted["found"]
             if original["device_bytes"] == achieved["device_bytes"]:
                 strips.setdefault("original", _shares(original))
             strips[state.partition("@")[0]] = _shares(achieved)

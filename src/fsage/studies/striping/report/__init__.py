@@ -29,7 +29,8 @@ def answer(data: Data, study: Study) -> Answer | None:
     default = str(rows["reference"].iloc[0])
     than = "in the default layout" if default in words else f"in {default}"
     sentences = [_best(rows, words, "fastest here", than)]
-    if (growing := rows[rows["kind"] == "dynamic"]).size and (rows["kind"] == "static").any():
+    growing = rows[rows["kind"] == "dynamic"]
+    if growing.size and (rows["kind"] == "static").any():
         sentences.append(_best(growing, words, "fastest of what grows with the file", than))
     phases = zip(rows["measure"].map(doing), rows["rest"].str.removeprefix("distribution "), strict=True)
     figure = by_line(
@@ -63,7 +64,9 @@ def _in_words(segments: Sequence[Segment]) -> str:
 def _order(measure: str) -> int:
     """Writes before reads, indexing before what rests on it."""
     name = measure_label(measure)[0]
-    return list(DOING).index(name) if name in DOING else len(DOING)
+    if name in DOING:
+        return list(DOING).index(name)
+    return len(DOING)
 
 
 def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) -> str:

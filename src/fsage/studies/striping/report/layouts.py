@@ -79,9 +79,11 @@ def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
     states = part.drop_duplicates("x").set_index("x")["state"]
     stripes = stripes_of(data)
     sets = set(states.str.extract(r"^([A-Za-z]+)\.", expand=False))
-    label, names = "layout", states
+    label = "layout"
+    names = states
     if len(sets) == 1 and isinstance(name := sets.pop(), str):
-        label, names = f"layout, {name}.n", states.str.removeprefix(f"{name}.")
+        label = f"layout, {name}.n"
+        names = states.str.removeprefix(f"{name}.")
     all_known = len(states) <= FEW and all(state in stripes for state in states)
     below = {
         state: "\u2192".join(str(segment.stripes) for segment in segments)
@@ -132,7 +134,8 @@ def layouts(data: Data) -> Section | None:
     table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
     for state, notes in noted.items():
-        state_records, measured = data.frame[data.frame["state"] == state], rows[rows["state"] == state]
+        state_records = data.frame[data.frame["state"] == state]
+        measured = rows[rows["state"] == state]
         cells = f"{(state_records['status'] == 'valid').sum()} of {len(state_records)} cells"
         table.append([state, *_layout(notes), *_rates(measured, names), cells])
         if "unsupported" in notes:

@@ -34,7 +34,8 @@ PUBLISHED_SCALING = (
     "Reed et al. (ORNL), on 16 to 512 nodes: more stripes lengthen the run at scale, and the dynamic layout always "
     "beats 128 OSTs. "
 )
-RATE, ENDING = "_bw_mib_s", "_seconds"
+RATE = "_bw_mib_s"
+ENDING = "_seconds"
 
 
 def throughput(data: Data) -> Section | None:
@@ -63,7 +64,8 @@ def speed_up(data: Data) -> Section | None:
     if rows.empty:
         return None
     default = rows["reference"].iloc[0]
-    y, equal = Axis("times", limits_from_zero(rows, least=1.0)), [Level(1.0)]
+    y = Axis("times", limits_from_zero(rows, least=1.0))
+    equal = [Level(1.0)]
     figures = [by_line(f"{name} speed-up over {default}", part, data, y, levels=equal) for name, part in _phases(rows)]
     text = (
         f"The median of all pairwise ratios to {default}, the default layout, with the interval that inverts the exact "

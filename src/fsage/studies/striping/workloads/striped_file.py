@@ -86,7 +86,8 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
         layout = striped.layout(steps, claim)
     except Unsupported:
         return 0.0
-    mib, calibration = bytes_written(params, claim) / MIB, claim["calibration"]
+    mib = bytes_written(params, claim) / MIB
+    calibration = claim["calibration"]
     if kinds.named(claim["kind"]).own_stores:
         mib = max(striped.ost_bytes(layout, claim)) / MIB
     rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, len(PHASES), steps, claim)
@@ -133,13 +134,15 @@ def _iors(params: Params, claim: Claim, name: str, segments: Sequence[Segment], 
 
 def _judge_iors(params: Params, phase: PhaseResult) -> shared.Metrics:
     """All bytes by the time from the first one's start to the last one's end."""
-    name, every = phase["name"], [phase, *phase.get("beside", ())]
+    name = phase["name"]
+    every = [phase, *phase.get("beside", ())]
     moved = [sequential.judge_ior(params.transfer_size, name, answer) for answer in every]
     if len(every) == 1:
         return _metrics(name, moved[0].moved_bytes, moved[0].seconds)
     ends = [answer["line_s"][ior.row_of(answer["stdout"], name)] for answer in every]
     starts = [end - bandwidth.seconds for end, bandwidth in zip(ends, moved, strict=True)]
-    if (apart := max(starts) - min(ends)) > 0:
+    apart = max(starts) - min(ends)
+    if apart > 0:
         last = starts.index(max(starts))
         raise BadOutput(f"segment {last}'s IOR began {apart:.3g} s after another one had ended, not beside it")
     metrics = _metrics(name, sum(bandwidth.moved_bytes for bandwidth in moved), max(ends) - min(starts))
@@ -149,11 +152,13 @@ def _judge_iors(params: Params, phase: PhaseResult) -> shared.Metrics:
 def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> shared.Metrics:
     if not shared.is_fio(phase["argv"]):
         metrics = _judge_iors(params, phase)
-        if (done_bytes := metrics[f"{phase['name']}_bytes"]) != sum(objects.values()):
+        done_bytes = metrics[f"{phase['name']}_bytes"]
+        if done_bytes != sum(objects.values()):
             raise BadOutput(f"moved {done_bytes} bytes, the layout's file has {sum(objects.values())}")
         return metrics
     run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
-    name, whole = phase["name"], sum(objects.values())
+    name = phase["name"]
+    whole = sum(objects.values())
     done, other = (run.write, run.read) if name == "write" else (run.read, run.write)
     if done is None or other is not None:
         raise BadOutput(f"fio did not {name} and nothing else: wrote {run.write}, read {run.read}")
