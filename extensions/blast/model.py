@@ -135,7 +135,10 @@ def volumes(layout: striping.Layout, osts: int, count: int, volume_bytes: int) -
     volumes: list[Volume] = []
     first = 0
     for number, (stripes, (end, _, _)) in enumerate(zip(striping.counts(layout, osts), layout.segments)):
-        stop = count if end is None else min(count, -(-end * count // layout.nominal_bytes))
+        if end is None:
+            stop = count
+        else:
+            stop = min(count, -(-end * count // layout.nominal_bytes))
         begin = len(volumes)
         if stop <= begin:
             raise Refusal(

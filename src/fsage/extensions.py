@@ -59,7 +59,10 @@ def _judge(top: Path, module: Path) -> None:
     """`Refusal` for what is no part of a study, or may be changed by others."""
     path = top / module
     seen = os.lstat(top / module)
-    named = module.stem in MODULES if len(module.parts) == 1 else module.parts[0] in FOLDERS
+    if len(module.parts) == 1:
+        named = module.stem in MODULES
+    else:
+        named = module.parts[0] in FOLDERS
     if module.suffix != ".py" or not named or not all(part.isidentifier() for part in module.with_suffix("").parts):
         allowed = [f"{name}.py" for name in MODULES] + [f"{name}/NAME.py" for name in FOLDERS]
         raise Refusal(f"{path} is nothing that fsage looks for; allowed are {', '.join(allowed)}")

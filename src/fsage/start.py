@@ -40,7 +40,10 @@ def main() -> None:
         try:
             Path(path).read_text("utf-8")
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+            if isinstance(error, OSError):
+                why = error.strerror
+            else:
+                why = "it is no text in UTF-8"
             say(f"--configfile {path}: {why}")
             sys.exit(2)
     try:
@@ -72,13 +75,19 @@ def slip(words: Sequence[str]) -> str | None:
 
     settings: list[str] | None = None  # those of the --config that is read
     for position, word in enumerate(words):
-        following = words[position + 1] if position + 1 < len(words) else ""
+        if position + 1 < len(words):
+            following = words[position + 1]
+        else:
+            following = ""
         option, _, value = word.partition("=")
         key = option.removeprefix("--").replace("-", "_")
         if word == "--":
             break
         if word.startswith("-"):
-            settings = [value] if option in ("--config", "-C") and value else [] if word in ("--config", "-C") else None
+            if option in ("--config", "-C") and value:
+                settings = [value]
+            else:
+                settings = [] if word in ("--config", "-C") else None
             value = value or following
             if option.startswith("--") and key in KEYS and (key != "until" or A_TIME.match(value)):
                 text = shlex.quote(value)

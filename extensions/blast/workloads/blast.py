@@ -87,8 +87,14 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     clients = striped.clients(params.nodes, claim)
     tasks = []
     for process, (first, end) in enumerate(_shares(params, claim, len(volumes))):
-        host = [clients[process % len(clients)]] if len(clients) > 1 else []
-        front = shared.mpirun({**claim, "hosts": host, "tasks": 1}, named=True) if host else []
+        if len(clients) > 1:
+            host = [clients[process % len(clients)]]
+        else:
+            host = []
+        if host:
+            front = shared.mpirun({**claim, "hosts": host, "tasks": 1}, named=True)
+        else:
+            front = []
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
     files = [str(base.with_suffix(suffix)) for base in bases for suffix in model.SUFFIXES]
     search: Phase = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
@@ -108,7 +114,10 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     osts = [0] * striping.osts_of(claim)
     for volume in volumes:
         osts[volume.ost] += volume.end_bytes - volume.start_bytes
-    mib = max(osts) / MIB if kinds.named(claim["kind"]).own_stores else volumes[-1].end_bytes / MIB
+    if kinds.named(claim["kind"]).own_stores:
+        mib = max(osts) / MIB
+    else:
+        mib = volumes[-1].end_bytes / MIB
     computing = PROCESS_S * len(_shares(params, claim, len(volumes)))
     rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, 1, steps, claim)
     return rest + computing + mib / (MAPPED * calibration["read_mib_s"])

@@ -74,7 +74,10 @@ class Samples:
             for group, middle in zip(groups, medians, strict=True)
         ]  # an odd number's median is one of them
         every = np.concatenate(apart)
-        usual = (float(np.median(every)) / norm.ppf(0.75)) ** 2 if len(every) else 0.0
+        if len(every):
+            usual = (float(np.median(every)) / norm.ppf(0.75)) ** 2
+        else:
+            usual = 0.0
         pooled = (len(every) * usual + NOISE_WEIGHT * TYPICAL_NOISE**2) / (len(every) + NOISE_WEIGHT)
         squares = np.array([np.minimum(deviations**2, CLIPPED**2 * pooled).sum() for deviations in apart])
         freedom = np.array([max(0, len(group) - 1) for group in groups])
@@ -134,7 +137,10 @@ def believe(points: Points, samples: Samples, before: Belief | None = None) -> B
     noise = samples.variance[measured]
     centre = float(np.median(samples.median[measured]))
     values = samples.median[measured] - centre
-    first = before.kernel if before and before.kernel else _kernel(points.axes.shape[1])
+    if before and before.kernel:
+        first = before.kernel
+    else:
+        first = _kernel(points.axes.shape[1])
     model = _fit(first, noise, axes, values)
     doubted = np.where(samples.count[measured] < FEW, _doubted(model.kernel_(axes), noise, values), noise)
     if (doubted > noise).any():
@@ -152,7 +158,10 @@ def believe(points: Points, samples: Samples, before: Belief | None = None) -> B
                 rank = min(len(apart), int(np.ceil((len(apart) + 1) * LEVEL)))
                 stretch[groups] = max(1.0, float(np.sort(apart)[rank - 1]) / Z)
                 inside = np.append(inside, apart <= Z * stretch[groups][0])
-    coverage = float(np.mean(inside)) if len(inside) else float("nan")
+    if len(inside):
+        coverage = float(np.mean(inside))
+    else:
+        coverage = float("nan")
     return Belief(mean + centre, covariance, samples.noise, stretch, len(inside), coverage, model.kernel_)
 
 

@@ -157,7 +157,10 @@ def _size(value: object) -> int:
 
 def _number(value: object) -> float:
     try:
-        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            number = float(value)
+        else:
+            number = math.nan
     except (ValueError, OverflowError):
         number = math.nan
     if not 0 <= number <= MOST_COUNT:

@@ -165,7 +165,10 @@ def _shares(rows: pd.DataFrame, names: list[str], mix: Mapping[str, Sequence[str
     if not mix:
         for name in names:
             seconds = f"{name}_seconds"
-            moved = rows[f"{name}{BANDWIDTH}"] * rows[seconds] if seconds in rows else pd.Series([1.0])
+            if seconds in rows:
+                moved = rows[f"{name}{BANDWIDTH}"] * rows[seconds]
+            else:
+                moved = pd.Series([1.0])
             shares[name] = round(float(moved.median()), 3)
     whole = sum(shares.values())
     if not whole:

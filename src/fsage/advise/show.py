@@ -96,7 +96,10 @@ def _either(advice: Advice, decision: Decision) -> list[str]:
         if default is not best:
             lines.append(f"The fastest was {best.cost.name}: {_beside_default(advice, decision)}.")
     else:
-        why = "the data do not tell them apart" if decision.with_standing("open") else "between them it does not matter"
+        if decision.with_standing("open"):
+            why = "the data do not tell them apart"
+        else:
+            why = "between them it does not matter"
         lines = [f"Choose {_names(close, ' or ')}: {why}. {_beside_default(advice, decision)}."]
     alike = decision.with_standing("alike")
     if alike:
@@ -149,10 +152,16 @@ def _about_files(advice: Advice) -> str:
     weighed = advice.weighed
     mix = ", ".join(f"{share:.0%} {name}" for name, share in advice.measured.mix.items())
     sizes = sorted(files.files)
-    sizes_text = round_size(sizes[0]) if len(sizes) == 1 else f"{round_size(sizes[0])} to {round_size(sizes[-1])}"
+    if len(sizes) == 1:
+        sizes_text = round_size(sizes[0])
+    else:
+        sizes_text = f"{round_size(sizes[0])} to {round_size(sizes[-1])}"
     text = f"For {files.source} ({sizes_text}), {mix}, {advice.measured.params}, on {advice.stamp}."
     if weighed.compared < 1:
-        share = f"{1 - weighed.compared:.1%} of the bytes are" if advice.decision else "Bytes are"
+        if advice.decision:
+            share = f"{1 - weighed.compared:.1%} of the bytes are"
+        else:
+            share = "Bytes are"
         text += f" {share} not judged: {advice.options.not_covered}."
     return text
 

@@ -81,7 +81,10 @@ def unit_of(group: pd.DataFrame) -> str:
             return TARGET
         if group.groupby("structure")["layout_digest"].first().nunique() > 1:
             return LAYOUT
-    places = group["place"] if "place" in group else group["structure"].iloc[:0]
+    if "place" in group:
+        places = group["place"]
+    else:
+        places = group["structure"].iloc[:0]
     if places.notna().any() and places.nunique() > 1:
         return PLACE
     return SAMPLE
@@ -96,7 +99,10 @@ def units(group: pd.DataFrame, measure: str) -> Units:
     kind = unit_of(taken)
     if kind == SAMPLE:
         return Units(SAMPLE, dict(enumerate(taken[measure].tolist())))
-    places = taken["place"].fillna(1) if "place" in taken else pd.Series(1, taken.index)
+    if "place" in taken:
+        places = taken["place"].fillna(1)
+    else:
+        places = pd.Series(1, taken.index)
     return Units(kind, _rates(taken[measure], places if kind == PLACE else taken["structure"], places))
 
 
@@ -127,7 +133,10 @@ def basis(samples: pd.DataFrame) -> str:
     for state, group in frame.groupby("state", sort=False):
         kinds.setdefault(unit_of(group), []).append(str(state).split("@")[0])
     over = [text.format(states=_some(kinds[kind])) for kind, text in BASIS.items() if kind in kinds]
-    other = " Other layouts of these can differ by more." if {PLACE, SAMPLE} & kinds.keys() else ""
+    if {PLACE, SAMPLE} & kinds.keys():
+        other = " Other layouts of these can differ by more."
+    else:
+        other = ""
     return f"Intervals are over {'; over '.join(over)}.{other}"
 
 
@@ -154,7 +163,10 @@ def conditions(samples: pd.DataFrame) -> list[str]:
     places = [(key[0], part["layout_digest"].str[:6]) for key, part in frame.groupby(alike, sort=False, dropna=False)]
     mixed = [f"{state} ({_counts(digests)})" for state, digests in places if digests.nunique() > 1]
     if mixed:
-        more = f" and {len(mixed) - SHOWN} more" if len(mixed) > SHOWN else ""
+        if len(mixed) > SHOWN:
+            more = f" and {len(mixed) - SHOWN} more"
+        else:
+            more = ""
         sentences.append(
             f"Measured in more than one layout: {'; '.join(mixed[:SHOWN])}{more}. "
             "Samples of different layouts are never pooled: figures show the commonest of each group."
@@ -248,7 +260,10 @@ def disagreements(frame: pd.DataFrame) -> list[str]:
     for result in results(frame):
         (value, most), *others = result.cells.items()
         for other, cells in others:
-            more = f" and {len(cells) - SHOWN_CELLS} more" if len(cells) > SHOWN_CELLS else ""
+            if len(cells) > SHOWN_CELLS:
+                more = f" and {len(cells) - SHOWN_CELLS} more"
+            else:
+                more = ""
             sentences.append(
                 f"results differ: {result.phase} has checksum {other} in {', '.join(cells[:SHOWN_CELLS])}{more}, and "
                 f"{value} in {len(most)} other cells: one of them read or computed something else, and no timing of "

@@ -109,7 +109,10 @@ def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, object]]:
     alike["real_fullness_percent"] = group["real_fullness_percent"].median()
     in_time = group["began"].argsort(kind="stable")
     several = group["structure"].notna().any()
-    layouts = [layout for _, layout in group.groupby("structure")] if several else [group]
+    if several:
+        layouts = [layout for _, layout in group.groupby("structure")]
+    else:
+        layouts = [group]
     rows = []
     for measure in names:
         of_units = units(group, measure)
@@ -209,7 +212,10 @@ def params_labels(params: pd.Series) -> dict[str, str]:
     labels = {}
     for text, cell_params in distinct.items():
         sized = cell_params.get("transfer_size") and differing != ["amount_percent"]
-        words = [round_size(cell_params["transfer_size"])] if sized else []
+        if sized:
+            words = [round_size(cell_params["transfer_size"])]
+        else:
+            words = []
         words += [_in_words(key, cell_params.get(key)) for key in differing if key != "transfer_size"]
         labels[text] = ", ".join(words) or cell_params.get("workload", text)
     return labels

@@ -48,8 +48,14 @@ def failures(frame: pd.DataFrame) -> list[str]:
         return []
     reasons = failed["why"].fillna("no reason is known").value_counts()
     shown = "; ".join(f"{why} ({count})" for why, count in reasons.head(REASONS).items())
-    more = f"; and {len(reasons) - REASONS} more reasons" if len(reasons) > REASONS else ""
-    what = "failed or were stopped" if (failed["status"] == "stopped").any() else "failed"
+    if len(reasons) > REASONS:
+        more = f"; and {len(reasons) - REASONS} more reasons"
+    else:
+        more = ""
+    if (failed["status"] == "stopped").any():
+        what = "failed or were stopped"
+    else:
+        what = "failed"
     return [f"{len(failed)} planned cells {what}: {shown}{more}."]
 
 

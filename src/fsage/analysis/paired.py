@@ -24,7 +24,10 @@ def pairs(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
         for name in measures(before)
         if name in after.columns
     ]
-    rows = pd.concat(logs) if logs else pd.DataFrame(columns=[*keys, "measure", "log"])
+    if logs:
+        rows = pd.concat(logs)
+    else:
+        rows = pd.DataFrame(columns=[*keys, "measure", "log"])
     return rows.dropna(subset="log")
 
 

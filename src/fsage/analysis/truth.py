@@ -55,7 +55,10 @@ def recovered(frame: pd.DataFrame, level: float = LEVEL) -> list[Recovered]:
 
 def planted(frame: pd.DataFrame) -> Mapping[str, float] | None:
     """What the disk under all cells charges, where that is more than rate and seeks."""
-    texts = frame["device_costs"].dropna().unique() if "device_costs" in frame else []
+    if "device_costs" in frame:
+        texts = frame["device_costs"].dropna().unique()
+    else:
+        texts = []
     if len(texts) != 1:
         return None
     costs = json.loads(texts[0])  # a record's, so that it may be anything

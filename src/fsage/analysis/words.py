@@ -57,7 +57,10 @@ def times(ratio: Ratio | None) -> str:
     """A ratio in a table: '0.52x (0.50 to 0.55)', a dash where there is none."""
     if ratio is None or ratio.value is None:
         return NONE
-    ends = f" ({ratio_text(ratio.interval.low)} to {ratio_text(ratio.interval.high)})" if ratio.interval else ""
+    if ratio.interval:
+        ends = f" ({ratio_text(ratio.interval.low)} to {ratio_text(ratio.interval.high)})"
+    else:
+        ends = ""
     return f"{ratio_text(ratio.value)}x{ends}"
 
 

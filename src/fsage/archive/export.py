@@ -140,7 +140,10 @@ def _give_credit(crate: ROCrate, credit: Credit) -> None:
         if credit.affiliation:
             publisher = _named(crate, "Organization", credit.affiliation)
             author["affiliation"] = crate.root_dataset["publisher"] = publisher
-    url = f"{LICENSES}{credit.license}" if credit.license else "#licence"
+    if credit.license:
+        url = f"{LICENSES}{credit.license}"
+    else:
+        url = "#licence"
     work = {
         "@type": "CreativeWork",
         "name": credit.license or "not stated",

@@ -125,5 +125,8 @@ def remake(
     from fsage.archive.export import remake
 
     made = remake(crate, to)
-    verdict = "byte for byte the one" if made.same else f"not byte for byte the one (made by {made.made_by})"
+    if made.same:
+        verdict = "byte for byte the one"
+    else:
+        verdict = f"not byte for byte the one (made by {made.made_by})"
     say(f"{made.page} is {verdict} in {crate}")

@@ -23,7 +23,10 @@ VALUES = {"str": "TEXT", "path": "PATH", "int": "N", "int range": "N", "float": 
 def _name_values(context: Any, parameter: Any) -> None:
     """A flag has no value, and an argument's name says what it is: neither has its type beside it."""
     if isinstance(parameter, TyperArgument):
-        name = parameter.name.removesuffix("s") if parameter.nargs == -1 else parameter.name
+        if parameter.nargs == -1:
+            name = parameter.name.removesuffix("s")
+        else:
+            name = parameter.name
         parameter.metavar = parameter.metavar or name.upper()
         vars(parameter)["display_type_rich"] = lambda ctx: None
     elif parameter.is_flag:

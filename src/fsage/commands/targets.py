@@ -114,7 +114,10 @@ def claim(
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)
     claimed_before = place.claim.exists()
-    once = ": making its image takes a moment, once" if target.of_kind.own_stores else ""
+    if target.of_kind.own_stores:
+        once = ": making its image takes a moment, once"
+    else:
+        once = ""
     say(f"claiming target {target.name}{once}")
     began = time.monotonic()
     file = place.request("claim")

@@ -49,7 +49,10 @@ class OfState:
         added, deleted = self.files[["capacity_percent", "fragmentation_percent"]].iloc[0]
         if pd.isna(added):
             return f"building {self.state}"
-        gone = f" and deleting {SHARES.get(int(deleted), f'{deleted}%')} of the files" if deleted else ""
+        if deleted:
+            gone = f" and deleting {SHARES.get(int(deleted), f'{deleted}%')} of the files"
+        else:
+            gone = ""
         return f"filling to {added}%{gone}"
 
     @property
@@ -154,7 +157,10 @@ def _headline(study: Study, states: list[OfState]) -> OfState:
 def _pieces(counted: Counted, of: OfState) -> str:
     """'After filling to 80%, a new file of 192 MiB lies in 13 to 24 pieces (10 layouts).'."""
     size = amount_words(int(of.files["file_bytes"].iloc[0]))
-    files = f"a new file of {size} lies" if counted.places == 1 else f"{counted.places} new files of {size} lie each"
+    if counted.places == 1:
+        files = f"a new file of {size} lies"
+    else:
+        files = f"{counted.places} new files of {size} lie each"
     count = 1 if of.alike else len(of.layouts)
     return f"After {of.name}, {files} in {_range(of.files['extents'])} ({number_of(count, 'layout')})."
 
@@ -171,7 +177,10 @@ def _range(extents: pd.Series) -> str:
 def _cost(of: OfState) -> str:
     """'that costs 9% (6 to 12%), computed'."""
     cost = of.spread(LOSS, "{:.0f}").replace(")", "%)")
-    cost = cost.replace(" (", "% (") if "(" in cost else f"{cost}%"
+    if "(" in cost:
+        cost = cost.replace(" (", "% (")
+    else:
+        cost = f"{cost}%"
     return f"that costs {cost}, computed"
 
 
@@ -202,7 +211,10 @@ def _plane(states: list[OfState]) -> Section | None:
             return None
         losses = of.layouts[LOSS]
         says = f"{of.state}: loss {of.spread(LOSS)} %, {of.spread('jumps')} jumps, {of.spread('extents')} pieces"
-        ends = "" if of.alike else f"\n{losses.min():.0f}\u2013{losses.max():.0f}"
+        if of.alike:
+            ends = ""
+        else:
+            ends = f"\n{losses.min():.0f}\u2013{losses.max():.0f}"
         places.append(Place(float(x), float(y), of.loss, len(of.layouts), says=says, text=f"{of.loss:.0f}{ends}"))
     if len({place.x for place in places}) < 2 or len({place.y for place in places}) < 2:
         return None

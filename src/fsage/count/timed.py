@@ -11,7 +11,10 @@ from fsage.study.study import unseeded
 
 def section(frame: pd.DataFrame, records: pd.DataFrame) -> Section | None:
     """None where nothing was timed."""
-    valid = records[(records["status"] == "valid") & (records["kind"] == "planned")] if len(records) else records
+    if len(records):
+        valid = records[(records["status"] == "valid") & (records["kind"] == "planned")]
+    else:
+        valid = records
     if valid.empty:
         return None
     sentences = [*_alike(frame, valid)]

@@ -84,7 +84,10 @@ def _read(path: Path) -> list[Json]:
     except OSError as error:
         reason = str(error.strerror)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        reason = f"missing key {error}" if isinstance(error, KeyError) else str(error)
+        if isinstance(error, KeyError):
+            reason = f"missing key {error}"
+        else:
+            reason = str(error)
     place = "/".join(path.parts[-4:])  # the same wherever the results lie
     unreadable = {"kind": "unknown", "status": "unreadable", "why": f"{place}: not a readable record: {reason}"}
     return [_of_path(path) | unreadable]

@@ -95,12 +95,18 @@ def read(path: Path) -> pd.DataFrame:
     except untrusted.NotTaken as error:
         raise DatasetError(f"{path} is not read: {error}") from None
     except (OSError, pa.ArrowException) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error).splitlines()[0]
+        if isinstance(error, OSError) and error.errno:
+            why = os.strerror(error.errno)
+        else:
+            why = str(error).splitlines()[0]
         raise DatasetError(f"{path} is not a Parquet file that can be read: {why}") from None
     try:
         return _typed(_as_ours(table.to_pandas()))
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if str(error):
+            reason = str(error).splitlines()[0]
+        else:
+            reason = type(error).__name__
         raise DatasetError(f"{path} has a column of another type than ours: {reason}") from None
 
 
@@ -144,7 +150,10 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
     if lacking:
         raise DatasetError(f"{path} lacks the columns {', '.join(lacking)}")
     for field in schema:
-        kind = COLUMNS[field.name].type if field.name in COLUMNS else "float64"
+        if field.name in COLUMNS:
+            kind = COLUMNS[field.name].type
+        else:
+            kind = "float64"
         if not OF_TYPE[kind](field.type) and not (field.name == TIME and field.type == TIMESTAMP):
             raise DatasetError(
                 f"{path} has a column of another type than ours: {field.name} is {field.type}, not {kind}"

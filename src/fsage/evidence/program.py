@@ -32,7 +32,10 @@ def program() -> bytes:
         library = Path(spec.origin).parent
         for path in sorted(library.rglob("*.py")):
             # The library's own beginning loads its HTTP servers, which nobody needs there, in a tenth of a second.
-            content = b"" if path == library / "__init__.py" else path.read_bytes()
+            if path == library / "__init__.py":
+                content = b""
+            else:
+                content = path.read_bytes()
             archive.writestr(zipfile.ZipInfo(f"{NOT_OURS}/{path.relative_to(library)}"), content)
         archive.writestr(zipfile.ZipInfo("__main__.py"), START)
     return buffer.getvalue()

@@ -118,7 +118,10 @@ def extents_per_file(files: Json) -> dict[str, int]:
         return counts
     classes: Counter[str] = Counter()
     for number, count in counts.items():
-        low = 1 << (int(number).bit_length() - 1) if int(number) else 0
+        if int(number):
+            low = 1 << (int(number).bit_length() - 1)
+        else:
+            low = 0
         classes[f"{low}-{2 * low - 1}" if low > 1 else str(low)] += count
     return classes
 
@@ -239,7 +242,10 @@ def fragments(
     for table in of_fragments(result):
         print(f"{table.title}\n{drawn(table)}\n")
     for part in result["commands"]:
-        gain = "" if part["gain_s_at_most"] is None else f", which would gain {part['gain_s_at_most']:.3g} s at most"
+        if part["gain_s_at_most"] is None:
+            gain = ""
+        else:
+            gain = f", which would gain {part['gain_s_at_most']:.3g} s at most"
         print(f"To defragment {part['files']} of these files on {part['filesystem']}{gain}; nothing was changed:")
         if part["risk"]:
             print(f"Warning: {part['risk']}")

@@ -91,7 +91,10 @@ def verdicts(layout: Json) -> list[Verdict]:
 
 def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     """The verdict on a Store.summary. `mounted`: what statvfs(2) says where it is mounted (fsage.host.inspect)."""
-    free = placement.classes(store["free_extents"]) if store["free_extents"] else []
+    if store["free_extents"]:
+        free = placement.classes(store["free_extents"])
+    else:
+        free = []
     has_sizes = store["device_bytes"] is not None and store["free_bytes"] is not None
     files = new_files(store, mounted)
     direct = new_files(store, mounted, direct=True)
@@ -152,7 +155,10 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
     if not mounted or not mounted["bytes"]:
         return ""
     used = mounted["bytes"] - mounted["free_bytes"]
-    percent = 100 * used / (used + mounted["available_bytes"]) if used + mounted["available_bytes"] else 100.0
+    if used + mounted["available_bytes"]:
+        percent = 100 * used / (used + mounted["available_bytes"])
+    else:
+        percent = 100.0
     if abs(percent - store["fullness_percent"]) < APART_POINTS:
         return ""
     reasons = []
@@ -179,7 +185,10 @@ def new_files(store: Json, mounted: dict[str, int] | None, direct: bool = False)
     if not store["free_extents"] or (direct and not way):
         return []
     free = placement.classes(store["free_extents"])
-    room = min(store["free_bytes"], mounted["available_bytes"]) if mounted else store["free_bytes"]
+    if mounted:
+        room = min(store["free_bytes"], mounted["available_bytes"])
+    else:
+        room = store["free_bytes"]
     return [_new_file(way, size, free) if free and size <= room else NewFile(size, None, None) for size in NEW_FILES]
 
 
@@ -201,7 +210,10 @@ def _new(store: Json, files: Sequence[NewFile], direct: Sequence[NewFile]) -> st
     if filesystem and filesystem.placement:
         past = filesystem.placement_direct
         how = f"as {filesystem.title} chooses: {filesystem.placement.says}"
-        way = " through the cache or past it" if past is filesystem.placement else " through the cache"
+        if past is filesystem.placement:
+            way = " through the cache or past it"
+        else:
+            way = " through the cache"
     fitting = [new_file for new_file in files if new_file.high is not None]
     if not fitting:
         return f"No new file of {round_size(files[0].size_bytes)} fits."
@@ -278,13 +290,19 @@ def _worth(store: Json, what: str, files: Sequence[NewFile], direct: Sequence[Ne
             "as on an empty file system."
         )
     worst = broken[0]
-    past = " that is written past the cache" if worst in direct and worst not in files else ""
+    if worst in direct and worst not in files:
+        past = " that is written past the cache"
+    else:
+        past = ""
     size = round_size(worst.size_bytes)
     why = f"a new file of {size}{past} would have {worst.words()}, and 1 on an empty file system"
     command = f"./run fsage age {shlex.quote(what)}"
     if what == "-":
         command = "./run fsage age FILE` of the same text, `--save FILE"
-    also = "" if store["bitmap"] else ". Where the extents lie this text does not say, so that is drawn several times"
+    if store["bitmap"]:
+        also = ""
+    else:
+        also = ". Where the extents lie this text does not say, so that is drawn several times"
     return f"Worth measuring, for {why}: `{command}` says what that costs, which depends on the device{also}."
 
 

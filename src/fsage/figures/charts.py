@@ -45,7 +45,10 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
     with style(size):
         labels = [line.label for line in lines.series] + [mark.label for mark in lines.levels if mark.label]
         named = [*labels, lines.band.label] if lines.band else labels
-        rows = max((1 + name.count("\n") for name in lines.x.ticks.values()), default=1) if lines.x.label else 1
+        if lines.x.label:
+            rows = max((1 + name.count("\n") for name in lines.x.ticks.values()), default=1)
+        else:
+            rows = 1
         figure, axes = canvas(lines.title, stamp, size, head_inches=head_of(named, size), tick_rows=rows)
         if lines.y.log:
             axes.set_yscale("log", base=2)
@@ -134,7 +137,10 @@ def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usu
 
 def _says(lines: Lines, label: str, point: Point) -> str:
     """'8 MiB at 40.00@264M: 312.4 (310.2 to 313.1), n = 5'."""
-    held = "" if point.low is None else f" ({point.low:.4g} to {point.high:.4g})"
+    if point.low is None:
+        held = ""
+    else:
+        held = f" ({point.low:.4g} to {point.high:.4g})"
     count = "" if point.n is None else f", n = {point.n:g}"
     return f"{label} at {lines.name_of(point)}: {point.y:.4g}{held}{count}"
 

@@ -69,7 +69,10 @@ def finish(figure: Figure, axes: Axes, of: values.Figure, marks: Iterable[Mark] 
         ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )
     hover = "".join(_hover(figure, axes, mark) for mark in marks)
-    over = f'<g fill="none" pointer-events="all">{hover}</g>' if hover else ""
+    if hover:
+        over = f'<g fill="none" pointer-events="all">{hover}</g>'
+    else:
+        over = ""
     return Panel(title, name, head + _body(figure, name) + over + "</svg>", _pdf(figure))
 
 

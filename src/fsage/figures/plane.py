@@ -62,7 +62,10 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         for drawn in shown:
             column, row = squares[drawn.x, drawn.y]
             grey = plane.factor and drawn in plane.places and _holds_one(drawn)
-            below = NOTHING_SHOWN if grey else mesh.cmap(mesh.norm(drawn.value))
+            if grey:
+                below = NOTHING_SHOWN
+            else:
+                below = mesh.cmap(mesh.norm(drawn.value))
             text = _text(drawn, usual, ends=not crowded or size.width >= PAGE.width)
             look: dict[str, Any] = {
                 "ha": "center",
@@ -133,5 +136,8 @@ def _text(place: Place, usual: int, *, ends: bool) -> str:
     words = [f"{place.value:.3f}" if place.value < 10 else f"{place.value:.0f}"]
     if ends and place.least is not None and place.most is not None:
         words.append(f"{place.least:.0f}-{place.most:.0f}")
-    how = [] if place.n == usual else [f"n={place.n}"] if place.n else ["predicted"]
+    if place.n == usual:
+        how = []
+    else:
+        how = [f"n={place.n}"] if place.n else ["predicted"]
     return "\n".join([*words, *how])

@@ -169,8 +169,14 @@ def canvas(
     width = size.width
     height = height_inches * size.height
     figure = Figure(figsize=(width, height))
-    stamp = "" if size.plain else textwrap.fill(stamp, size.fit(STAMP_CHARACTERS, STAMP_POINTS))
-    title = "" if size.plain else textwrap.fill(title, size.fit(TITLE_CHARACTERS, 11))
+    if size.plain:
+        stamp = ""
+    else:
+        stamp = textwrap.fill(stamp, size.fit(STAMP_CHARACTERS, STAMP_POINTS))
+    if size.plain:
+        title = ""
+    else:
+        title = textwrap.fill(title, size.fit(TITLE_CHARACTERS, 11))
     row = size.points(STAMP_POINTS) / STAMP_POINTS * STAMP_ROW_INCHES
     foot = (
         size.letters * (FOOT_INCHES + ROW_INCHES * (tick_rows - 1)) + row * (stamp.count("\n") + bool(stamp))

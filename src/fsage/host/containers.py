@@ -32,7 +32,10 @@ NEEDED = "fio"  # calibrates every target; the others are used where they are
 def digests(folder: str | None) -> dict[str, str]:
     """Path -> SHA-256 of each image for measuring that is there."""
     images = {image for image in (tools.named(name).image for name in tools.names()) if image}
-    paths = sorted(Path(folder, image) for image in images) if folder else []
+    if folder:
+        paths = sorted(Path(folder, image) for image in images)
+    else:
+        paths = []
     return {str(path): _sha256(path, path.stat().st_mtime_ns) for path in paths if path.is_file()}
 
 

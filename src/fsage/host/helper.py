@@ -148,7 +148,10 @@ def main(arguments: list[str]) -> int:
                 f"no verb {' '.join(arguments)!r:.100}; there are {', '.join(verbs)}, and {', '.join(of_lustre)} want "
                 "the name of a file system"
             )
-        given = {} if verb == UNDO else _read(sys.stdin.buffer.read(MOST_BYTES + 1))
+        if verb == UNDO:
+            given = {}
+        else:
+            given = _read(sys.stdin.buffer.read(MOST_BYTES + 1))
         given["user"] = int(caller or 0)
         if words:
             given["fsname"] = words[0]

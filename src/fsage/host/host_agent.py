@@ -60,7 +60,10 @@ class HostAgent:
         self.serves = bool(claim) and not client
         self.command: SynchronisedCommand | None = None
         self.undo()  # what a killed agent left
-        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else probe.facts(spec)
+        if client and not claim:
+            self.hello = probe.probe(spec, {}, False)["probe"]
+        else:
+            self.hello = probe.facts(spec)
 
     @property
     def target(self) -> Target:
@@ -146,7 +149,10 @@ class Launcher:
     def line(self) -> bytes:
         """The next line; empty when the connection has ended, or nothing came for SILENCE_S."""
         while b"\n" not in self.unread:
-            more = self.stream.read1() if select.select([self.stream], [], [], SILENCE_S)[0] else b""
+            if select.select([self.stream], [], [], SILENCE_S)[0]:
+                more = self.stream.read1()
+            else:
+                more = b""
             if not more:
                 return b""
             self.unread += more

@@ -38,7 +38,10 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[st
     began = time.monotonic()
     try:
         # A program that is given the name must not take it for an option.
-        name = f"./{what}" if what.startswith("-") and what != "-" else what
+        if what.startswith("-") and what != "-":
+            name = f"./{what}"
+        else:
+            name = what
         store, mount = _store(name, files_at_most, counting)
         mounted = _told(mount) if mount else None
     except (NotThisText, NotTaken, Failure) as error:

@@ -36,7 +36,10 @@ def rules(user: str, fsname: str | None = None, role: str = CLIENTS) -> str:
 
     `fsname`: the Lustre file system of his target; its verbs are allowed for no other.
     """
-    of_lustre = helper.OF_CLIENTS if role == CLIENTS else helper.OF_SERVERS
+    if role == CLIENTS:
+        of_lustre = helper.OF_CLIENTS
+    else:
+        of_lustre = helper.OF_SERVERS
     commands = [f"{HELPER} {verb}" for verb in helper.VERBS]
     if fsname:
         commands += [f"{HELPER} {verb}" for verb in helper.OF_NETWORK if role == CLIENTS]

@@ -122,7 +122,10 @@ def _stop_if(given: Json) -> Json:
 
 def device_model(given: object, where: str = "fsage_target.device_model") -> dict[str, object]:
     """The key `device_model`, complete. Raises Refusal."""
-    kind = given.get("kind", device.USUAL) if isinstance(given, dict) else given
+    if isinstance(given, dict):
+        kind = given.get("kind", device.USUAL)
+    else:
+        kind = given
     if not isinstance(given, dict) or kind not in device.declarable():
         raise Refusal(
             f"{where}.kind is {kind!r}: allowed are {', '.join(device.declarable())}, or no {where.rpartition('.')[2]}"
@@ -132,7 +135,10 @@ def device_model(given: object, where: str = "fsage_target.device_model") -> dic
     model = {"kind": kind, **of_kind.defaults, **given}
     for key, usual_value in of_kind.defaults.items():
         if isinstance(usual_value, (int, float)) and not (key in of_kind.may_be_zero and model[key] == 0):
-            size = abs(model[key]) if key in of_kind.may_be_negative and _number(model[key]) else model[key]
+            if key in of_kind.may_be_negative and _number(model[key]):
+                size = abs(model[key])
+            else:
+                size = model[key]
             positive(f"{where}.{key}", size, whole=isinstance(usual_value, int))
     why = of_kind.why_wrong(model)
     if why:

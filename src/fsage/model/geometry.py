@@ -91,7 +91,10 @@ class XfsGeometry(Made):
         if self.inode_bytes:
             options += ["-i", f"size={self.inode_bytes}"]
         if self.log_blocks:
-            group = "" if self.log_group is None else f",agnum={self.log_group}"
+            if self.log_group is None:
+                group = ""
+            else:
+                group = f",agnum={self.log_group}"
             options += ["-l", f"size={self.log_blocks * self.block_bytes}{group}"]
         small = self.device_bytes < LEAST_XFS_BYTES
         if small or (self.log_blocks and self.log_blocks * self.block_bytes < LEAST_LOG_BYTES):

@@ -162,7 +162,10 @@ def forecast(limits: Limits, needs_s: float, written_bytes: int, now: float) -> 
     hours = limits["hours"]
     most_gib = limits["gib_a_day"]
     if hours and (left_s := closes_in_s(hours, now)) <= needs_s:
-        until = f"{left_s / 3600:.1f} hours are left of them" if left_s else "nothing begins before"
+        if left_s:
+            until = f"{left_s / 3600:.1f} hours are left of them"
+        else:
+            until = "nothing begins before"
         sentences.append(f"it takes {needs_s / 3600:.1f} hours, and limits.hours is {hours}: {until}; {RESUMES}")
     if most_gib is not None and written_bytes > most_gib * GIB:
         days = math.ceil(written_bytes / (most_gib * GIB))

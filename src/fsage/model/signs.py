@@ -192,7 +192,10 @@ def _new_states(before: JsonView, after: JsonView) -> Iterator[tuple[str, list[s
         then = before.get("connections", {}).get(name, {}).get("history", [])
         now = connection.get("history", [])
         known = next((count for count in range(min(len(then), len(now)), 0, -1) if then[-count:] == now[:count]), 0)
-        new = now[known:] if known else [entry for entry in now if entry[0] >= int(before.get("time", 0))]
+        if known:
+            new = now[known:]
+        else:
+            new = [entry for entry in now if entry[0] >= int(before.get("time", 0))]
         yield name, [str(state) for _, state in new]
 
 

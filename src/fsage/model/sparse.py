@@ -49,7 +49,10 @@ def takes(spec: Spec) -> Takes:
     size_bytes = int(spec["size_gib"] * GIB)
     tasks = max(1, int(spec["scale"]["tasks"]))
     usual = min(USUAL_CELL_BYTES, int(size_bytes * SHARE_OF_SIZE))
-    cell_bytes = spec["amount_mib"] * tasks * MIB if spec["amount_mib"] else usual
+    if spec["amount_mib"]:
+        cell_bytes = spec["amount_mib"] * tasks * MIB
+    else:
+        cell_bytes = usual
     system = filesystems.named(spec["filesystem"])
     metadata_bytes = system.metadata_bytes(size_bytes)
     if spec["geometry"] and system.takes_blocks:

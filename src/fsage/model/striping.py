@@ -131,7 +131,10 @@ def scaled(layout: Layout, osts: int, most_bytes: int) -> list[Segment]:
     segments: list[Segment] = []
     start = first = 0
     for (end, _, stripe_bytes), count in zip(layout.segments, counts(layout, osts)):
-        stop = size if end is None else round(end / layout.nominal_bytes * size / whole) * whole
+        if end is None:
+            stop = size
+        else:
+            stop = round(end / layout.nominal_bytes * size / whole) * whole
         if stop <= start or (end is not None and stop >= size):
             raise Refusal(
                 f"pattern {layout.pattern}: a watermark at {end or layout.nominal_bytes} of "

@@ -160,7 +160,10 @@ def step_type(kind: str) -> type[Step]:
 
 def read(value: Any, where: str = "step") -> Step:
     """A step as it stands in a request or a token. Raises Unacceptable naming the field and what is wanted."""
-    kind = value.get("kind") if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        kind = value.get("kind")
+    else:
+        kind = value
     if not isinstance(kind, str) or kind not in kinds():
         raise Unacceptable(f"{where}.kind is {shown(kind)}: one of {', '.join(kinds())} is wanted")
     step = read_block(step_type(kind), {key: entry for key, entry in value.items() if key != "kind"}, where)

@@ -199,7 +199,10 @@ def _transfer(parts: list[Json]) -> FioTransfer | None:
     if seconds <= 0:
         raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, the step of its clock")
     for part in parts:
-        bytes_s = int(part["bw_bytes"]) if "bw_bytes" in part else KIB * int(part["bw"])
+        if "bw_bytes" in part:
+            bytes_s = int(part["bw_bytes"])
+        else:
+            bytes_s = KIB * int(part["bw"])
         amount = bytes_s * int(part["runtime"]) / 1000
         if abs(amount - int(part["io_bytes"])) > ROUNDING * amount + bytes_s / 1000 + KIB:
             raise BadOutput(
@@ -207,7 +210,10 @@ def _transfer(parts: list[Json]) -> FioTransfer | None:
                 "one of them is of something else"
             )
     operations = sum(int(part["total_ios"]) for part in parts)
-    latency_ms = _latency_ms(parts[0], operations) if len(parts) == 1 else {}
+    if len(parts) == 1:
+        latency_ms = _latency_ms(parts[0], operations)
+    else:
+        latency_ms = {}
     return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)
 
 

@@ -176,7 +176,10 @@ class Plan:
         names = sorted({cell.name for cells in self.cells.values() for cell in cells})
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else f"there are {len(names)}, such as {names[0]!r}"
+            if near:
+                meant = f"did you mean {near[0]!r}?"
+            else:
+                meant = f"there are {len(names)}, such as {names[0]!r}"
             raise StudyError(f"study {self.study.name} has no cell {name!r}; {meant}")
 
     def jobs(self, size: int, adaptive: bool) -> list[Job]:
@@ -254,7 +257,10 @@ class Plan:
         due: dict[str, tuple[Step, ...]] = {}
         before: recipes.State | None = None
         for name, state in self.states.items():
-            done = before.parts if before and before.population == state.population else ()
+            if before and before.population == state.population:
+                done = before.parts
+            else:
+                done = ()
             pairs = zip(done, state.parts, strict=False)
             due[name] = state.parts[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
             before = state
@@ -321,7 +327,10 @@ class Plan:
         Before the claim, the declaration says how large the target is at most.
         """
         most_bytes = self.target.of_kind.most_bytes(self.target.spec)
-        capacity_bytes = self.claim.get("capacity_bytes") if self.claim else most_bytes
+        if self.claim:
+            capacity_bytes = self.claim.get("capacity_bytes")
+        else:
+            capacity_bytes = most_bytes
         if capacity_bytes is None:
             return
         for step in steps:

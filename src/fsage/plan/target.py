@@ -143,7 +143,10 @@ def load_target(inventory: Path) -> Target:
     try:
         declared = read_yaml(path)
     except FileNotFoundError as error:
-        beside = inventories_in(inventory.parent) if inventory.parent.is_dir() else []
+        if inventory.parent.is_dir():
+            beside = inventories_in(inventory.parent)
+        else:
+            beside = []
         targets = [folder.name for folder in beside]
         raise StudyError(
             f"target {inventory.name!r}: {path}: {error.strerror};{nearest(inventory.name, targets)} "

@@ -44,7 +44,10 @@ class Written(NamedTuple):
         if self.states_bytes is None:
             return "unknown GiB written (no capacity is declared, so the claim finds it)"
         known_bytes = self.states_bytes + self.cells_bytes
-        size = f"{_digits(known_bytes / GIB)} GiB" if known_bytes >= GIB else round_size(known_bytes)
+        if known_bytes >= GIB:
+            size = f"{_digits(known_bytes / GIB)} GiB"
+        else:
+            size = round_size(known_bytes)
         if self.bound:
             size = f"at most {size}"
         if not self.unknown_cells:
@@ -63,7 +66,10 @@ def written(plan: Plan) -> Written:
     capacity_bytes = declared_bytes(plan.target)
     if capacity_bytes is None:
         return Written(None, 0, 0, bound=True)
-    states_bytes = 0 if plan.target.spec["sparse"] else _states_bytes(plan, capacity_bytes)
+    if plan.target.spec["sparse"]:
+        states_bytes = 0
+    else:
+        states_bytes = _states_bytes(plan, capacity_bytes)
     amount_mib = _amount_mib(plan.target)
     claim = {"capacity_bytes": capacity_bytes, "amount_mib": amount_mib or AMOUNT_MIB, **_tasks(plan.target)}
     cells_bytes = unknown = 0
@@ -82,7 +88,10 @@ def declared_bytes(target: Target) -> int | None:
     spec, lustre = target.spec, target.spec["lustre"]
     if target.of_kind.own_stores:
         return int(spec["size_gib"] * spec["stores"] * GIB)
-    gib = lustre["capacity_gib"] if lustre else spec["budget_gib"]
+    if lustre:
+        gib = lustre["capacity_gib"]
+    else:
+        gib = spec["budget_gib"]
     if gib in ("all", None):
         return None
     return int(float(gib) * GIB)

@@ -183,7 +183,10 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
             new += 1
         except Unacceptable as why:
             aside = Results(root, target, "")
-            place = _set_aside(aside, content) if isinstance(content, bytes) else _set_aside_bundle(aside, bundle)
+            if isinstance(content, bytes):
+                place = _set_aside(aside, content)
+            else:
+                place = _set_aside_bundle(aside, bundle)
             refused.append(f"an observation from target {target} {why}; it is not taken, and kept: {place}")
     bundle.unlink()
     return Taken(new, refused)
@@ -276,7 +279,10 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     attempt = requested
     while where.raw(state, cell, attempt).exists():
         attempt += 1
-    renumbered = {} if attempt == requested else {"attempt": attempt, "requested_attempt": requested}
+    if attempt == requested:
+        renumbered = {}
+    else:
+        renumbered = {"attempt": attempt, "requested_attempt": requested}
     raw = where.raw(state, cell, attempt)
     kept = {**observation, **renumbered}
     record = make_record(kept, raw, root)

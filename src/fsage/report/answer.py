@@ -161,7 +161,10 @@ def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[F
 
 def _range(side: pd.DataFrame, column: str) -> str:
     """'17 to 33', from the least to the most of the layouts and places; '' where that is not known."""
-    taken = side[column].dropna() if column in side else side.iloc[:0]
+    if column in side:
+        taken = side[column].dropna()
+    else:
+        taken = side.iloc[:0]
     if taken.empty:
         return ""
     least = float(taken.min())

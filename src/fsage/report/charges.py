@@ -62,7 +62,10 @@ def over_jumps(rows: pd.DataFrame) -> Figure | None:
     columns = {f"{phase}_seconds": doing(f"{phase}_bw_mib_s") for phase in PHASES} | {CHARGES: "charged by the device"}
     series = []
     for column, label in columns.items():
-        known = rows.dropna(subset=[column, JUMPS]) if column in rows else rows.iloc[:0]
+        if column in rows:
+            known = rows.dropna(subset=[column, JUMPS])
+        else:
+            known = rows.iloc[:0]
         points = tuple(
             Point(float(jumps), float(taken.median()), samples=tuple(map(float, taken)))
             for jumps, taken in known.groupby(JUMPS)[column]

@@ -132,10 +132,19 @@ def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, s
         return sentences
     sure = same[same["p"] <= statistics.ALPHA].sort_values("p", kind="stable")
     shown = ", ".join(f"{_short(row)} {row.median:.3f}x" for row in sure.head(SHOWN).itertuples())
-    more = f" and {len(sure) - SHOWN} more" if len(sure) > SHOWN else ""
-    result = f"{counted(len(sure), 'group')} changed: {shown}{more}" if len(sure) else "no group stands out"
+    if len(sure) > SHOWN:
+        more = f" and {len(sure) - SHOWN} more"
+    else:
+        more = ""
+    if len(sure):
+        result = f"{counted(len(sure), 'group')} changed: {shown}{more}"
+    else:
+        result = "no group stands out"
     moved = [plural(measure) for measure, p in whole.items() if p <= statistics.ALPHA]
-    together = f"; as a whole {joined(moved)} changed" if moved else ""
+    if moved:
+        together = f"; as a whole {joined(moved)} changed"
+    else:
+        together = ""
     least = min([same["p"].min(), *whole.values()])
     return [
         *sentences,
@@ -155,7 +164,10 @@ def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
     for name, key, others in zip(names, keys, reversed(keys), strict=True):
         states = sorted({state for state, *_ in key - others})
         if states:
-            more = f" and {len(states) - SHOWN} more" if len(states) > SHOWN else ""
+            if len(states) > SHOWN:
+                more = f" and {len(states) - SHOWN} more"
+            else:
+                more = ""
             groups = len(key - others)
             sentences.append(f"Only {name} has {groups} groups, in states {', '.join(states[:SHOWN])}{more}.")
     return sentences
@@ -225,5 +237,8 @@ def _place(row: Any) -> Place:
 
 
 def _says(row: Any) -> str:
-    held = "" if pd.isna(row.low) else f" ({row.low:.3f} to {row.high:.3f})"
+    if pd.isna(row.low):
+        held = ""
+    else:
+        held = f" ({row.low:.3f} to {row.high:.3f})"
     return f"{row.state}: {row.median:.3f}{held}, n = {row.n}"

@@ -60,7 +60,10 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
         return ("" if samples(frame).empty else "Too few samples in each state for a trend test."), []
     text = f"Within states, {len(drifting)} of {tested.tests} trend tests (Kendall, over time) find a drift, under "
     text += "false-discovery control."
-    more = [f"{len(drifting) - SHOWN} more"] if len(drifting) > SHOWN else []
+    if len(drifting) > SHOWN:
+        more = [f"{len(drifting) - SHOWN} more"]
+    else:
+        more = []
     found = [f"{trend[:1].upper()}{trend[1:]}." for trend in [*drifting[:SHOWN], *more]]
     return " ".join([text, *found]), []
 
@@ -82,13 +85,19 @@ def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
     ]
     if ratios:
         held = median_interval(ratios)
-        interval = f" ({held.low:.3f}-{held.high:.3f}, {held.level:.1%})" if held else " (too few for an interval)"
+        if held:
+            interval = f" ({held.low:.3f}-{held.high:.3f}, {held.level:.1%})"
+        else:
+            interval = " (too few for an interval)"
         words.append(f"After a state they reach {pd.Series(ratios).median():.3f}x of before{interval}.")
     result = trend(points["y"].tolist())
     if result.p is None:
         words.append(f"Over the study: {result.why}.")
     else:
-        way = "no drift" if result.p > ALPHA else "a rise" if (result.tau or 0) > 0 else "a fall"
+        if result.p > ALPHA:
+            way = "no drift"
+        else:
+            way = "a rise" if (result.tau or 0) > 0 else "a fall"
         words.append(f"Over the study: {way} (Kendall's tau {result.tau:+.2f}, p={result.p:.2g}).")
     figure = RunChart(
         "Reference reads of a fixed range",

@@ -176,5 +176,8 @@ def _differing(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
             [name, difference["what"], difference["before"], difference["after"]]
             for difference in differences([before, after])
         ]
-    alike = "Nothing that the records know of differs." if len(table) == 1 else "From each result to the next."
+    if len(table) == 1:
+        alike = "Nothing that the records know of differs."
+    else:
+        alike = "From each result to the next."
     return Section("What differs", alike, [], table=table if len(table) > 1 else [])

@@ -136,8 +136,14 @@ def answer_lines(
 def _data(
     study: Study, frame: pd.DataFrame, table: pd.DataFrame, planned: list[str], comparison: pd.DataFrame | None
 ) -> Data:
-    sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
-    beside = summarise(comparison) if comparison is not None else table.iloc[:0]
+    if study.compare and "file_size" in study.compare.levels:
+        sizes = [study.compare.levels["file_size"]]
+    else:
+        sizes = []
+    if comparison is not None:
+        beside = summarise(comparison)
+    else:
+        beside = table.iloc[:0]
     nominal = {state.name: state.nominal for state in recipes.expand(study)}
     return Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame, nominal)
 

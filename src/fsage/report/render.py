@@ -94,7 +94,10 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
         names = list(part["measure"].unique())
         by_kind: dict[str, dict[str, Any]] = {}
         for row in part.to_dict("records"):
-            state = f"{row['state']} ({row['condition']})" if row["condition"] else row["state"]
+            if row["condition"]:
+                state = f"{row['state']} ({row['condition']})"
+            else:
+                state = row["state"]
             by_kind.setdefault(state, {})[row["measure"]] = row
         blocks.append(
             {

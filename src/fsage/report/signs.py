@@ -44,5 +44,8 @@ def section(frame: pd.DataFrame) -> Section | None:
         "Hosts are looked at before and after each phase: their connections to servers, what was sent again, errors in "
         "the kernel's log. A sample with a sign of trouble stays valid, unless a server evicted its client."
     )
-    more = [f"{len(warned) - SHOWN} more cells are in records.csv."] if len(warned) > SHOWN else []
+    if len(warned) > SHOWN:
+        more = [f"{len(warned) - SHOWN} more cells are in records.csv."]
+    else:
+        more = []
     return Section("Signs of trouble", text, [], warnings=more, table=[["state", "cell", "status", "what"], *rows])

@@ -29,7 +29,10 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
     sentences = [HOW.get(study.targets, BOUND) if isinstance(study.targets, str) else BOUND]
     if target_effects:
         wide = max((effect.high / effect.low for effect in target_effects if effect.high and effect.low), default=None)
-        accuracy = f", known within a factor of {wide**0.5:.3f}" if wide else ""
+        if wide:
+            accuracy = f", known within a factor of {wide**0.5:.3f}"
+        else:
+            accuracy = ""
         factors = [effect.factor for effect in target_effects]
         sentences.append(
             f"Rates are divided by their target's factor, from {target_effects[0].states} states that all targets "

@@ -51,7 +51,10 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
         beliefs = explore(run, precision)
     except TimeOver as why:
         say(f"{plan.title}: the time of this run is over: {why}")
-        beliefs = [] if run.primary() else [believe(run.points, samples) for samples in run.samples()]
+        if run.primary():
+            beliefs = []
+        else:
+            beliefs = [believe(run.points, samples) for samples in run.samples()]
     runs.check()
     if beliefs:
         sentence = _end(run, beliefs)
@@ -104,7 +107,10 @@ def _held_out(beliefs: list[Belief]) -> str:
     count = sum(belief.held_out for belief in tried)
     inside = sum(belief.coverage * belief.held_out for belief in tried) / count
     stretched = max(float(belief.stretch.max()) for belief in tried)
-    wider = f", which are {stretched:.1f} times as wide as the model's own" if stretched > 1.05 else ""
+    if stretched > 1.05:
+        wider = f", which are {stretched:.1f} times as wide as the model's own"
+    else:
+        wider = ""
     held = f"Each measured state or cell held out in turn, {inside:.1%} of {count} rates"
     return f"{held} lay in their {LEVEL:.0%} intervals{wider}"
 
@@ -132,12 +138,21 @@ def reasons(run: AdaptiveRun, beliefs: list[Belief], why: str) -> dict[str, dict
     primary = {(state, cell.name) for state, cells in run.primary().items() for cell in cells}
     left_out: dict[str, dict[str, Reason]] = {state: {} for state in plan.states}
     for number, left in enumerate(run.cells_left()):
-        predicted = _predicted(run, beliefs, number) if beliefs else {}
+        if beliefs:
+            predicted = _predicted(run, beliefs, number)
+        else:
+            predicted = {}
         for state, cell in left:
-            of_cell = f"{stopping.LEFT_OUT}; {why}" if (state, cell.name) in primary else why
+            if (state, cell.name) in primary:
+                of_cell = f"{stopping.LEFT_OUT}; {why}"
+            else:
+                of_cell = why
             left_out[state][cell.name] = Reason(of_cell, predicted)
     for state, of_state in left_out.items():
-        beside = "the time was over" if run.is_measured(state) else "nothing else was measured in this state"
+        if run.is_measured(state):
+            beside = "the time was over"
+        else:
+            beside = "nothing else was measured in this state"
         for cell in plan.to_measure(state):
             of_state.setdefault(cell.name, Reason(f"not measured: {beside}"))
     return left_out

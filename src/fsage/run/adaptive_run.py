@@ -144,7 +144,10 @@ class AdaptiveRun:
         brought: dict[int, dict[int, int]] = {}
         for number, group in enumerate(self.groups):
             layout = following.get(group.state)
-            due = {cell.name for cell in self.plan.to_measure(layout)} if layout else set()
+            if layout:
+                due = {cell.name for cell in self.plan.to_measure(layout)}
+            else:
+                due = set()
             missing = sum(each.layout == layout and each.cell.name in due for each in group.sentinels)
             if missing:
                 brought.setdefault(int(self.state[number]), {})[number] = missing

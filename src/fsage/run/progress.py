@@ -92,7 +92,10 @@ class Progress:
         self.here = len(todo) if cells is None else cells
         self.ends_in_s = seconds
         self.pace = known_pace(plan)
-        self.reach_s = self.pace.reach_seconds(plan, state) if state in plan.unreached else 0.0
+        if state in plan.unreached:
+            self.reach_s = self.pace.reach_seconds(plan, state)
+        else:
+            self.reach_s = 0.0
         self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.here]]
         others = {name: cells for name, cells in self.missing.items() if name != state}
         self.others = (
@@ -108,7 +111,10 @@ class Progress:
         """One line while a visit continues."""
         words, there = self.doing()
         # received results leave the queue
-        seen = self._waiting() - self.at_start if self.visible else there
+        if self.visible:
+            seen = self._waiting() - self.at_start
+        else:
+            seen = there
         self.seen_at_s += [time.monotonic()] * (min(seen, self.here) - self._seen)
         return self._line(self._seen, f", {words}" if words else "")
 
@@ -123,7 +129,10 @@ class Progress:
     @property
     def _cell_pace(self) -> float:
         """Of this visit's own cells as soon as two looks saw some, else of the last ones of the study."""
-        at_first_look = self.seen_at_s.count(self.seen_at_s[1]) if self._seen else 0
+        if self._seen:
+            at_first_look = self.seen_at_s.count(self.seen_at_s[1])
+        else:
+            at_first_look = 0
         planned_s = sum(self.own_s[at_first_look : self._seen])
         if planned_s:
             return (self.seen_at_s[-1] - self.seen_at_s[1]) / planned_s

@@ -96,7 +96,10 @@ def requested(claim: Claim | None) -> dict[str, int | str]:
     nodes = max(1, len(names))
     if nodes * each == 1:
         return {}
-    tasks = {"tasks_per_node": each} if each > 1 else {"tasks": nodes}
+    if each > 1:
+        tasks = {"tasks_per_node": each}
+    else:
+        tasks = {"tasks": nodes}
     return {"mpi": "srun", "nodes": nodes, **tasks, "slurm_extra": f"--nodelist={','.join(names)}" if names else ""}
 
 

@@ -59,7 +59,10 @@ class Act:
     @property
     def row(self) -> tuple[str, ...]:
         """Its row on the page."""
-        how_often = "\u2013" if self.most is None else f"{self.most:,}"
+        if self.most is None:
+            how_often = "\u2013"
+        else:
+            how_often = f"{self.most:,}"
         return (self.hosts, self.what, how_often, ", ".join((*self.programs, *self.places)) or "\u2013", self.undone)
 
 
@@ -344,7 +347,10 @@ def _capacity_bytes(site: Site, target: Target, plans: Sequence[Plan]) -> int | 
     offered = [host.answer["capacity_bytes"] for host in site.hosts if host.answer and "capacity_bytes" in host.answer]
     if offered:
         return int(max(offered))
-    gib = lustre["capacity_gib"] if lustre else spec["budget_gib"]
+    if lustre:
+        gib = lustre["capacity_gib"]
+    else:
+        gib = spec["budget_gib"]
     if gib in ("all", None):
         return None
     return int(float(gib) * GIB)
@@ -359,7 +365,10 @@ def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
     if known is not None:
         return known
     amount_mib = target.spec["amount_mib"]
-    each = amount_mib * MIB * tasks_of(target.spec) if amount_mib else capacity_bytes
+    if amount_mib:
+        each = amount_mib * MIB * tasks_of(target.spec)
+    else:
+        each = capacity_bytes
     return min(each, capacity_bytes) * (1 + sum(map(len, plan.missing.values())))
 
 
@@ -381,7 +390,10 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
         return [("of it on each OST", f"at most {round_size(share_bytes)}: {', '.join(names)}{OWN_NOTES}")]
     if lustre["stripe_count"] == 1 and lustre["first_ost"] >= 0:
         return [("of it on each OST", f"all on OST {lustre['first_ost']}{OWN_NOTES}")]
-    where = f"of pool {lustre['pool']}" if lustre["pool"] else "that there is"
+    if lustre["pool"]:
+        where = f"of pool {lustre['pool']}"
+    else:
+        where = "that there is"
     return [("of it on each OST", f"at most all of it on any OST {where}: Lustre chooses{OWN_NOTES}")]
 
 

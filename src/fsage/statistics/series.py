@@ -137,7 +137,10 @@ def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
     n = len(values)
     place = bisect_right(CUTS, n, key=lambda cut: cut[0])
     median = float(np.median(values)) if n else 0.0
-    mad = float(np.median(np.abs(np.asarray(values) - median))) if n else 0.0
+    if n:
+        mad = float(np.median(np.abs(np.asarray(values) - median)))
+    else:
+        mad = 0.0
     if not place or not mad:
         return []
     result = []
@@ -145,6 +148,9 @@ def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
         score = NORMAL_MAD * abs(value - median) / mad
         if score > CUTS[place - 1][1]:
             side = "above" if value > median else "below"
-            far = f"{abs(value / median - 1):.1%} {side} the median" if median else f"{side} the median"
+            if median:
+                far = f"{abs(value / median - 1):.1%} {side} the median"
+            else:
+                far = f"{side} the median"
             result.append((index, f"{far}, {score:.0f} times the usual scatter (cut: {CUTS[place - 1][1]:g})"))
     return result

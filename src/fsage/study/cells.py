@@ -274,7 +274,10 @@ def schema(name: str) -> tuple[Json, Json]:
         "one_each: layout k has iteration k alone, at place k. A state that is built once has as many places as the "
         "others have layouts, if these are more",
     }
-    takes_places = {"places": places} if "place" in model.model_fields else {}
+    if "place" in model.model_fields:
+        takes_places = {"places": places}
+    else:
+        takes_places = {}
     cells = {"workload": {"const": name}, **many, "iterations": iterations, **takes_places, "stop": stop}
     return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one_level
 

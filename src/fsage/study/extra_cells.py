@@ -126,7 +126,10 @@ def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list
     levels = {}
     for key in planned.keys:
         with noting(problems, key):
-            key_levels = planned.read_levels(key, block[key]) if key in block else planned.levels_of(key)
+            if key in block:
+                key_levels = planned.read_levels(key, block[key])
+            else:
+                key_levels = planned.levels_of(key)
             if len(key_levels) > 1:
                 texts = ", ".join(level_text(key, level) for level in key_levels)
                 raise ValueError(f"{what} are all alike: give one level ({texts})")

@@ -201,7 +201,10 @@ class Study(Strict):
                     _find(getattr(line, key), names)
             problems += [Problem(("headline", index), text) for text in self._misses(line)]
         problems += self._cannot_be_dealt()
-        named = [("traces", self.traces.states)] if self.traces else []
+        if self.traces:
+            named = [("traces", self.traces.states)]
+        else:
+            named = []
         for block, places in (
             *named,
             *(

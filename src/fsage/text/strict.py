@@ -137,7 +137,10 @@ def unknown_value(value: object, values: Iterable[str]) -> str:
 
 def show(value: object) -> str:
     """Return a value as it stands in YAML, shortened."""
-    text = str(value).lower() if isinstance(value, bool) else "null" if value is None else repr(value)
+    if isinstance(value, bool):
+        text = str(value).lower()
+    else:
+        text = "null" if value is None else repr(value)
     if isinstance(value, datetime.date):  # YAML makes one of 2026-11-25
         text = f"the date {value}"
     if len(text) <= 60:

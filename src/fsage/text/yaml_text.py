@@ -59,7 +59,10 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     opened = error.context_mark
     if opened and opened.line >= len(lines):  # the mark of what is opened last may be behind the end
         opened = None
-    begun = lines[opened.line].strip() if opened else "\n".join(lines).strip().rpartition("\n")[2]
+    if opened:
+        begun = lines[opened.line].strip()
+    else:
+        begun = "\n".join(lines).strip().rpartition("\n")[2]
     if error.context and "end of stream" in problem:
         return _problem(f"the quote that begins here is not closed: {begun!r}", opened)
     if "another document" in problem:
@@ -108,7 +111,10 @@ def explain(error: yaml.YAMLError) -> str:
     """What is wrong, in one line, with its place where that is known."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        if mark:
+            where = f"line {mark.line + 1}, column {mark.column + 1}: "
+        else:
+            where = ""
         return f"{where}{error.problem}"
     return f"not YAML: {' '.join(str(error).split())}"
 

@@ -44,7 +44,10 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     phases: list[Phase] = [{**shared.fio_phase(claim, PREPARE, *whole), "reads": False}]
     for name in params.phases:
         moved = [f"--bs={params.transfer_size}", f"--io_size={params.transfers * params.transfer_size}"]
-        sync = ["--end_fsync=1"] if name == "write" and not params.direct else []
+        if name == "write" and not params.direct:
+            sync = ["--end_fsync=1"]
+        else:
+            sync = []
         # fio would make a missing file, and then go over that.
         options = [*same, f"--rw=rand{name}", *moved, "--allow_file_create=0", *sync]
         phases.append({**shared.fio_phase(claim, name, *options), "reads": name == "read"})

@@ -112,7 +112,10 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     calibration = claim["calibration"]
     file_mib = _file_bytes(params, claim) / MIB
     mib = file_mib * _passes(params, claim)
-    reading = mib / calibration["read_mib_s"] if "read" in params.phases else 0
+    if "read" in params.phases:
+        reading = mib / calibration["read_mib_s"]
+    else:
+        reading = 0
     measuring = calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
     # No model charges for files at the places before: they come as fast as what is below.
     below_mib_s = calibration.get("backing_write_mib_s") or calibration["write_mib_s"]
@@ -233,8 +236,14 @@ def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: boo
     """IOR on all clients. `sizes`: bytes of a transfer, and of what each task moves; `files`: whose file is whose."""
     # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
     old = re.match(r"[0-2]\.|3\.[0-2]\.", claim["tools"]["ior"] or "")
-    past_cache = ["-B" if old else "--posix.odirect"] if direct else []
-    action = ["-r"] if reading else ["-w"] if direct else ["-w", "-e"]
+    if direct:
+        past_cache = ["-B" if old else "--posix.odirect"]
+    else:
+        past_cache = []
+    if reading:
+        action = ["-r"]
+    else:
+        action = ["-w"] if direct else ["-w", "-e"]
     moves = ["-t", str(sizes[0]), "-b", str(sizes[1])]
     options = ["-v", *files, *moves, *action, "-k", *past_cache, "-o", path]
     return [*shared.mpirun(claim), *tools.start(claim, "ior"), *options]

@@ -109,7 +109,10 @@ def choose_tool(requested: str, mpi_tool: str, claim: Claim) -> str:
     """
     installed = [name for name, version in claim["tools"].items() if version]
     needs = {mpi_tool: {mpi_tool, MPI_PROGRAM[launcher(claim)]}, "fio": {"fio"}}
-    usual = mpi_tool if needs[mpi_tool] <= set(installed) and not limits.of_rate(claim.get("limits")) else "fio"
+    if needs[mpi_tool] <= set(installed) and not limits.of_rate(claim.get("limits")):
+        usual = mpi_tool
+    else:
+        usual = "fio"
     tool = usual if requested == "auto" else requested
     missing = sorted(needs[tool].difference(installed))
     if missing:
@@ -168,7 +171,10 @@ def launched(argv: Sequence[str]) -> Placed:
         nodes = int(given.get("--nodes", 1))
     else:
         named = next((option for option in ("--host", "-hosts") if option in argv), None)
-        nodes = len(argv[argv.index(named) + 1].split(",")) if named else 1
+        if named:
+            nodes = len(argv[argv.index(named) + 1].split(","))
+        else:
+            nodes = 1
         tasks = int(argv[argv.index("-np") + 1])
     return Placed(tasks, nodes, tasks // nodes)
 

@@ -120,7 +120,10 @@ def refuse_failed(cell: Cell, result: PhaseResult) -> None:
     code = next((command["rc"] for command in (result, *result.get("beside", ())) if command["rc"]), 0)
     if code:
         where = next((f" on {name}" for name, answer in result.get("by_host", {}).items() if answer["rc"]), "")
-        quota = "; a quota was reached (EDQUOT)" if QUOTA_REACHED in json.dumps(result) else ""
+        if QUOTA_REACHED in json.dumps(result):
+            quota = "; a quota was reached (EDQUOT)"
+        else:
+            quota = ""
         raise Failure(f"exit code {code}{where}{quota}")
 
 

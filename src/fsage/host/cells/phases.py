@@ -104,7 +104,10 @@ class Phases:
 
     def argv(self, phase: Phase) -> list[str]:
         """A phase's command, `{device}` replaced by the device of the first store."""
-        device = self.target.devices[0] if self.target.devices else "no device"
+        if self.target.devices:
+            device = self.target.devices[0]
+        else:
+            device = "no device"
         return [word.replace("{device}", device) for word in phase["argv"]]
 
     def drop_caches(self, phase: Phase) -> Json:

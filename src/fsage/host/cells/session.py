@@ -98,7 +98,10 @@ class Session:
         if not seen["agreed"]:
             observed.doubt(self.target, self.request, self.unsure)
             return f"before cell {cell['name']}: the state changed since the session began: {self.structure.why}"
-        self.unsure = [*self.unsure, cell] if seen["looked_at"] == "sample" else []
+        if seen["looked_at"] == "sample":
+            self.unsure = [*self.unsure, cell]
+        else:
+            self.unsure = []
         observation["check"] = seen
         observation["conditions"] = self.conditions
         broken = None

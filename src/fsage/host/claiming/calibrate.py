@@ -110,7 +110,10 @@ def amount(target: Target, first_guess_mib_s: float, instruments: Instruments = 
                 "calibration": pair,
             }
         needed_mib = _whole(fastest_mib_s * SAMPLE_S)
-        wanted_mib = needed_mib if attempt == 0 else max(needed_mib, wanted_mib + TRANSFER_MIB)
+        if attempt == 0:
+            wanted_mib = needed_mib
+        else:
+            wanted_mib = max(needed_mib, wanted_mib + TRANSFER_MIB)
     raise Failure(
         f"calibrating {target.name}: after {attempt + 1} runs a sample still lasts only {shortest_s:.2f} s "
         f"({wanted_mib} MiB a task). The store's speed is not steady: declare fsage_target.amount_mib"
@@ -173,7 +176,10 @@ def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments =
     clients = max(1, len(target.claim.get("hosts", ())))
     allowed = target.spec["limits"]
     # fio leaves out what is less than a whole transfer, and keeps to a rate between transfers
-    transfer_mib = 1 if limits.of_rate(allowed) else math.gcd(TRANSFER_MIB, each_mib)
+    if limits.of_rate(allowed):
+        transfer_mib = 1
+    else:
+        transfer_mib = math.gcd(TRANSFER_MIB, each_mib)
     # The first write on a sparse image gives it blocks, which is not to be measured.
     for direction in ("write", "write", "read") if target.spec["sparse"] else ("write", "read"):
         argv = [
@@ -237,7 +243,10 @@ def _fio(
             "waits for, so declare a smaller fsage_target.amount_mib"
         )
     if done["rc"]:
-        how = f"was ended by signal {-done['rc']}" if done["rc"] < 0 else f"ended with status {done['rc']}"
+        if done["rc"] < 0:
+            how = f"was ended by signal {-done['rc']}"
+        else:
+            how = f"ended with status {done['rc']}"
         said = (done["stderr"] or done["stdout"]).strip() or "it printed nothing"
         raise Failure(f"{shutil.which(argv[0]) or argv[0]} {how}: `{command}`: {said}")
     start = done["stdout"].find("{\n")
@@ -258,7 +267,10 @@ def _fio(
 def limit_s(wanted_bytes: int, allowed: Limits) -> float:
     """Seconds after which a fio that moves so many bytes is taken for one that hangs."""
     kept_mib_s = [rate for rate in (allowed["bandwidth_mib_s"], allowed["operations_s"]) if rate]  # 1 MiB an operation
-    slowest_mib_s = min(SLOWEST_MIB_S, *(rate / 2 for rate in kept_mib_s)) if kept_mib_s else SLOWEST_MIB_S
+    if kept_mib_s:
+        slowest_mib_s = min(SLOWEST_MIB_S, *(rate / 2 for rate in kept_mib_s))
+    else:
+        slowest_mib_s = SLOWEST_MIB_S
     return LEAST_S + wanted_bytes / MIB / slowest_mib_s
 
 

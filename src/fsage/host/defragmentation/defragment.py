@@ -228,7 +228,10 @@ def _call(argv: Sequence[str], time_limit_s: float | None) -> subprocess.Complet
 
 def _words(done: subprocess.CompletedProcess[str] | None) -> str:
     """The tool's output, without codes that move a cursor."""
-    lines = TERMINAL_CODES.sub("\n", done.stdout).splitlines() if done else []
+    if done:
+        lines = TERMINAL_CODES.sub("\n", done.stdout).splitlines()
+    else:
+        lines = []
     return "; ".join(line.strip() for line in lines if line.strip())
 
 

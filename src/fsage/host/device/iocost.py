@@ -178,7 +178,10 @@ def _provide_io(allow_moving: list[str]) -> Path:
         move = _plan_move(allow_moving)
         journal.note(journal.SHARED, move)
         try:
-            go = _remount if _below(move["mount"]) else _remount_when_idle
+            if _below(move["mount"]):
+                go = _remount
+            else:
+                go = _remount_when_idle
             go(move["mount"], move["after"], move["flags"])
         except Failure as failure:
             journal.strike(journal.SHARED, move)

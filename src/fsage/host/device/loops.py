@@ -55,7 +55,10 @@ def tune(
     if not check and any(text != str(value) for text in now):
         raise Failure(f"{knobs[0]}: requested {value}, reads back {now}")
     was = ", ".join(sorted(set(held)))
-    sentence = f"{was} (unchanged)" if was == str(value) else f"{was} -> {value}"
+    if was == str(value):
+        sentence = f"{was} (unchanged)"
+    else:
+        sentence = f"{was} -> {value}"
     return {"asked": value, "before": before, "now": now}, changed, sentence
 
 
@@ -136,7 +139,10 @@ def verify(image: Image) -> None:
     expected = {key: image[key] for key in ("dev", "ino", "bytes")}
     now = identity(image["image"])
     if now != expected:
-        was = "is missing" if now is None else f"is another file now ({now}, not {expected})"
+        if now is None:
+            was = "is missing"
+        else:
+            was = f"is another file now ({now}, not {expected})"
         raise Refusal(f"{image['image']} {was}; nothing was touched. To clear the target: {CLEAR}")
 
 

@@ -102,7 +102,10 @@ class ExtentSize(Preallocation):
     def give(self, directory: Path, size_bytes: int) -> None:
         """Give files that are made in this directory from now on a hint, 0: none; read back. Raises Failure."""
         flags, _, extents, project, cow = _attributes(directory)
-        flags = flags | FS_XFLAG_EXTSZINHERIT if size_bytes else flags & ~FS_XFLAG_EXTSZINHERIT
+        if size_bytes:
+            flags = flags | FS_XFLAG_EXTSZINHERIT
+        else:
+            flags = flags & ~FS_XFLAG_EXTSZINHERIT
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(descriptor, FS_IOC_FSSETXATTR, FSXATTR.pack(flags, size_bytes, extents, project, cow))
@@ -146,7 +149,10 @@ class Xfs(FileSystem, facts.Xfs):
         return ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"]
 
     def make_sparse_command(self, fs_uuid: str, hash_seed: str, geometry: Json | None = None) -> list[str]:
-        made = XfsGeometry.from_json(geometry, "geometry").words() if geometry else []
+        if geometry:
+            made = XfsGeometry.from_json(geometry, "geometry").words()
+        else:
+            made = []
         return [*self.make_command(fs_uuid, hash_seed), *made]
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:

@@ -69,7 +69,10 @@ class Counters(Instrument):
         system = filesystems.get(self.target.filesystem)
         devices = self.target.devices
         no_file_system = f"nothing is known of the allocator of {self.target.filesystem}"
-        read = [_tried(partial(system.allocator_counts, device)) for device in devices] if system else []
+        if system:
+            read = [_tried(partial(system.allocator_counts, device)) for device in devices]
+        else:
+            read = []
         return _Seen(
             time.monotonic(),
             read or [no_file_system] * len(devices),

@@ -44,7 +44,10 @@ class Osts(Instrument):
     def around_cell(self, cell: Cell) -> Iterator[Json]:
         """{"fullness": {"before", "after"} by OST, "brw_stats": what each counted in between, "absent": reasons}."""
         seen: Json = {}
-        self.absent = {} if self.lustre["oss"] else {"brw_stats": NONE_DECLARED}
+        if self.lustre["oss"]:
+            self.absent = {}
+        else:
+            self.absent = {"brw_stats": NONE_DECLARED}
         fullness = self._fullness()
         before = self._stats()
         stripes.make_folders(self.target, self.now.notes)

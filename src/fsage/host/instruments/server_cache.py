@@ -115,7 +115,10 @@ def server_cache_back(declared: Mapping[str, object], request: Request, check: b
     """The verb `server_cache_back`: restore what a killed command left; the release uses it too."""
     proof = put_back(complete(declared), check)
     if check or not proof:
-        sentence = "would put back: " + "; ".join(proof) if proof else "no cache of a server to put back here"
+        if proof:
+            sentence = "would put back: " + "; ".join(proof)
+        else:
+            sentence = "no cache of a server to put back here"
         return {"changed": bool(proof), "msg": sentence, "proof": []}
     return {"changed": True, "msg": "; ".join(proof), "proof": proof}
 

@@ -166,7 +166,10 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
                 "msg": f"the images of {spec['name']} are in place",
                 "images": noted["images"],
             }
-        devices = [] if check else [loops.attach(whole(image)) for image in noted["images"]]
+        if check:
+            devices = []
+        else:
+            devices = [loops.attach(whole(image)) for image in noted["images"]]
         return {
             "changed": True,
             "msg": f"attached {', '.join(devices) or 'the loop devices'} again",
@@ -203,7 +206,10 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         image["status"] = "written"
         files.write_json(_journal(spec), noted)
     devices = [loops.attach(whole(image)) for image in noted["images"]]
-    nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in noted["images"]) else ""
+    if any(image["nocow"] for image in noted["images"]):
+        nocow = " (no copy on write: chattr +C)"
+    else:
+        nocow = ""
     return {
         "changed": True,
         "msg": f"made {total}{nocow}: {why}",
@@ -261,7 +267,10 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
         }
     proof = list(released["proof"])
     left = []
-    on_disk = [noted["below"]] if "below" in noted else noted["images"]
+    if "below" in noted:
+        on_disk = [noted["below"]]
+    else:
+        on_disk = noted["images"]
     for image in on_disk:
         path = image["image"]
         if not os.path.lexists(path):

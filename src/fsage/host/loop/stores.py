@@ -103,7 +103,10 @@ class Stores(Target, facts.Loop):
             if following and mounted_uuid in (*following, None):
                 unfinished = True
             elif mounted_uuid != current:
-                journalled = f" (nor the journalled next one, {following[0]})" if following else ""
+                if following:
+                    journalled = f" (nor the journalled next one, {following[0]})"
+                else:
+                    journalled = ""
                 raise Refusal(
                     f"{device} ({store['image']}) has a file system with UUID {mounted_uuid or 'none'}, not the "
                     f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
@@ -276,7 +279,10 @@ class Stores(Target, facts.Loop):
             self.save()
             change(device)
         else:
-            path = kept.path_of(self.home, name) if is_kept else kept.keep(self.home, name, image, change)
+            if is_kept:
+                path = kept.path_of(self.home, name)
+            else:
+                path = kept.keep(self.home, name, image, change)
             store["uuids"] = [own, mounting.uuid_on(str(path)) or own]
             self.save()
             given = fiemap.extents(image)

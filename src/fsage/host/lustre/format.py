@@ -59,7 +59,10 @@ def geometry(device: str) -> dict[str, str]:
         raise Refusal(f"{device}: {why}; nothing was formatted") from why
     journal = output.get("Total journal blocks") or output.get("Journal length")
     if journal is None or not {"Block size", "Block count", "Reserved block count", *AGAIN} <= set(output):
-        inside = "a journal on another device, or none" if journal is None else "another layout"
+        if journal is None:
+            inside = "a journal on another device, or none"
+        else:
+            inside = "another layout"
         raise Refusal(f"{device} has {inside}, which would not be made again: format it by hand; nothing was formatted")
     geometry_now = {key: output[key] for key in AGAIN}
     geometry_now["Journal, MiB"] = str(int(journal) * int(output["Block size"]) // MIB)

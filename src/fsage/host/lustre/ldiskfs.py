@@ -101,7 +101,10 @@ def size_words(size_bytes: int) -> str:
 
 def _size(value: object) -> int:
     match = SIZE.fullmatch(value) if isinstance(value, str) else None
-    size_bytes = int(match[1]) * next(unit for unit, word in UNITS.items() if word[0] == match[2]) if match else 0
+    if match:
+        size_bytes = int(match[1]) * next(unit for unit, word in UNITS.items() if word[0] == match[2])
+    else:
+        size_bytes = 0
     if not 64 * KIB <= size_bytes <= GIB or size_bytes & (size_bytes - 1):
         raise Refusal(
             f"tune_prealloc_size is {value!r}: a power of two from 64KiB to 1GiB is wanted, with its unit, such as 4MiB"

@@ -76,7 +76,10 @@ def unavailable_because(servers: Servers, noted: JsonView | None) -> str | None:
     if not other:
         return None
     described = "; ".join(f"{ost} has {TABLE} {tables.get(ost)!r}" for ost in other[:SHOWN])
-    more = f"; {len(other) - SHOWN} more have others" if len(other) > SHOWN else ""
+    if len(other) > SHOWN:
+        more = f"; {len(other) - SHOWN} more have others"
+    else:
+        more = ""
     return (
         f"{described}{more}, and tune_prealloc.yml had set {wanted[other[0]]!r}: an OST loses its table when it is "
         "mounted anew. Another target's tune_prealloc.yml sets it, too. Without a size it sets the last requested "
@@ -115,7 +118,10 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
         return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
     if not wanted:
         raise Refusal(f"{host}: {NOTHING}")
-    values = {ost.name: ldiskfs.Values() for ost in osts} if restore else ldiskfs.wanted(osts, ask)
+    if restore:
+        values = {ost.name: ldiskfs.Values() for ost in osts}
+    else:
+        values = ldiskfs.wanted(osts, ask)
     before = {ost.name: ost.now() for ost in osts}
     if not check and not restore:
         files.write_json(path, {"asked": wanted, "proc": place})
@@ -204,7 +210,10 @@ def _of_servers(target: Target, fsname: str, request: Request, earlier: Json) ->
 
 def _of_one(value: object) -> bool:
     """Whether a server's answer about an OST has the form that `prealloc_osts` gives it."""
-    tables = [value.get(key) for key in ("before", "now")] if isinstance(value, dict) else [None]
+    if isinstance(value, dict):
+        tables = [value.get(key) for key in ("before", "now")]
+    else:
+        tables = [None]
     return all(
         isinstance(table, dict) and all(isinstance(word, (str, int, list)) or word is None for word in table.values())
         for table in tables

@@ -80,7 +80,10 @@ def read_osts(mount: Path, needed: Collection[int] | None = None) -> list[Ost]:
         passing = all(one.why in PASSING for one in lacking)
         if not lacking or not passing or waited_s > PASSES_S:
             names = ", ".join(f"{one.name} ({one.why})" for one in lacking) or "any OST"
-            tried = f"in {waited_s:.0f} s of attempts" if passing and lacking else "in one attempt"
+            if passing and lacking:
+                tried = f"in {waited_s:.0f} s of attempts"
+            else:
+                tried = "in one attempt"
             raise Failure(
                 f"{os.uname().nodename} does not learn how full {names} of {mount} is, {tried}: `lfs check servers` "
                 "names what does not answer. Bring it back, or have it deactivated, and run the same command again"
@@ -254,14 +257,20 @@ class Osts(Limits):
     def left_on(self, number: int) -> int:
         """Bytes that the target may take of an OST."""
         ost = self.known[number]
-        kept = SLACK_BYTES if self.alone else int(OTHERS_SHARE * ost.total_bytes)
+        if self.alone:
+            kept = SLACK_BYTES
+        else:
+            kept = int(OTHERS_SHARE * ost.total_bytes)
         return ost.available_bytes - kept - self.outstanding.get(number, 0)
 
     def take(self, size: int, path: Path, spread: int) -> None:
         """Raise Failure if a file of `size` bytes in `spread` stripes (0: as declared) would fill an OST."""
         count = spread or self.declared
         self.left()
-        each = size if count == 1 else -(-size // (len(self.known) if count < 1 else count)) + self.stripe_bytes
+        if count == 1:
+            each = size
+        else:
+            each = -(-size // (len(self.known) if count < 1 else count)) + self.stripe_bytes
         if each > self.good_bytes:
             self.inspect()
         if each > self.good_bytes:
@@ -287,7 +296,10 @@ class Osts(Limits):
             if lacking <= 0:
                 continue
             on = self._on(path)
-            each = lacking if len(on) == 1 else -(-lacking // len(on)) + self.stripe_bytes
+            if len(on) == 1:
+                each = lacking
+            else:
+                each = -(-lacking // len(on)) + self.stripe_bytes
             for index in on:
                 bytes_by_ost[index] = bytes_by_ost.get(index, 0) + each
         return bytes_by_ost

@@ -95,7 +95,10 @@ def set_on(directory: Path, wanted: Striping, declared: LustreSpec, turn: int = 
         first = osts[0]
     size = ["-S", f"{size_mib}M"]
     where = _where(pool, osts)
-    words = [*where, *size] if osts else ["-c", str(count), *size, "-i", str(first), *where]
+    if osts:
+        words = [*where, *size]
+    else:
+        words = ["-c", str(count), *size, "-i", str(first), *where]
     run(["lfs", "setstripe", *words, str(directory)])
     now = components_of(directory, "-d")
     requested = (count, size_mib * MIB, first, osts, pool or "")
@@ -164,7 +167,10 @@ def compose(directory: Path, segments: Sequence[Segment], declared: LustreSpec) 
     """
     words = []
     for number, segment in enumerate(segments, 1):
-        end = "-1" if number == len(segments) else f"{segment.end_bytes // MIB}M"
+        if number == len(segments):
+            end = "-1"
+        else:
+            end = f"{segment.end_bytes // MIB}M"
         words += ["-E", end, "-c", str(segment.stripes), "-S", f"{segment.stripe_bytes // MIB}M"]
         words += _where(declared["pool"], in_turn(declared, segment.stripes, segment.first))
     run(["lfs", "setstripe", *words, str(directory)])
@@ -205,7 +211,10 @@ def of_files(
     each file that lies elsewhere)}.
     """
     allowed = frozenset(allowed)
-    wanted = osts if declared["stripe_count"] == striping.ALL else declared["stripe_count"]
+    if declared["stripe_count"] == striping.ALL:
+        wanted = osts
+    else:
+        wanted = declared["stripe_count"]
     stripes: Counter[int] = Counter()
     astray = []
     every = sorted(files)

@@ -51,7 +51,10 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
         if name in OF_LUSTRE and (isinstance(value, bool) or not isinstance(value, int)):
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
         has = now(mount, fsname, name) if name in OF_LUSTRE else {}
-        why = privilege.unavailable_because() if has else f"neither osc nor llite of {fsname} has it"
+        if has:
+            why = privilege.unavailable_because()
+        else:
+            why = f"neither osc nor llite of {fsname} has it"
         if why:
             noted[name] = {"asked": value, "unsupported": why}
             sentences.append(f"{name}: unsupported, {why}")
@@ -70,7 +73,10 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
             [*sentences, *(f"{name}: would be put back" for name in sorted(set(map(tunable, stale))))],
             noted,
         )
-    steps = granted.tune(fsname, holder, desired) if desired or stale else []
+    if desired or stale:
+        steps = granted.tune(fsname, holder, desired)
+    else:
+        steps = []
     firsts = settings.notes(TUNABLES.name)
     for entry in noted.values():
         if "unsupported" not in entry:

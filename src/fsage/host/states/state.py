@@ -193,7 +193,10 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
             what = f"step {step.kind} of state {request['state']}"
             reach_s = request.get("reach_s", 0.0)
             site_limits.refuse_now(target.spec["limits"], what, reach_s, wanted)
-            clients = max(1, len(clients_of(request))) if step.SHARDED else 1
+            if step.SHARDED:
+                clients = max(1, len(clients_of(request)))
+            else:
+                clients = 1
             if clients > 1:
                 refuse_unfit(target, request)
             token.changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)

@@ -151,7 +151,10 @@ class BlockBitmap:
         reached = byref(found)
         while at <= last and not zero(bitmap, at, last, reached):
             start = found.value
-            at = last + 1 if one(bitmap, start, last, reached) else found.value
+            if one(bitmap, start, last, reached):
+                at = last + 1
+            else:
+                at = found.value
             yield start * size, at * size
 
     def take(self, extents: Iterable[tuple[int, int]]) -> None:
@@ -221,7 +224,10 @@ def _of_user(device: str, mount: Path, why: str, counting: Counting) -> Store:
     has its image for that.
     """
     backing = Path("/sys/block", Path(device).name, "loop/backing_file")
-    image = backing.read_text(encoding="utf-8").strip() if backing.exists() else ""
+    if backing.exists():
+        image = backing.read_text(encoding="utf-8").strip()
+    else:
+        image = ""
     if image and not fiemap.why_closed(image):
         return of_kernel(image, mount, counting)
     try:

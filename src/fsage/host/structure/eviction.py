@@ -34,7 +34,10 @@ def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> 
 
     `size`: percent of the capacity, or `memory`: as much as this host has. Raises Failure where they do not fit.
     """
-    whole = memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
+    if size == MEMORY:
+        whole = memory_bytes()
+    else:
+        whole = int(target.capacity_bytes * float(size) / 100)
     each = max(1, whole // EVICTION_FILES // MIB) * MIB
     quota = Quota(target)
     quota.must_hold(EVICTION_FILES * each, "the cache-eviction file (eviction_file can be less)")

@@ -90,7 +90,10 @@ def run(
         for command in running:
             stop(command.process)
         raise
-    note = f"\nfsage: stopped, because another command did not start: {why}" if why else ""
+    if why:
+        note = f"\nfsage: stopped, because another command did not start: {why}"
+    else:
+        note = ""
     if late:
         note += too_late(began)
     unstarted = {"rc": 127, "stdout": "", "stderr": why, "wall_s": 0.0, "line_s": []}

@@ -95,7 +95,10 @@ def command(verb: str, fsname: str = "") -> list[str]:
 def value(text: str, errors: str, who: str) -> object:
     """The value in an answer of the helper. Raises Refusal, Failure."""
     try:
-        answer = message.read(text, ANSWER_BYTES) if text else {"refused": _unheard(errors)}
+        if text:
+            answer = message.read(text, ANSWER_BYTES)
+        else:
+            answer = {"refused": _unheard(errors)}
     except message.Unacceptable as why:
         raise Failure(f"{who} gave an answer that {why}") from None
     if not isinstance(answer, dict) or not answer.keys() & {"failed", "refused", "value"}:

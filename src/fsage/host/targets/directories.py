@@ -51,7 +51,10 @@ def create(spec: Spec, check: bool) -> Json:
     places.check(place)
     if _holds_anything(place) and not _claimed(spec, place):
         mark = files.read_json(place / ".fsage/claim.json")
-        owner = f"it is of target {mark['target']}" if mark else "not empty"
+        if mark:
+            owner = f"it is of target {mark['target']}"
+        else:
+            owner = "not empty"
         raise Refusal(
             f"{place}: {owner}, and not claimed by target {spec['name']}; declare another fsage_target.directory"
         )

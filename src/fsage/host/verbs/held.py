@@ -59,12 +59,21 @@ def _noted(home: Path) -> list[HeldTarget]:
 
 def _words(claim: Json | None, images: Json | None) -> str:
     """Since when it is held, and where."""
-    since = f"{claim['status']} {claim['created']} on {claim['host']}" if claim else "made, not claimed"
+    if claim:
+        since = f"{claim['status']} {claim['created']} on {claim['host']}"
+    else:
+        since = "made, not claimed"
     if images:
-        on_disk = [images["below"]] if "below" in images else images["images"]
+        if "below" in images:
+            on_disk = [images["below"]]
+        else:
+            on_disk = images["images"]
         where = f"{_taken(on_disk)} in {Path(on_disk[0]['image']).parent}"
     else:
-        where = str(claim["stores"][0]["mount"]) if claim else "nowhere"
+        if claim:
+            where = str(claim["stores"][0]["mount"])
+        else:
+            where = "nowhere"
     return f"{since}, {where}"
 
 

@@ -31,7 +31,10 @@ def recover(declared: Mapping[str, object], request: Request, check: bool) -> di
     if check or not changed:
         if home.is_dir():
             lease.refuse_if_held(home, request)
-        words = "would put back what was changed" if changed else "nothing was changed"
+        if changed:
+            words = "would put back what was changed"
+        else:
+            words = "nothing was changed"
         return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
     with lease.held(home, request):
         proof = put_back(home)

@@ -67,12 +67,18 @@ def untune(declared: Mapping[str, object], request: Request, check: bool) -> dic
     proof = list[str]()
     if changed:
         with held(home, request):
-            proof = tunables.put_back(holder) if spec["lustre"] else _device_back(spec, holder)
+            if spec["lustre"]:
+                proof = tunables.put_back(holder)
+            else:
+                proof = _device_back(spec, holder)
             claims.note_tunables(home, {})
     beside = (home / lease.NOTE).exists() and not (home / "claim.json").exists()
     if request.get("release") and not check and beside:  # on the first client `hold` does it
         lease.drop(home, request)
-    message = "put back the tunables of this host" if changed else "no tunables to put back here"
+    if changed:
+        message = "put back the tunables of this host"
+    else:
+        message = "no tunables to put back here"
     return {"changed": changed, "msg": message, "proof": proof}
 
 

@@ -31,7 +31,10 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         opened = opened or line.strip()[:1]
         has_head = has_head or bool(HEAD.search(line))
         for name, hexadecimal, decimal in WORD.findall(line):
-            number = int(hexadecimal, 16) if hexadecimal else int(decimal)
+            if hexadecimal:
+                number = int(hexadecimal, 16)
+            else:
+                number = int(decimal)
             if name == b"offset":
                 starts.append(number)
             elif name == b"length":

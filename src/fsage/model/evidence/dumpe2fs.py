@@ -180,7 +180,10 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     state = fields.get(b"Filesystem state", b"clean").decode(errors="replace")
     errors = fields.get(b"FS Error count", b"0").decode(errors="replace")
     if "error" in state or errors != "0":
-        noted = f" and {errors} errors noted" if errors != "0" else ""
+        if errors != "0":
+            noted = f" and {errors} errors noted"
+        else:
+            noted = ""
         told.append(f"Damaged: the superblock has the state '{state}'{noted}; {REPAIR}.")
     is_settled = state == "clean" and b"needs_recovery" not in fields.get(FEATURES, b"")
     says = *geometry.ext_of_fields(texts), complaints, told, is_settled
@@ -303,9 +306,15 @@ class _Groups:
         if len(places) != len(counted):  # of another form
             places = list(range(head.first_block + 1, head.first_block + 1 + len(counted)))
         own = set(map(int, OWN.findall(text)))
-        bent = {int(number) - first for number in EXPECTED.findall(text)} if b"(EXPECTED " in text else set()
+        if b"(EXPECTED " in text:
+            bent = {int(number) - first for number in EXPECTED.findall(text)}
+        else:
+            bent = set()
         apart = len(set(places)) == len(places)
-        twice = set() if apart else {place for place, count in Counter(places).items() if count > 1}
+        if apart:
+            twice = set()
+        else:
+            twice = {place for place, count in Counter(places).items() if count > 1}
         damaged = {}
         least_whole = (most - 1) * head.cluster_blocks - 1
         for which, (place, free, free_inodes) in enumerate(zip(places, counted, inodes)):

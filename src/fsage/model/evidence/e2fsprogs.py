@@ -192,13 +192,19 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     for line in lines:
         match = NUMBER.match(line)
         if match:
-            name = match[1].replace(b".", b"").replace(b"chunk", b"extent") if b" free " in match[1] else match[1]
+            if b" free " in match[1]:
+                name = match[1].replace(b".", b"").replace(b"chunk", b"extent")
+            else:
+                name = match[1]
             if name in head:
                 raise NotThisText("it has two texts of e2freefrag, or of another program too: give one at a time")
             head[name] = number_of(match[2])
         elif match := CLASS_ROW.match(line):
             low = number_of(match[1]) * UNITS[match[2]]
-            high = number_of(match[3]) * UNITS[match[4]] if match[3] else 1 << 62
+            if match[3]:
+                high = number_of(match[3]) * UNITS[match[4]]
+            else:
+                high = 1 << 62
             rows.append((low, high, number_of(match[5]), -1 if match[6] is None else number_of(match[6])))
         elif COMPLAINT.match(line):
             complaint = line
@@ -230,13 +236,19 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
         source += f"; its head counts {free} free blocks (the superblock's), its rows {listed} (the bitmaps', taken)"
         source += ": it is mounted, or damaged"
     extents = sum(row.extents for row in classes)
-    mean = listed * block_bytes / extents / 1024 if extents else 0
+    if extents:
+        mean = listed * block_bytes / extents / 1024
+    else:
+        mean = 0
     average = head.get(b"Avg free extent", mean)
     if abs(average - mean) > block_bytes / 1024:
         source += f"; its head has an average of {average} KB, its rows of {mean:.0f} KB (taken)"
     store = of_classes("ext4", source, classes, block_bytes, blocks, largest)
     if complaint or listed >= blocks:
-        says = f"says {_shown(complaint.strip())[:100]!r}" if complaint else "has all blocks free, the superblock's too"
+        if complaint:
+            says = f"says {_shown(complaint.strip())[:100]!r}"
+        else:
+            says = "has all blocks free, the superblock's too"
         store.warnings = [f"Damaged: e2freefrag {says}; {REPAIR}."]
         store.unknown_bytes = blocks * block_bytes
     store.absent["aligned_free_share"] = "e2freefrag counts free chunks only when run with -c"

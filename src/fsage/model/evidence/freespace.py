@@ -241,7 +241,10 @@ class FreeSpace:
         for number in range(starts[0] >> power, ((ends[-1] - 1) >> power) + 1):
             edge = (number + 1) << power
             whole = bisect_right(ends, edge)
-            part = max(0, edge - starts[whole]) if whole < len(starts) else 0
+            if whole < len(starts):
+                part = max(0, edge - starts[whole])
+            else:
+                part = 0
             self._bins[number] += (upto[whole] + part - below) * unit
             below = upto[whole] + part
 

@@ -121,7 +121,10 @@ class NearestFirst(Placement):
     def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
         held = _held(min(self.request_bytes, 1 << (size_bytes - 1).bit_length()), free)
         within = min(size_bytes, held.used)
-        rest = FEWEST.pieces(size_bytes - within, held.smaller)[0] if within < size_bytes else 0.0
+        if within < size_bytes:
+            rest = FEWEST.pieces(size_bytes - within, held.smaller)[0]
+        else:
+            rest = 0.0
         if not within or within <= self.request_bytes:
             return rest + bool(within), rest + bool(within)
         at_most = min(float(held.number), 1 + within / _median(free[: len(free) - len(held.smaller)]))

@@ -61,12 +61,18 @@ def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(coding)("replace")
         blocks = (decoder.decode(block).encode() for block in chain([first], blocks))
         first = next(blocks, b"")
-    first = first[len(UTF_8_MARK) :] if first.startswith(UTF_8_MARK) else first
+    if first.startswith(UTF_8_MARK):
+        first = first[len(UTF_8_MARK) :]
+    else:
+        first = first
     blocks = chain([first], blocks)
     if b"\n" not in first.rstrip():  # it is one line
         first = b"".join(islice(blocks, LINE_BYTES // BLOCK_BYTES))
         is_escaped = b"\\n" in first
-        first = _replaced(first, ESCAPES).strip(b'" \n') + b"\n" if is_escaped else first.replace(b"\r", b"\n")
+        if is_escaped:
+            first = _replaced(first, ESCAPES).strip(b'" \n') + b"\n"
+        else:
+            first = first.replace(b"\r", b"\n")
         blocks = chain([first], blocks)
     all_lines = first.split(b"\n", FIRST_LINES)[:FIRST_LINES]
     lines = [line for line in all_lines if line.strip()]
@@ -111,7 +117,10 @@ def _all_begin(lines: list[bytes], prefix: re.Pattern[bytes]) -> bool:
     matches = [match for match in map(prefix.match, lines) if match]
     if len(matches) < len(lines):
         return False
-    numbers = [int(match[1]) for match in matches] if prefix.groups else [1]
+    if prefix.groups:
+        numbers = [int(match[1]) for match in matches]
+    else:
+        numbers = [1]
     return numbers[0] > 0 and all(0 < after - number < 3 for number, after in zip(numbers, numbers[1:]))
 
 
@@ -136,7 +145,10 @@ def _lines_tidied(
         line = BLANKS.sub(b" ", NOTHING.sub(b"", _replaced(line, PRINTED)))
         if is_doubled and not line.strip():
             continue
-        line = line.rstrip() + b"\n" if is_padded and line.endswith(b"\n") else line
+        if is_padded and line.endswith(b"\n"):
+            line = line.rstrip() + b"\n"
+        else:
+            line = line
         if parts and parts[-1].rstrip().endswith(b",") and RUNS.match(line):
             parts[-1] = parts[-1].rstrip() + b" "
             parts.append(line.lstrip())
@@ -195,7 +207,10 @@ class Text:
 
     def _counted(self, block: bytes) -> bytes:
         self._bytes += len(block)
-        self.tail = block if len(block) > TAIL_BYTES else (self.tail + block)[-TAIL_BYTES:]
+        if len(block) > TAIL_BYTES:
+            self.tail = block
+        else:
+            self.tail = (self.tail + block)[-TAIL_BYTES:]
         if self._bytes > MOST_BYTES:
             raise NotThisText(f"it is longer than {MOST_BYTES >> 30} GiB, the most that is read")
         return block

@@ -123,7 +123,10 @@ def is_packed(start: bytes) -> bool:
 
 
 def _blocks(stream: IO[bytes]) -> Generator[bytes, None, None]:
-    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
+    if isinstance(stream, io.BufferedReader):
+        buffered = stream
+    else:
+        buffered = io.BufferedReader(cast(io.RawIOBase, stream))
     packed = next((codec for codec, mark in PACKED.items() if buffered.peek(4).startswith(mark)), None)
     yield from _unpacked(buffered, packed) if packed else blocks_of(buffered)
 
@@ -165,7 +168,10 @@ def _read(text: Text, counting: Counting) -> Store:
     failed = next((line for line in first if FAILED.match(line)), None)
     if failed:
         raise NotThisText(f"the program failed, and says {shown(failed.strip())!r}")
-    begins = f"begins with {shown(first[0])!r}" if first else "is empty"
+    if first:
+        begins = f"begins with {shown(first[0])!r}"
+    else:
+        begins = "is empty"
     raise NotThisText(
         f"it {begins}, which no program writes whose text is read. These are dumpe2fs, e2freefrag, filefrag, xfs_bmap, "
         "`xfs_io -c fsmap`, freesp and frag of xfs_db, mb_groups, lfs df and bluestore (docs/background/replica.md)"

@@ -154,7 +154,10 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     block_bytes = told.superblock.get(b"blocksize", BLOCK_BYTES)
     source = "freesp"
     if len(told.groups) == len(told.tables):
-        groups = "1 group" if len(told.tables) == 1 else f"{len(told.tables)} groups"
+        if len(told.tables) == 1:
+            groups = "1 group"
+        else:
+            groups = f"{len(told.tables)} groups"
         source += f"; of {groups} ({runs_of(sorted(told.groups))}) only"
     if b"blocksize" in lacking:
         source += "; blocks are taken for 4 KiB, which it does not say"

@@ -46,7 +46,10 @@ class Lustre(Kind):
         declared = spec["lustre"]
         assert declared is not None
         capacity = declared["capacity_gib"]
-        much = "all" if capacity == "all" else f"at most {declared['free_percent']:g}% of what is free"
+        if capacity == "all":
+            much = "all"
+        else:
+            much = f"at most {declared['free_percent']:g}% of what is free"
         if capacity and capacity != "all":
             much = f"at most {capacity:g} GiB, and {much.removeprefix('at most ')},"
         return (

@@ -38,7 +38,10 @@ class PlantFreeSpace(Step):
     run_percent: float
 
     def describe(self) -> str:
-        run = f", and a run of {self.run_bytes} bytes at {self.run_percent:g}%" if self.run_bytes else ""
+        if self.run_bytes:
+            run = f", and a run of {self.run_bytes} bytes at {self.run_percent:g}%"
+        else:
+            run = ""
         return f"fill to {self.fullness_percent:g}% with holes of {self.hole_bytes} bytes{run}"
 
     def named(self, mounts: list[Path], noted: Notes) -> list[Path]:

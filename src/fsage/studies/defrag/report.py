@@ -124,7 +124,10 @@ def _states(data: Data, rows: pd.DataFrame) -> list[str]:
 def _row(state: str, notes: Json, rows: pd.DataFrame) -> list[str]:
     done = notes.get("defragment", {})
     extents = extents_of(notes)
-    factor = done["after"]["fragmentation_factor"] if done else (extents - 1) / extents if extents else None
+    if done:
+        factor = done["after"]["fragmentation_factor"]
+    else:
+        factor = (extents - 1) / extents if extents else None
     largest = rows.sort_values("transfer_size_bytes").drop_duplicates("cache", keep="last")
     return [
         state,

@@ -148,7 +148,10 @@ def _check(params: Params, claim: Claim) -> None:
             "bare)"
         )
     if params.cgroup == "v1" and params.scheduler not in ("bfq", "cfq"):
-        why = "IOCost is of cgroup v2 alone" if params.scheduler == "iocost" else "only BFQ and CFQ count there"
+        if params.scheduler == "iocost":
+            why = "IOCost is of cgroup v2 alone"
+        else:
+            why = "only BFQ and CFQ count there"
         raise Unsupported(f"cgroup v1 has no shares or counts of scheduler {params.scheduler}: {why}")
 
 

@@ -44,7 +44,10 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
         raise ValueError(f"file system {filesystem!r}: allowed are {', '.join(filesystems.names())}")
     if size_bytes < LEAST_BYTES:
         raise ValueError(f"size {format_size(size_bytes)}: at least {format_size(LEAST_BYTES)} is wanted")
-    notation = state if state.upper().startswith("PAF:") else f"PAF:{state}@{file_size}"
+    if state.upper().startswith("PAF:"):
+        notation = state
+    else:
+        notation = f"PAF:{state}@{file_size}"
     try:
         states = States.model_validate({"recipe": "paf", "notation": [notation]})
     except ValidationError as error:

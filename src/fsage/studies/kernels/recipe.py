@@ -27,7 +27,10 @@ class States(paf.States):
 def expand(states: States) -> list[State]:
     """Return the states of recipe `paf`, and of each way of use the original, once a layout."""
     laid = [state._replace(nominal={**state.nominal, "recipe": NAME}) for state in paf.expand(states)]
-    layouts = states.structures if isinstance(states.structures, int) else states.structures.get(paf.DEFAULT, 1)
+    if isinstance(states.structures, int):
+        layouts = states.structures
+    else:
+        layouts = states.structures.get(paf.DEFAULT, 1)
     used = [_aged(way, states.seed, number, layouts) for way in states.aged for number in range(1, layouts + 1)]
     return [*laid, *used]
 

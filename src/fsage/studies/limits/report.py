@@ -48,7 +48,10 @@ def sentences(data: Data, states: Collection[str] | None = None) -> list[str]:
     rows = _rows(data)
     if rows.empty:
         return []
-    rows = rows if states is None else rows[rows["state"].isin(states)]
+    if states is None:
+        rows = rows
+    else:
+        rows = rows[rows["state"].isin(states)]
     return [_first(str(state), of_state) for state, of_state in rows.groupby("layout", sort=False)]
 
 
@@ -66,7 +69,10 @@ def _first(layout: str, rows: pd.DataFrame) -> str:
     if at is None:
         return f"{layout}, {full} full: all that is tried can be had until nothing is left."
     names = [name for name, percent in fails.items() if percent <= at + ALIKE_POINTS]
-    when = "can no longer be had now" if at <= rows["from_full_percent"].max() + ALIKE_POINTS else f"fails at {at:.1f}%"
+    if at <= rows["from_full_percent"].max() + ALIKE_POINTS:
+        when = "can no longer be had now"
+    else:
+        when = f"fails at {at:.1f}%"
     later = {name: percent for name, percent in fails.items() if name not in names and pd.notna(percent)}
     then = ""
     if later:

@@ -206,7 +206,10 @@ def parse(text: str) -> PaF:
     try:
         return PaF(tuple(generations), seed, tuple(sizes), kblocks)
     except _Misfit as misfit:
-        where = span if isinstance(misfit.part, str) else spans[misfit.part]
+        if isinstance(misfit.part, str):
+            where = span
+        else:
+            where = spans[misfit.part]
         raise NotationError(misfit.reason, source=text, span=where, allowed=misfit.allowed) from None
 
 

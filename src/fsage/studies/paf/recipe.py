@@ -73,7 +73,10 @@ class States(Strict):
     @model_validator(mode="after")
     def _seeds_are_known(self) -> States:
         unseeded = not self.notation or any(structure.seed is None for structure in self.notation)
-        counts = self.structures if isinstance(self.structures, dict) else {DEFAULT: self.structures}
+        if isinstance(self.structures, dict):
+            counts = self.structures
+        else:
+            counts = {DEFAULT: self.structures}
         if max(counts.values(), default=1) > 1 and self.seed is None and unseeded:
             refuse([Problem(("structures",), "more than one needs a 'seed' to count from, for seeds name the states")])
         return self
@@ -81,7 +84,10 @@ class States(Strict):
     @model_validator(mode="after")
     def _axes_or_notation(self) -> States:
         wrong = [axis for axis in AXES if bool(getattr(self, axis)) == bool(self.notation)]
-        text = "goes without 'notation', which names whole structures" if self.notation else "is missing"
+        if self.notation:
+            text = "goes without 'notation', which names whole structures"
+        else:
+            text = "is missing"
         if wrong:
             refuse(Problem((axis,), text) for axis in wrong)
         if isinstance(self.structures, dict):
@@ -148,7 +154,10 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
     """
     several = states.built(structure) > 1
     if several:
-        first = states.seed if structure.seed is None else structure.seed
+        if structure.seed is None:
+            first = states.seed
+        else:
+            first = structure.seed
         structure = replace(structure, seed=(first or 0) + number - 1)
     generations = structure.generations
     sizes = ",".join(map(format_size, structure.sizes_bytes))
@@ -156,7 +165,10 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
     sizes += f"-{filler}" if swept else ""
     name = f"{_generations(structure)}{seed}@{sizes}"
     grown = [*map(str, generations[:-1]), f"{generations[-1].capacity_percent:02d}"]
-    population = f"{','.join(grown)}{seed}@{sizes}" if states.reuse == "nested" else name
+    if states.reuse == "nested":
+        population = f"{','.join(grown)}{seed}@{sizes}"
+    else:
+        population = name
 
     axes: dict[str, object] = {"notation": structure}
     if len(generations) == len(structure.sizes_bytes) == 1:
@@ -210,7 +222,10 @@ def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     gone = {step.generation: step.percent for step in steps if isinstance(step, Fragment)}
     generations = tuple(Generation(step.percent, gone.get(step.generation, 0)) for step in populates)
     sizes = [step.file_bytes for step in populates]
-    each = sizes[0] if len(set(sizes)) == 1 else tuple(size for (size,) in sizes)
+    if len(set(sizes)) == 1:
+        each = sizes[0]
+    else:
+        each = tuple(size for (size,) in sizes)
     return str(PaF(generations, populates[0].seed, each, capacity_bytes // 1024))
 
 

@@ -81,7 +81,10 @@ def answer(data: Data, study: Study) -> Answer | None:
 
 def _kept(row: dict[str, float]) -> str:
     """'49% (47 to 51%) with 1 MiB'."""
-    ends = "" if math.isnan(row["low"]) else f" ({row['low']:.0f} to {row['high']:.0f}%)"
+    if math.isnan(row["low"]):
+        ends = ""
+    else:
+        ends = f" ({row['low']:.0f} to {row['high']:.0f}%)"
     return f"{row['median']:.0f}%{ends} with {row['size']}"
 
 
@@ -126,7 +129,10 @@ def share_of_clean(data: Data) -> Section | None:
     y = Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS))
     figures = []
     for rate, part in rows.groupby("rate", sort=False):
-        published = [Level(PUBLISHED_PERCENT[rate])] if rate in PUBLISHED_PERCENT else []
+        if rate in PUBLISHED_PERCENT:
+            published = [Level(PUBLISHED_PERCENT[rate])]
+        else:
+            published = []
         title = f"{rate.capitalize()}, share of the clean rate"
         figures.append(lines(title, part, "size", FULLNESS, y, levels=published))
     bounds = " and ".join(f"{rate} ≥ {bound:g}%" for rate, bound in PUBLISHED_PERCENT.items())

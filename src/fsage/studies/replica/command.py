@@ -61,7 +61,10 @@ def age(
 
 def percents(text: str, option: str) -> tuple[float, ...]:
     """The numbers in '80,90' or '10%'. Raises ValueError for what are none."""
-    words = [word.strip().removesuffix("%") for word in text.split(",")] if text else []
+    if text:
+        words = [word.strip().removesuffix("%") for word in text.split(",")]
+    else:
+        words = []
     if not all(re.fullmatch(r"\d{1,2}(\.\d{1,2})?", word) for word in words) or len(set(words)) < len(words):
         raise ValueError(f"{option} {text!r}: percents below 100 are wanted, each once, such as 10% or 80,90")
     return tuple(map(float, words))

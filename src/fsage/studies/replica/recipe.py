@@ -75,7 +75,10 @@ def _empty(layouts: int) -> State:
 def _state(states: States, layout: str, draw: int, joined: bool) -> State:
     of = name_of(layout)
     holes = JOINED if joined else COPIED
-    sample = f"+{draw}@{states.window_groups}" if states.structures > 1 else ""
+    if states.structures > 1:
+        sample = f"+{draw}@{states.window_groups}"
+    else:
+        sample = ""
     name = f"{of}.{holes}{sample}"
     against = f"{of}.{JOINED}" + (f"@{states.window_groups}" if sample else "")  # as reports name all samples together
     axes: dict[str, object] = {"layout": of, "holes": holes}

@@ -87,7 +87,10 @@ def why_none(target: Target) -> str | None:
     spec = target.spec
     if target.of_kind.takes_layouts and not (target.of_kind.own_stores and spec["stores"] > 1):
         return None
-    has = f"has {spec['stores']} stores" if target.of_kind.own_stores else f"is of kind {spec['kind']}"
+    if target.of_kind.own_stores:
+        has = f"has {spec['stores']} stores"
+    else:
+        has = f"is of kind {spec['kind']}"
     return f"target {target.name} {has}, and a layout is copied onto one file system that fsage made"
 
 
@@ -152,7 +155,10 @@ def sentence(target: Target, heads: Sequence[Head]) -> str:
     """What is said of it, and on what it measures."""
     size = round_size(max(head.device_bytes for head in heads))
     title = filesystems.named(target.spec["filesystem"]).title
-    which = "the layout is laid whole" if len(heads) == 1 else "each layout is laid whole"
+    if len(heads) == 1:
+        which = "the layout is laid whole"
+    else:
+        which = "each layout is laid whole"
     return f"{which} on target {target.name}: a sparse {title} of {size}, made as the original is"
 
 

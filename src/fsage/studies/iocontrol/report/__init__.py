@@ -75,7 +75,10 @@ def _defragmented(data: Data, shareds: Sequence[Shared]) -> tuple[str, str]:
     if not any(case.stage == HOT for case in shareds):
         return AFTER, "Then the file was defragmented"
     share = moved_share(data, shareds[0].piece)
-    cost = "" if share is None else f", which moved {share:.0%} of what the whole file takes"
+    if share is None:
+        cost = ""
+    else:
+        cost = f", which moved {share:.0%} of what the whole file takes"
     return HOT, f"Then only what is read of it was defragmented{cost}"
 
 
@@ -99,13 +102,19 @@ def _kept(case: Shared, group: str, everything: Sequence[Shared]) -> str:
     fair = against_fair(case, group, everything)
     if fair is None or fair.value is None:
         return "not known"
-    held = f" ({100 * fair.interval.low:.0f} to {100 * fair.interval.high:.0f}%)" if fair.interval else ""
+    if fair.interval:
+        held = f" ({100 * fair.interval.low:.0f} to {100 * fair.interval.high:.0f}%)"
+    else:
+        held = ""
     return f"{100 * fair.value:.0f}%{held}"
 
 
 def _card(case: Shared, everything: Sequence[Shared]) -> Card:
     verdict = victim(case, everything)
-    size = "not known" if verdict.why else f"group {verdict.victim} loses" if verdict.victim else "nobody loses"
+    if verdict.why:
+        size = "not known"
+    else:
+        size = f"group {verdict.victim} loses" if verdict.victim else "nobody loses"
     kept = joined([f"group {group} {_kept(case, group, everything)}" for group in case.shares])
     return Card(
         f"{scheduler_label(case.scheduler)}, {case.state}",

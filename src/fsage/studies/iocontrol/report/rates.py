@@ -36,7 +36,10 @@ def sharing(data: Data, workload: str) -> Section | None:
     if not everything:
         return None
     several = len({case.piece for case in everything}) > 1
-    who = "SQLite and fio" if workload == SQLITE else "both groups"
+    if workload == SQLITE:
+        who = "SQLite and fio"
+    else:
+        who = "both groups"
     two = CALLED[workload]
     figures = []
     for scheduler, piece in dict.fromkeys((case.scheduler, case.piece) for case in everything):
@@ -54,7 +57,10 @@ def sharing(data: Data, workload: str) -> Section | None:
                 note=cases[0].charged,
             )
         )
-    files = "what it asks lies whole" if workload == SQLITE else "both read whole files"
+    if workload == SQLITE:
+        files = "what it asks lies whole"
+    else:
+        files = "both read whole files"
     text = (
         f"{ALONE['2']} is {two['2']} alone. P2 is both, and {files}, with weights 100 and 100. P3 has 200 and 100. P4 "
         f"and P5 are as these, but the file of {two['1']} is fragmented. {ALONE['1']} is {two['1']} alone, its file "

@@ -188,7 +188,10 @@ def scheduler_label(name: str) -> str:
 
 def _scheduler(params: Json, odd: Sequence[str]) -> str:
     """The scheduler, and what else tells cells apart that are alike in pattern and state."""
-    cgroup = [] if params["cgroup"] == "v2" else [f"cgroup-{params['cgroup']}"]
+    if params["cgroup"] == "v2":
+        cgroup = []
+    else:
+        cgroup = [f"cgroup-{params['cgroup']}"]
     return " ".join([params["scheduler"], *cgroup, *(f"{key}={params.get(key)}" for key in odd)])
 
 

@@ -37,7 +37,10 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     options = ["--rw=read", f"--bs={params.transfer_size}", f"--iodepth={params.depth}"]
     groups: list[Group] = []
     for name, reader in PATTERNS[params.pattern].items():
-        only = _hot(params, steps) if params.reads == "hot" and reader.file == FRAGMENTED else []
+        if params.reads == "hot" and reader.file == FRAGMENTED:
+            only = _hot(params, steps)
+        else:
+            only = []
         argv = weighted.fio(claim, name, reader.file, [*options, *only])
         groups.append({"name": name, "weight": reader.weight, "file": reader.file, "argv": argv})
     return [weighted.phase(params, claim, groups)]

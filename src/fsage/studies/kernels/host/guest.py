@@ -146,7 +146,10 @@ def answered(job: Json, device: str, point: Path) -> Json:
         write_json(home / "claim.json", job["claim"])
     try:
         for verb in job["verbs"]:
-            answer = _built(given) if verb == "build" else _perform(verb, given)
+            if verb == "build":
+                answer = _built(given)
+            else:
+                answer = _perform(verb, given)
         kept = sorted((home / "outbox").rglob("*.json"))
         return {"answer": answer, "observations": [read_json(path) for path in kept]}
     finally:

@@ -217,7 +217,10 @@ def roomy(size: int, executed: bool = False) -> Path:
             seen.append(f"{place} has {status.f_bavail * status.f_frsize // MIB} MiB")
         else:
             return place
-    executable = " from which programs may be executed" if executed else ""
+    if executed:
+        executable = " from which programs may be executed"
+    else:
+        executable = ""
     raise Refusal(
         f"a guest needs {size // MIB} MiB in a folder{executable}: {', '.join(seen)}. Name one as TMPDIR, or measure "
         "on a plain directory, which needs no kernel"

@@ -77,7 +77,10 @@ def fetch(release: str) -> Kernel:
         place = Path(name)
         for part in ("lists/partial", "packages", "root"):
             (place / part).mkdir(parents=True)
-        signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
+        if KEYRING.exists():
+            signed = f"[signed-by={KEYRING}] "
+        else:
+            signed = ""
         (place / "sources.list").write_text(f"deb {signed}{_mirror()} {release} main\n", encoding="utf-8")
         options = {
             "Dir::Etc::sourcelist": place / "sources.list",

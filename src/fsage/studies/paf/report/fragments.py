@@ -34,7 +34,10 @@ def file_sizes(data: Data) -> Section | None:
     """Bandwidth over BB, a line a file size, for each transfer size and capacity."""
     here = data.table
     axes = [axes for name in data.planned if (axes := axes_of(data, name)) and axes[1] > 0]
-    both = pd.concat([data.table, data.comparison]) if len(data.comparison) else data.table
+    if len(data.comparison):
+        both = pd.concat([data.table, data.comparison])
+    else:
+        both = data.table
     pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
     both = both[pairs.isin(axes) & both["measure"].isin(here["measure"])]
     # A later read phase does not change how a cell writes.

@@ -113,7 +113,10 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
         for comparison in of_pair
         if comparison.finding.sure
     ]
-    beyond = "all of them" if len(sure) == len(of_pair) else joined(sure) or "none of them"
+    if len(sure) == len(of_pair):
+        beyond = "all of them"
+    else:
+        beyond = joined(sure) or "none of them"
     return {
         "sentences": [
             f"With {measured} of the target measured, {joined(rates)} of the reference. That is {state}. The reference "
@@ -226,7 +229,10 @@ def _ends(row: Any) -> tuple[float | None, float | None]:
 
 
 def _says(row: Any) -> str:
-    ends = "" if pd.isna(row.low) else f" ({row.low:.3f} to {row.high:.3f})"
+    if pd.isna(row.low):
+        ends = ""
+    else:
+        ends = f" ({row.low:.3f} to {row.high:.3f})"
     return f"{row.state} over {row.against}: {row.median:.3f}{ends}, n = {row.n}"
 
 

@@ -55,7 +55,10 @@ def plane(data: Data) -> Section | None:
         "Within a column, more deleted files mean less used space. Hover for the interval, real fullness and loss "
         "against the clean state."
     )
-    front = 1 if len(rows[["x", "y"]].drop_duplicates()) > FEW else 0
+    if len(rows[["x", "y"]].drop_duplicates()) > FEW:
+        front = 1
+    else:
+        front = 0
     return Section("The whole plane", text, figures, wide=True, front=front)
 
 
@@ -106,8 +109,14 @@ def places(rows: pd.DataFrame) -> pd.DataFrame:
 
 def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> Place:
     """A row as it stands on the plane."""
-    held = {} if pd.isna(row["low"]) else {"low": row["low"], "high": row["high"]}
-    ends = {"least": min(row["samples"]), "most": max(row["samples"])} if row["n"] > 1 else {}
+    if pd.isna(row["low"]):
+        held = {}
+    else:
+        held = {"low": row["low"], "high": row["high"]}
+    if row["n"] > 1:
+        ends = {"least": min(row["samples"]), "most": max(row["samples"])}
+    else:
+        ends = {}
     file = files.get(row["state"], "")
     return Place(row["x"], row["y"], row["median"], row["n"], **held, **ends, says=says(row, unit), file=file)
 

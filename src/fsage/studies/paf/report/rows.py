@@ -80,6 +80,12 @@ def transfers(rows: pd.DataFrame) -> str:
 def note(rows: pd.DataFrame) -> str:
     """How many samples a point has, what its bar holds, and whether the axis is cut."""
     shown = ", ".join(f"{level:.2%}" for level in sorted(rows["level"].dropna().unique()))
-    bars = f"and bars hold the median at {shown}" if shown else "too few for an interval"
-    cut = " The bandwidth axes do not begin at zero." if limits(rows)[0] else ""
+    if shown:
+        bars = f"and bars hold the median at {shown}"
+    else:
+        bars = "too few for an interval"
+    if limits(rows)[0]:
+        cut = " The bandwidth axes do not begin at zero."
+    else:
+        cut = ""
     return f"Each point has n = {counts(rows)}. Short strokes are samples, {bars}.{cut}"

@@ -94,7 +94,10 @@ def truth(data: Data) -> Section | None:
         ]
         for parameter in parameters
     ]
-    warnings = [f"Outside of its interval: {', '.join(outside)}."] if outside else []
+    if outside:
+        warnings = [f"Outside of its interval: {', '.join(outside)}."]
+    else:
+        warnings = []
     return Section(TITLE, text, _figure(parameters), warnings=warnings, table=table)
 
 
@@ -107,7 +110,10 @@ def planted_told(data: Data) -> tuple[list[str], Figure] | None:
     if not parameters:
         return None
     outside = [parameter.name.partition(",")[0] for parameter in parameters if not parameter.inside]
-    most = f"{len(parameters) - len(outside)} of" if outside else "All"
+    if outside:
+        most = f"{len(parameters) - len(outside)} of"
+    else:
+        most = "All"
     values = [
         f"{parameter.name.partition(',')[0]} {_value(parameter.found.value, parameter)} "
         f"for {_value(parameter.planted, parameter)}"

@@ -89,7 +89,10 @@ def _from_draws(data: Data) -> list[str]:
             for measure in shares
             if (held := of_one_more(list(of.groupby("structure")[measure].median())))
         ]
-        size = "" if how["size_known"] else " and how large the device is"
+        if how["size_known"]:
+            size = ""
+        else:
+            size = " and how large the device is"
         sentences.append(
             f"Where the free extents of {layout} lie{size}, its text does not say: that was drawn "
             f"{of['structure'].nunique()} times. The draws make {' and '.join(words) or 'a part that is not known'}."
@@ -147,7 +150,10 @@ def _named(data: Data, full: dict[str, float], state: str) -> Named:
     layout = axes.get("layout", state)
     holes = axes.get("holes", EMPTY)
     percent = next((value for name, value in full.items() if data.axes_of(name) == axes), None)
-    fullness = "" if percent is None else f", {percent:.0f}% full"
+    if percent is None:
+        fullness = ""
+    else:
+        fullness = f", {percent:.0f}% full"
     if holes == EMPTY:
         return Named("on an empty target", "empty")
     if holes == JOINED:

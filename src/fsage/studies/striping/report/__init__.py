@@ -27,7 +27,10 @@ def answer(data: Data, study: Study) -> Answer | None:
         return None
     words = layouts_in_words(data)
     default = str(rows["reference"].iloc[0])
-    than = "in the default layout" if default in words else f"in {default}"
+    if default in words:
+        than = "in the default layout"
+    else:
+        than = f"in {default}"
     sentences = [_best(rows, words, "fastest here", than)]
     growing = rows[rows["kind"] == "dynamic"]
     if growing.size and (rows["kind"] == "static").any():
@@ -85,7 +88,10 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) ->
             continue
         for row in fastest.to_dict("records"):
             finding = Finding(row["to_clean"], tested=False)
-            how = f" ({row['rest'].removeprefix('distribution ')})" if row["rest"] else ""
+            if row["rest"]:
+                how = f" ({row['rest'].removeprefix('distribution ')})"
+            else:
+                how = ""
             said = finding.said(f"{doing(str(measure))}{how}", over=False)
             best.setdefault(str(row["state"]), []).append(said)
     sentences: list[str] = []

@@ -60,7 +60,10 @@ def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
 def _differing(params: pd.Series) -> list[str]:
     """For each set of parameters a label of what is not the same in all."""
     labels = {text: label.split(", ") for text, label in params_labels(params).items()}
-    common = set.intersection(*map(set, labels.values())) if labels else set()
+    if labels:
+        common = set.intersection(*map(set, labels.values()))
+    else:
+        common = set()
     return [", ".join(word for word in labels[text] if word not in common) for text in params]
 
 
@@ -130,7 +133,10 @@ def layouts(data: Data) -> Section | None:
     rows = rows.assign(column=[measure_label(name)[0] + end for name, end in zip(rows["measure"], ends, strict=True)])
     names = list(rows["column"].unique())
     heads = [f"{name}, {what}" for name in names for what in ("MiB/s", "speed-up")]
-    files = "volumes" if any("volumes" in notes for notes in noted.values()) else "objects"
+    if any("volumes" in notes for notes in noted.values()):
+        files = "volumes"
+    else:
+        files = "objects"
     table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
     for state, notes in noted.items():
@@ -195,7 +201,10 @@ def server_cache(data: Data) -> Section | None:
     table = [["layout", "phase", "kept, MiB/s", "without", "MiB/s", "factor"]]
     for _, part in rows.groupby(["measure", "x", "rest", "condition"], sort=False, dropna=False):
         kept = part[part["setting"] == KEPT]
-        others = part[part["setting"] != KEPT].to_dict("records") if len(kept) else []
+        if len(kept):
+            others = part[part["setting"] != KEPT].to_dict("records")
+        else:
+            others = []
         table += [_cache_row(kept.iloc[0].to_dict(), other) for other in others]
     if len(table) == 1:
         return None
@@ -225,7 +234,10 @@ def results(data: Data) -> Section | None:
         table.append([result.phase, str(len(cells)), str(len(layouts)), ", ".join(map(str, result.cells))])
     wrong = conditions.disagreements(data.frame)
     same = sorted({result.phase for result in agreements if len(result.cells) == 1})
-    text = f"The same in every layout and every cell: {', '.join(same)}. " if same else ""
+    if same:
+        text = f"The same in every layout and every cell: {', '.join(same)}. "
+    else:
+        text = ""
     text += (
         "A layout changes where bytes lie, not what they are: a result that differs means that something else was read "
         "or computed."
