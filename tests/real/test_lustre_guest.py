@@ -134,6 +134,90 @@ def test_a_quota_that_is_reached_amid_a_cell_fails_it_with_that_reason(project: 
         project.done(*project.playing("release.yml"))
 
 
+def allow(limits: dict) -> None:
+    """Have root allow no more on that host."""
+    ssh(f"mkdir -p {LIMITS} && cat >{LIMITS}/limits.json", stdin=json.dumps(limits).encode())
+
+
+def test_a_client_that_mounts_a_fileset_has_files_in_a_declared_pool_and_directories_on_a_declared_mdt(
+    project: LustreProject,
+) -> None:
+    """The site allows him directories on a declared MDT. Before, the claim is refused with what to ask for."""
+    lustre = {"fsname": real.FSNAME, "mgs": real.mgs(), "pool": POOL.partition(".")[2], "stripe_count": -1}
+    ssh(ANEW)
+    before = project.spec["lustre"]
+    try:
+        project.declare(lustre={**lustre, "mdt_index": 0}, directory=f"{FILESET}/{USER}/fsage")
+        refused = project.fails(*project.playing("local_target.yml", "claim.yml"))
+        assert "enable_remote_dir_gid" in refused, refused[-3000:]
+        ssh(f"{MDTS}=$(getent group {GROUP} | cut -d: -f3)")
+        project.done(*project.playing("local_target.yml", "claim.yml"))
+        (record,) = project.measured(**STUDY, **CELLS).values()
+        assert set(record["phases"][0]["placement"]["stripes"]) == {"1", "3", "4"}
+        project.done(*project.playing("release.yml"))
+        assert ssh(f"ls -A {ABOVE}/{USER}").split() == []
+    finally:
+        ssh(f"{MDTS}=0; {AWAY}", check=False)
+        project.declare(lustre=before, directory=PLACE)
+
+
+@pytest.mark.parametrize("realisation", ["pfl", "segments"])
+def test_a_pattern_of_stripes_lies_on_his_osts_alone(project: LustreProject, realisation: str) -> None:
+    """Of his four OSTs 1 stripe of the pattern is 1, and 4 are 2."""
+    before, states = project.spec["lustre"], {"recipe": "striping", "pattern": ["IOR.1", "IOR.4"], "default": "IOR.1"}
+    project.declare(lustre={**before, "osts": [0, 2, 3, 5], "stripe_count": 4})
+    try:
+        project.done(*project.playing("local_target.yml", "claim.yml"))
+        cells = {"workload": "striped_file", "transfer_size": "1M", "iterations": 1}
+        records = project.measured(headline=[], states={**states, "realisation": realisation}, cells=cells)
+        stripes = {r["state"]: r["phases"][0]["placement"]["stripes"] for r in records.values()}
+        print(stripes)
+        assert all(set(on) <= {"0", "2", "3", "5"} for on in stripes.values()), stripes
+        project.done(*project.playing("release.yml"))
+    finally:
+        project.declare(lustre=before)
+
+
+RATES, COUNTS = {"bandwidth_mib_s": 1, "operations_s": 25, "clients": 1}, "/run/fsage-counts"
+COUNT = """while sleep 1; do echo $(date +%s.%N) $(lctl get_param -n llite.*.stats | awk '
+/^(read|write)_bytes/ { bytes += $7; done += $2 } /^(create|mknod|mkdir|unlink|rmdir) / { done += $2 }
+END { print bytes + 0, done + 0 }'); done"""
+
+
+def fastest(place: int, window_s: float = 10) -> float:
+    """The most of what was counted that came a second, over a window: bytes (1) or operations (2)."""
+    rows = [[float(word) for word in line.split()] for line in ssh(f"cat {COUNTS}").splitlines()]
+    return max(
+        (late[place] - early[place]) / (late[0] - early[0])
+        for early in rows
+        for late in rows
+        if window_s <= late[0] - early[0] < window_s + 3
+    )
+
+
+def test_a_whole_life_keeps_to_the_rates_of_the_site(project: LustreProject) -> None:
+    """Of root's file there, by what the client counts, whoever asks for it; one more client is refused."""
+    watched = project.spec["stop_if"]
+    project.declare(stop_if=None)
+    allow(RATES)
+    ssh(f"cat >{COUNTS}.sh", stdin=COUNT.encode())
+    ssh(f"setsid sh {COUNTS}.sh </dev/null >{COUNTS} 2>&1 & echo $! >{COUNTS}.pid")
+    try:
+        project.done(*project.playing("local_target.yml", "claim.yml"))
+        (record,) = project.measured(**STUDY, **CELLS).values()
+        print({name: value for name, value in record["metrics"].items() if "mib_s" in name or "iops" in name})
+        names = {"workload": "metadata", "tool": "fio", "files_per_task": 50, "iterations": 1}
+        (record,) = project.measured(**STUDY, cells=names).values()
+        print({name: value for name, value in record["metrics"].items() if "per_s" in name})
+        project.done(*project.playing("release.yml"))
+        mib_s, operations = fastest(1) / real.MIB, fastest(2)
+        print("at most", mib_s, "MiB/s and", operations, "operations a second, over 10 s")
+        assert 0.3 < mib_s < 1.2 and 5 < operations < 30
+    finally:
+        ssh(f"kill -- -$(cat {COUNTS}.pid); rm -rf {COUNTS}* {LIMITS}", check=False)
+        project.declare(stop_if=watched)
+
+
 SETS = "for each in osc.{0}-OST0000-*.active osp.{0}-OST0000-*.active; do lctl set_param $each={1}; done"
 LOST = {
     "deactivated": (SETS.format(real.FSNAME, 0), SETS.format(real.FSNAME, 1)),
@@ -142,20 +226,28 @@ LOST = {
 """What happens to an OST that his files lie on, and how it comes back."""
 
 
-@pytest.fixture
-def claimed(project: LustreProject) -> Iterator[LustreProject]:
-    """His target, with cells that take a while, and nobody who ends them."""
+@pytest.fixture(scope="module")
+def one_claim(project: LustreProject) -> Iterator[None]:
+    """His target is claimed, for the tests from here on, and nobody ends what it does."""
     watched = project.spec["stop_if"]
     project.declare(stop_if=None)
     project.done(*project.playing("local_target.yml", "claim.yml"))
+    try:
+        yield
+    finally:
+        project.done(*project.playing("release.yml"))
+        project.declare(stop_if=watched)
+
+
+@pytest.fixture
+def claimed(project: LustreProject, one_claim: None) -> Iterator[LustreProject]:
+    """His target, with cells that take a while."""
     project.write_study(**{**STUDY, "states__fragmentation": [0]}, **{**CELLS, "cells__transfer_size": ["64K"]})
     try:
         yield project
     finally:
         project.end_started()
         project.forget()
-        project.done(*project.playing("release.yml"))
-        project.declare(stop_if=watched)
 
 
 def test_an_ost_of_his_that_fills_up_amid_a_cell_fails_it(claimed: LustreProject) -> None:
@@ -239,11 +331,6 @@ def test_a_second_clone_of_his_is_refused_while_a_run_is_on(claimed: LustreProje
     assert why is None, why
 
 
-def allow(limits: dict) -> None:
-    """Have root allow no more on that host."""
-    ssh(f"mkdir -p {LIMITS} && cat >{LIMITS}/limits.json", stdin=json.dumps(limits).encode())
-
-
 def test_the_hours_of_a_site_end_a_cell_and_the_bytes_of_a_day_let_none_begin(claimed: LustreProject) -> None:
     """The state is filled before. What was ended counts as not measured, and the same command resumes."""
     claimed.write_study(**{**STUDY, "states__fragmentation": [0]}, **{**CELLS, "cells__iterations": 2})
@@ -269,82 +356,3 @@ def test_the_hours_of_a_site_end_a_cell_and_the_bytes_of_a_day_let_none_begin(cl
     note = f"/home/{USER}/.local/state/fsage/written.json"
     assert json.loads(ssh(f"cat {note}")), "it stays until tomorrow, and release says so"
     ssh(f"rm -r {Path(note).parent}")
-
-
-def test_a_client_that_mounts_a_fileset_has_files_in_a_declared_pool_and_directories_on_a_declared_mdt(
-    project: LustreProject,
-) -> None:
-    """The site allows him directories on a declared MDT. Before, the claim is refused with what to ask for."""
-    lustre = {"fsname": real.FSNAME, "mgs": real.mgs(), "pool": POOL.partition(".")[2], "stripe_count": -1}
-    ssh(ANEW)
-    before = project.spec["lustre"]
-    try:
-        project.declare(lustre={**lustre, "mdt_index": 0}, directory=f"{FILESET}/{USER}/fsage")
-        refused = project.fails(*project.playing("local_target.yml", "claim.yml"))
-        assert "enable_remote_dir_gid" in refused, refused[-3000:]
-        ssh(f"{MDTS}=$(getent group {GROUP} | cut -d: -f3)")
-        project.done(*project.playing("local_target.yml", "claim.yml"))
-        (record,) = project.measured(**STUDY, **CELLS).values()
-        assert set(record["phases"][0]["placement"]["stripes"]) == {"1", "3", "4"}
-        project.done(*project.playing("release.yml"))
-        assert ssh(f"ls -A {ABOVE}/{USER}").split() == []
-    finally:
-        ssh(f"{MDTS}=0; {AWAY}", check=False)
-        project.declare(lustre=before, directory=PLACE)
-
-
-@pytest.mark.parametrize("realisation", ["pfl", "segments"])
-def test_a_pattern_of_stripes_lies_on_his_osts_alone(project: LustreProject, realisation: str) -> None:
-    """Of his four OSTs 1 stripe of the pattern is 1, and 4 are 2."""
-    before, states = project.spec["lustre"], {"recipe": "striping", "pattern": ["IOR.1", "IOR.4"], "default": "IOR.1"}
-    project.declare(lustre={**before, "osts": [0, 2, 3, 5], "stripe_count": 4})
-    try:
-        project.done(*project.playing("local_target.yml", "claim.yml"))
-        cells = {"workload": "striped_file", "transfer_size": "1M", "iterations": 1}
-        records = project.measured(headline=[], states={**states, "realisation": realisation}, cells=cells)
-        stripes = {r["state"]: r["phases"][0]["placement"]["stripes"] for r in records.values()}
-        print(stripes)
-        assert all(set(on) <= {"0", "2", "3", "5"} for on in stripes.values()), stripes
-        project.done(*project.playing("release.yml"))
-    finally:
-        project.declare(lustre=before)
-
-
-RATES, COUNTS = {"bandwidth_mib_s": 1, "operations_s": 25, "clients": 1}, "/run/fsage-counts"
-COUNT = """while sleep 1; do echo $(date +%s.%N) $(lctl get_param -n llite.*.stats | awk '
-/^(read|write)_bytes/ { bytes += $7; done += $2 } /^(create|mknod|mkdir|unlink|rmdir) / { done += $2 }
-END { print bytes + 0, done + 0 }'); done"""
-
-
-def fastest(place: int, window_s: float = 10) -> float:
-    """The most of what was counted that came a second, over a window: bytes (1) or operations (2)."""
-    rows = [[float(word) for word in line.split()] for line in ssh(f"cat {COUNTS}").splitlines()]
-    return max(
-        (late[place] - early[place]) / (late[0] - early[0])
-        for early in rows
-        for late in rows
-        if window_s <= late[0] - early[0] < window_s + 3
-    )
-
-
-def test_a_whole_life_keeps_to_the_rates_of_the_site(project: LustreProject) -> None:
-    """Of root's file there, by what the client counts, whoever asks for it; one more client is refused."""
-    watched = project.spec["stop_if"]
-    project.declare(stop_if=None)
-    allow(RATES)
-    ssh(f"cat >{COUNTS}.sh", stdin=COUNT.encode())
-    ssh(f"setsid sh {COUNTS}.sh </dev/null >{COUNTS} 2>&1 & echo $! >{COUNTS}.pid")
-    try:
-        project.done(*project.playing("local_target.yml", "claim.yml"))
-        (record,) = project.measured(**STUDY, **CELLS).values()
-        print({name: value for name, value in record["metrics"].items() if "mib_s" in name or "iops" in name})
-        names = {"workload": "metadata", "tool": "fio", "files_per_task": 50, "iterations": 1}
-        (record,) = project.measured(**STUDY, cells=names).values()
-        print({name: value for name, value in record["metrics"].items() if "per_s" in name})
-        project.done(*project.playing("release.yml"))
-        mib_s, operations = fastest(1) / real.MIB, fastest(2)
-        print("at most", mib_s, "MiB/s and", operations, "operations a second, over 10 s")
-        assert 0.3 < mib_s < 1.2 and 5 < operations < 30
-    finally:
-        ssh(f"kill -- -$(cat {COUNTS}.pid); rm -rf {COUNTS}* {LIMITS}", check=False)
-        project.declare(stop_if=watched)
