@@ -101,7 +101,7 @@ def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: Lustr
     for phase in json.loads((project.root / "results" / record["raw"]["path"]).read_text())["phases"]:
         jobs = [job[phase["name"]] for job in json.loads(phase["stdout"])["jobs"]]
         rate = sum(job["io_bytes"] for job in jobs) / max(job["runtime"] for job in jobs) * 1000 / real.MIB
-        assert record["metrics"][f"{phase['name']}_mib_s"] == pytest.approx(rate, rel=1e-6), (
+        assert record["metrics"][f"{phase['name']}_bw_mib_s"] == pytest.approx(rate, rel=1e-6), (
             "by hand, of fio's own JSON"
         )
     project.forget()
