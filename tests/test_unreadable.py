@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleActionFail
+from hostile.messages import action
 from records import CONFIG
 
 import fsage
@@ -149,6 +151,13 @@ def test_a_source_that_is_hidden_may_be_on_the_target(closed: Path) -> None:
         age.refuse_target(str(closed / "secret" / "file"), copy)
     with ordinary_user():
         age.refuse_target(str(closed / "none"), copy)
+
+
+def test_an_answer_that_cannot_be_kept_on_the_launcher_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "answer").mkdir()
+    with pytest.raises(AnsibleActionFail, match=f"^{tmp_path}/answer.part: Is a directory$"):
+        action().keep(tmp_path / "answer", [b"{}"])
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_why_the_commit_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ if str(SOURCE) not in sys.path:  # an installed collection contains the package
 
 from fsage import seam  # noqa: E402
 from fsage.model import MIB, message, plugins  # noqa: E402
-from fsage.model.errors import Refusal  # noqa: E402
+from fsage.model.errors import Refusal, in_words  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
 REFUSED = 1  # the agent's exit code when nothing was touched
@@ -336,18 +336,21 @@ def keep(path, parts):
                 pass
         except Refusal as why:
             raise AnsibleActionFail(str(why)) from None
-    path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".part")
-    beside.unlink(missing_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.unlink(missing_ok=True)
         with open(beside, "xb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+    except OSError as error:
+        raise AnsibleActionFail(in_words(error, path)) from None
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # said already
+            beside.unlink()
 
 
 def put_away(path):
