@@ -44,6 +44,7 @@ def test_workloads_are_found_by_name():
         "blast",
         "device_range",
         "file_read",
+        "limits",
         "metadata",
         "netflow",
         "new_file",
