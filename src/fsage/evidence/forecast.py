@@ -44,7 +44,8 @@ def first_refused(store: Json, mounted: dict[str, int] | None) -> Refused | None
         return None
     now = store["fullness_percent"]
     room = min(mounted["available_bytes"], store["free_bytes"])
-    mean_bytes = store["used_bytes"] / (mounted["inodes"] - mounted["free_inodes"])
+    # statvfs leaves out what the file system keeps for itself, such as tables of inodes.
+    mean_bytes = (mounted["bytes"] - mounted["free_bytes"]) / (mounted["inodes"] - mounted["free_inodes"])
 
     def refused(least_bytes: float, most_bytes: float, lacks: str) -> Refused:
         """After so much more was written."""
