@@ -90,7 +90,7 @@ def test_a_document_that_is_whole_but_wrong(path, value, reason):
     [
         (None, "never ended"),
         (-15, "killed by signal 15"),
-        (127, "ended with code 127: fio: command not found"),
+        (127, "did not run to its end: fio: command not found"),
     ],
 )
 def test_return_codes(rc, reason):

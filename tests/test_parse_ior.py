@@ -64,7 +64,7 @@ def test_another_rank_writes_into_a_line(case, data):
 
 
 def test_a_program_that_is_not_there():
-    with pytest.raises(BadOutput, match=r"ended with code 127: .Errno 2. No such file or directory: 'mpirun'"):
+    with pytest.raises(BadOutput, match=r"did not run to its end: .Errno 2. No such file or directory: 'mpirun'"):
         ior.parse("", "[Errno 2] No such file or directory: 'mpirun'", 127)
 
 

@@ -59,6 +59,10 @@ def printed_version(tool: str, stdout: str) -> str | None:
     return None
 
 
+NOT_FOUND = 127
+"""The code of a shell for a program that is not there, and fsage's for a command that did not start or was given up."""
+
+
 def check_end(tool: str, rc: int | None, errors: Iterable[str], stderr: str = "") -> None:
     """Raise `BadOutput` unless the return code is 0 and nothing was said that tells of trouble.
 
@@ -73,6 +77,8 @@ def check_end(tool: str, rc: int | None, errors: Iterable[str], stderr: str = ""
         ended = "never ended"
     elif rc < 0:
         ended = f"was killed by signal {-rc}"
+    elif rc == NOT_FOUND:
+        ended = "did not run to its end"
     else:
         ended = f"ended with code {rc}"
     if rc != 0:
