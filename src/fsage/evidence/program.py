@@ -13,7 +13,7 @@ from fsage import seam
 
 PACKAGE = Path(__file__).absolute().parents[1]
 MODULES = (
-    *(f"evidence/{name}.py" for name in ("__init__", "monitoring", "server", "terminal", "verdict")),
+    *(f"evidence/{name}.py" for name in ("__init__", "forecast", "monitoring", "server", "terminal", "verdict")),
     *("seam.py", "text/__init__.py", "text/sizes.py"),
 )
 NOT_OURS = "prometheus_client"
