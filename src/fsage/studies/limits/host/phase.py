@@ -19,6 +19,7 @@ from fsage.host.stores import fiemap
 from fsage.host.structure import files
 from fsage.host.system import caches
 from fsage.model import typed
+from fsage.model.errors import in_words
 from fsage.model.evidence import fragmentation
 from fsage.model.message import Unacceptable
 from fsage.model.structure import BLOCK_BYTES
@@ -96,7 +97,7 @@ def look(folder: Path, number: int) -> Json:
         try:
             seen["had"][name] = call(folder) or 1
         except OSError as error:
-            seen["had"][name] = errno.errorcode.get(error.errno or 0, str(error))
+            seen["had"][name] = errno.errorcode.get(error.errno or 0, in_words(error))
         _given_back(folder, status.f_bfree)
     return seen
 
@@ -148,7 +149,7 @@ def main(path: str) -> int:
         assignment = typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8")))
         print(json.dumps(list(looks(assignment))))
     except (Unacceptable, OSError) as why:
-        print(f"{path}: {why}", file=sys.stderr)
+        print(in_words(why, path), file=sys.stderr)
         return 1
     return 0
 
