@@ -46,7 +46,7 @@ def test_root_of_a_machine_has_all_and_nothing_stays():
     missing = {name: str(why) for name in capabilities.CAPABILITIES if (why := capabilities.obstacle(name))}
     assert not missing.keys() & {*capabilities.LOOP_TARGET, capabilities.FANOTIFY, capabilities.DROP_CACHES}
     assert traces() == before
-    assert target.default_target() == "local" and target.why_directory() is None
+    assert target.default_target() == "local" and target.why_default("local") is None
 
 
 @pytest.mark.root
@@ -78,8 +78,10 @@ def test_root_without_cap_sys_admin_as_in_a_plain_container_is_told_errno_and_re
 def test_where_nothing_can_be_mounted_the_default_is_a_directory_and_a_loop_target_is_refused(monkeypatch):
     why = capabilities.Obstacle("mounting ext4: Operation not permitted (EPERM)", "EPERM", "run it as root")
     monkeypatch.setattr(capabilities, "obstacles", lambda names: [why])
+    monkeypatch.setattr(target, "why_no_guest", lambda: "no kernel was found")
     assert target.default_target() == "directory"
-    sentence = target.why_directory()
+    sentence = target.why_default("directory")
+    assert sentence and "no kernel was found" in sentence
     assert "here: mounting ext4: Operation not permitted (EPERM)." in sentence and "run it as root" in sentence
     with pytest.raises(Refusal, match=r"target t \(kind: loop\) on .*EPERM.*declare `kind: directory`; nothing was"):
         capabilities.need_loops("t")

@@ -44,7 +44,7 @@ def test_what_a_change_brought_is_told_apart_from_noise(tmp_path):
     assert "one test over 56 groups (p=0.0005): no group stands out; as a whole writes changed." in text
     assert "tunables read_ahead_kb=[&quot;128&quot;] read_ahead_kb=[&quot;4096&quot;]" in page or "4096" in text
     assert {path.name for path in (tmp_path / "out/figures").iterdir()} == {
-        f"{what}-tuned-over-untuned.{kind}" for what in ("writes", "reads") for kind in ("svg", "pdf", "csv")
+        f"{what}-of-tuned-relative-to-untuned.{kind}" for what in ("writes", "reads") for kind in ("svg", "pdf", "csv")
     }
     again = compare(before, after, tmp_path / "again", ("untuned", "tuned"))
     assert again.read_text() == page

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from local_targets import claimed
-from recorded import taken
+from recorded import file_of, measured, taken
 from records import CONFIG, build, contents, undrawn
 from small_filesystems import MIB, small
 from states import bring
@@ -271,7 +271,7 @@ def test_texts_of_xfs_tools_tell_where_it_is_free():
         XFS_DB[XFS_DB.index(b"    agno") :].replace(b"3 ", b"9 ") + XFS_DB[:50]: "at 10 of group 9, where none",
         FSMAP.replace(b"128..2239", b"120..2239"): "it is not whole",
         FSMAP.replace(b"\t2: 7:2 [128..2239]: unknown 2112\n", b""): "it is not whole",
-        FSMAP[:-1]: "it was cut short",
+        FSMAP[:-1]: "its last line has no end",
     }
     for text, why in bad.items():
         with pytest.raises(NotThisText, match=why):
@@ -414,7 +414,7 @@ def test_a_layout_is_named_by_a_file_in_its_folder_and_by_nothing_else(tmp_path,
 
 def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_was_copied(tmp_path):
     records = taken("replica")
-    page = contents(load_study(CONFIG / "replica.yaml"), records, tmp_path)
+    page = contents(measured("replica"), records, tmp_path)
     (strips,) = [one for one in page.figures if one.title == "Free space of example and of its replica"]
     assert list(strips.strips) == ["original", "example.copied", "example.joined"]
     original, copied = (np.array(strips.strips[name]) for name in ("original", "example.copied"))
@@ -427,11 +427,11 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
     for record in records:
         if "replica" in record["layout"].get("notes", {}):
             record["layout"]["notes"]["replica"]["filesystem"] = "xfs"
-    foreign, last = contents(load_study(CONFIG / "replica.yaml"), records, tmp_path).answer.sentences[-2:]
+    foreign, last = contents(measured("replica"), records, tmp_path).answer.sentences[-2:]
     assert foreign.startswith(
         "Layout example is of XFS, and the target is ext4 (ldiskfs), which chooses blocks for new"
     )
-    assert last.startswith("These are rates of a replica (") and last.endswith("the layout comes from.")
+    assert last.startswith("These are rates of a replica") and last.endswith("the layout comes from.")
 
 
 def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
@@ -443,7 +443,7 @@ def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
             one["metrics"] = {name: value / 2 for name, value in one["metrics"].items()}
     path = tmp_path / "config" / "replica.yaml"
     path.parent.mkdir()
-    path.write_text((CONFIG / "replica.yaml").read_text().replace("[example.gz]", "[example.gz, other.txt.zst]"))
+    path.write_text(file_of("replica").read_text().replace("[example.gz]", "[example.gz, other.txt.zst]"))
     page = build(load_study(path), records + more, tmp_path)
     ranked = page[page.index("What the age of each costs") :]
     rows = re.findall(r"<tr><t[hd]>(example|other)</t[hd]><td>([\d.]+)%</td><td>(\d+)</td>", ranked)

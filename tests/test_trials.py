@@ -205,7 +205,7 @@ APPENDERS = "Files that grow together, a bit each in turn, can have an extent fo
         (
             "23-xfs-16mib-enospc/freesp-d-45-blocks",
             {"largest": 32 * 4096, "fullness_percent": pytest.approx(98.9, abs=0.05)},
-            "No new file of 1 MiB fits. Now, no free extent holds 1 MiB. So little is free",
+            "No new file of 1 MiB fits. Now no free extent holds 1 MiB. So little is free",
             "contiguous as on",
         ),
         ("23-xfs-16mib-enospc/freesp-s", {"extents": 6, "mean": pytest.approx(46.3 * 4096, rel=0.01)}, "", "% full"),

@@ -134,9 +134,10 @@ def read(observation: JsonView) -> Outcome:
     Of fio its percentiles of latency too (`shared.latencies`).
     """
     conditions = cast(Json, observation.get("conditions", {}))
-    model: Json = conditions.get("device_model") or {"kind": device.Model.kind}
-    outcome = shared.judge(observation, Params, partial(_steps, model=device.KINDS[model["kind"]]), _judge)
-    if outcome.status == "valid" and model["kind"] == device.Computed.kind:
+    model: Json = conditions.get("device_model") or {}
+    kind = model.get("kind", device.Model.kind)
+    outcome = shared.judge(observation, Params, partial(_steps, model=device.KINDS[kind]), _judge)
+    if outcome.status == "valid" and kind == device.Computed.kind:
         return _computed(observation, model, outcome)
     return outcome
 

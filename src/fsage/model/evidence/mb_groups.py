@@ -91,7 +91,7 @@ def _sizes(buddies: dict[int, int], extents: int) -> list[int]:
         count = buddies[power]
         lacking = extents - len(sizes)
         smaller -= count
-        begun = min(count, lacking, max(count - len(sizes), lacking - smaller))
+        begun = min(count, lacking, max(0, count - len(sizes), lacking - smaller))
         others = len(sizes) or begun
         sizes += [1 << power] * begun
         for place in range(count - begun):

@@ -25,7 +25,7 @@ class Surroundings(Instrument):
             return None
         params = cell["params"]
         return (
-            self._timed(params["workload"])
+            self._timed(params.get("workload", ""))
             or self._other_kernel(params.get("kernel"))
             or self._not_mounted(params.get("mount"))
         )
