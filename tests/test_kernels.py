@@ -16,14 +16,16 @@ import pytest
 from fsage.host.verbs import checks, count
 from fsage.model import GIB, MIB
 from fsage.model.answers import Obstacle
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
 from fsage.plan import target
 from fsage.report.section import Data
 from fsage.run import request
 from fsage.studies.kernels import images, report
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import TASK, boot, programs
+from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model.boot import Kernel
+from fsage.studies.kernels.model.images import Image
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.workloads import shared
 
@@ -326,6 +328,25 @@ def test_the_first_sentence_says_what_each_kernel_gives() -> None:
     assert others and others.table[1:] == [["5.10, mb_optimize_scan=0", "unsupported", "Invalid argument"]]
     [_, first, *_] = report.table(shown(rows)).table  # type: ignore[union-attr]
     assert first == ["ext4 80.50", "5.10", "1, 2", "1.5", "385.5", "300"]
+
+
+def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="not one file fits"):
+        images.recipe("80.50", 1, "ext4", 512 * MIB, "1G")
+    with pytest.raises(ValueError, match="no folder that you may write to"):
+        images.check_new(tmp_path / "none/disk.img")
+    monkeypatch.setenv("FSAGE_IMAGES_GIB", "many")
+    with pytest.raises(Refusal, match="FSAGE_IMAGES_GIB is 'many': a number is wanted"):
+        kept.limit_gib()
+
+
+def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path: Path) -> None:
+    """Here its copy is no file system, and fsck says so; a full disk ends the same way."""
+    made = tmp_path / "made.img"
+    made.write_bytes(bytes(1 << 20))
+    with pytest.raises(Failure, match="ended with status"):
+        images.put(Image(made, {}), "ext4", tmp_path / "disk.img")
+    assert list(tmp_path.iterdir()) == [made]
 
 
 def test_a_state_that_is_none_is_refused_in_the_notations_own_words() -> None:

@@ -60,8 +60,7 @@ def image(
     from fsage.studies.kernels.model import programs
     from fsage.text.sizes import parse_size
 
-    if to.exists():
-        raise ValueError(f"{to} exists, and is left as it is: name another file")
+    images.check_new(to)
     recipe = images.recipe(state, seed, filesystem, parse_size(size), file_size, file_extents)
     made = images.of(recipe, programs.some(kernel))
     images.put(made, filesystem, to)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -53,7 +54,10 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
     except ValidationError as error:
         raise ValueError("\n".join(problem.text for problem in problems_of(error, States))) from None
     [expanded] = expand(states)
-    return Recipe(filesystem, size_bytes, _name(expanded, state), tuple(expanded.steps(1, seed)), file_extents)
+    steps = tuple(expanded.steps(1, seed))
+    if reasons := [why for step in steps if (why := step.unavailable_because(size_bytes))]:
+        raise ValueError(f"state {state} in {format_size(size_bytes)}: {reasons[0]}")
+    return Recipe(filesystem, size_bytes, _name(expanded, state), steps, file_extents)
 
 
 def _name(expanded: State, state: str) -> str:
@@ -87,13 +91,26 @@ def of(wanted: Recipe, kernel: Kernel) -> Image:
     return images.made(f"{wanted.filesystem}-{wanted.state}", how, wanted.size_bytes, make)
 
 
+def check_new(to: Path) -> None:
+    """Raise ValueError where an image cannot be put there; looked at before one is made."""
+    if to.exists():
+        raise ValueError(f"{to} exists, and is left as it is: name another file")
+    if not os.access(to.absolute().parent, os.W_OK):
+        raise ValueError(f"{to}: {to.absolute().parent} is no folder that you may write to: name a file in one")
+
+
 def put(image: Image, filesystem: str, to: Path) -> None:
-    """Copy an image, holes as holes, and have the file system's own check look at it. Raises Failure."""
-    _run(["cp", "--sparse=always", "--reflink=auto", str(image.path), str(to)])
-    to.chmod(0o644)
-    check = filesystems.named(filesystem).check_command
-    if check:
-        _run([*check, str(to)])
+    """Copy an image, holes as holes, and have the file system's own check look at it; all or none. Raises Failure."""
+    part = to.with_name(f".{to.name}.part")
+    try:
+        _run(["cp", "--sparse=always", "--reflink=auto", str(image.path), str(part)])
+        part.chmod(0o644)
+        check = filesystems.named(filesystem).check_command
+        if check:
+            _run([*check, str(part)])
+        part.rename(to)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _run(words: Sequence[str]) -> None:

@@ -72,7 +72,10 @@ def built(job: Json, device: str, point: Path) -> Json:
         work(step, target, done, ALONE, lambda: None)
         done.append(step)
     if job.get("file_extents"):
-        _in_pieces(point, job["file_extents"])
+        try:
+            _in_pieces(point, job["file_extents"])
+        except OSError as why:
+            raise Failure(f"a file of {job['file_extents']} extents was wanted: {why.strerror}") from why
     os.sync()
     target.settle()
     verify([point], done, target.capacity_bytes, {})

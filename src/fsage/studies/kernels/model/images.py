@@ -48,6 +48,7 @@ def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) ->
     if path.exists() and noted.exists():
         os.utime(noted)  # it was used just now
         return Image(path, json.loads(noted.read_text(encoding="utf-8")))
+    limit_gib()  # what is wrong with it is said before the work
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{uuid.uuid4().hex[:8]}.part")
     try:
@@ -75,8 +76,12 @@ def mkfs(filesystem: str) -> str:
 
 
 def limit_gib() -> float:
-    """What the cache may hold."""
-    return float(os.environ.get("FSAGE_IMAGES_GIB", USUAL_GIB))
+    """What the cache may hold. Raises Refusal."""
+    given = os.environ.get("FSAGE_IMAGES_GIB", USUAL_GIB)
+    try:
+        return float(given)
+    except ValueError:
+        raise Refusal(f"FSAGE_IMAGES_GIB is {given!r}: a number is wanted, the GiB that images may take") from None
 
 
 def _keep_to_limit(newest: Path) -> None:
