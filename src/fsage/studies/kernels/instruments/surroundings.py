@@ -67,7 +67,8 @@ class Surroundings(Instrument):
         try:
             self.target.remount(options)
         except Failure as why:
-            return f"Linux {os.uname().release} does not mount {self.target.filesystem} with {options}: {why}"
+            said = str(why).replace(self.target.devices[0], "its device")  # a guest has several: one reason, one row
+            return f"Linux {os.uname().release} does not mount {self.target.filesystem} with {options}: {said}"
         finally:
             self.target.remount()
         return None
