@@ -55,7 +55,8 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
         raise ValueError("\n".join(problem.text for problem in problems_of(error, States))) from None
     [expanded] = expand(states)
     steps = tuple(expanded.steps(1, seed))
-    if reasons := [why for step in steps if (why := step.unavailable_because(size_bytes))]:
+    reasons = [why for step in steps if (why := step.unavailable_because(size_bytes))]
+    if reasons:
         raise ValueError(f"state {state} in {format_size(size_bytes)}: {reasons[0]}")
     return Recipe(filesystem, size_bytes, _name(expanded, state), steps, file_extents)
 
