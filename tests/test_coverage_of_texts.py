@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(7200)]
 MIB, BLOCK = 1 << 20, 4096
 DEVICE, FILE, WRITE = 1024 * MIB, 48 * MIB, 16 * MIB
 LAYOUTS = 30
+LEAST = (0.8, 0.65)  # of mb_groups sizes are reckoned, an error that all draws share (docs/background/replica.md)
 KINDS = ("freesp", "freesp -s", "freesp by group", "e2freefrag", "mb_groups", "dumpe2fs", "bluestore")
 WHOLE = KINDS[-2:]
 JUMP_S, RATE_MIB_S = 0.01, 181
@@ -197,7 +198,8 @@ def test_the_interval_of_draws_holds_what_the_layout_has(new_target, tmp_path_fa
     for kind, counted in held.items():
         print(kind, {name: f"{sum(values)}/{len(values)}" for name, values in counted.items()})
         if kind not in WHOLE:
-            assert sum(counted["pieces"]) >= 0.85 * LAYOUTS and sum(counted["rate"]) >= 0.85 * LAYOUTS, kind
+            least = LEAST[kind == "mb_groups"] * LAYOUTS
+            assert sum(counted["pieces"]) >= least and sum(counted["rate"]) >= least, kind
 
 
 def _note(held: dict[str, list[bool]], true: int, pieces: list[int]) -> None:
