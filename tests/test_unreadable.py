@@ -167,6 +167,7 @@ def test_why_the_commit_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tm
     assert provenance.commit() == "commit not known (git: No such file or directory)"
 
 
+@pytest.mark.root
 def test_a_machine_without_a_log_of_its_kernel_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kernel_log, "KMSG", str(tmp_path / "kmsg"))
     assert signs.look({}, [], [], None, serves=True)["absent"] == {
