@@ -18,7 +18,9 @@ from fsage.studies.limits.model import Assignment
 from fsage.studies.limits.report import answer, section
 from fsage.studies.limits.workloads import limits
 
-MIB, BLOCK = 1 << 20, 4096
+pytestmark = pytest.mark.root
+MIB = 1 << 20
+BLOCK = 4096
 PUNCH = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 
 
