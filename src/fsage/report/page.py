@@ -178,7 +178,7 @@ def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
 
 def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Iterable[Path]) -> list[Section]:
     """What the recipe's view says, and what every report has."""
-    headline = [state for pair in study.headline for state in (pair.state, pair.against)]
+    headline = [state for pair in study.headline for state in (pair.against, pair.state)]
     all_sections = [
         targets.section(data.frame, study),
         *(section(data) for section in view_of(data.frame).sections),

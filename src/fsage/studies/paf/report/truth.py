@@ -43,7 +43,10 @@ def _together(data: Data, state: str) -> str:
         return ""
     parts = [f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in rows]
     first, *others = parts
-    return " ".join([f"{state} against {rows[0].clean}: {first}.", *(f"{part.capitalize()}." for part in others)])
+    clean = rows[0].clean
+    if "@" not in state:
+        clean = clean.partition("@")[0]
+    return " ".join([f"{state} against {clean}: {first}.", *(f"{part.capitalize()}." for part in others)])
 
 
 def _unlike(frame: pd.DataFrame) -> list[str]:
