@@ -87,14 +87,10 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     clients = striped.clients(params.nodes, claim)
     tasks = []
     for process, (first, end) in enumerate(_shares(params, claim, len(volumes))):
+        front = []
         if len(clients) > 1:
-            host = [clients[process % len(clients)]]
-        else:
-            host = []
-        if host:
-            front = shared.mpirun({**claim, "hosts": host, "tasks": 1}, named=True)
-        else:
-            front = []
+            host = clients[process % len(clients)]
+            front = shared.mpirun({**claim, "hosts": [host], "tasks": 1}, named=True)
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
     files = [str(base.with_suffix(suffix)) for base in bases for suffix in model.SUFFIXES]
     search: Phase = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}

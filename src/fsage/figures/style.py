@@ -171,11 +171,9 @@ def canvas(
     figure = Figure(figsize=(width, height))
     if size.plain:
         stamp = ""
-    else:
-        stamp = textwrap.fill(stamp, size.fit(STAMP_CHARACTERS, STAMP_POINTS))
-    if size.plain:
         title = ""
     else:
+        stamp = textwrap.fill(stamp, size.fit(STAMP_CHARACTERS, STAMP_POINTS))
         title = textwrap.fill(title, size.fit(TITLE_CHARACTERS, 11))
     row = size.points(STAMP_POINTS) / STAMP_POINTS * STAMP_ROW_INCHES
     foot = (

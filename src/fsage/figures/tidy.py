@@ -36,8 +36,6 @@ def lines(
     """
     if labels is None:
         labels = {value: str(value) for value in rows[by].unique()}
-    else:
-        labels = labels
     parts = [(label, rows[rows[by] == value]) for value, label in labels.items()]
     drawn = tuple(_series(label, part, at, joined) for label, part in parts if len(part))
     return Lines(title, drawn, x, y, tuple(levels), band, note=note)

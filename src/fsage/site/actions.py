@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from fsage.model import GIB, MIB, limits, tools
+from fsage.model import MIB, limits, tools
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import tasks_of, usual_home
 from fsage.model.stop_if import EVERY_S
 from fsage.model.structure import Step
 from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json
+from fsage.plan import words
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.run import progress
@@ -339,21 +340,12 @@ def _unlimited(target: Target) -> str:
 def _capacity_bytes(site: Site, target: Target, plans: Sequence[Plan]) -> int | None:
     """What the target may hold: of its claim, else what a claim could take now, else as declared; None: not known."""
     claimed = [plan.claim["capacity_bytes"] for plan in plans if plan.claim and "capacity_bytes" in plan.claim]
-    spec, lustre = target.spec, target.spec["lustre"]
     if claimed:
         return max(claimed)
-    if target.of_kind.own_stores:
-        return int(spec["size_gib"] * spec["stores"] * GIB)
     offered = [host.answer["capacity_bytes"] for host in site.hosts if host.answer and "capacity_bytes" in host.answer]
-    if offered:
+    if offered and not target.of_kind.own_stores:
         return int(max(offered))
-    if lustre:
-        gib = lustre["capacity_gib"]
-    else:
-        gib = spec["budget_gib"]
-    if gib in ("all", None):
-        return None
-    return int(float(gib) * GIB)
+    return words.declared_bytes(target)
 
 
 def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:

@@ -63,8 +63,6 @@ def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
         first = next(blocks, b"")
     if first.startswith(UTF_8_MARK):
         first = first[len(UTF_8_MARK) :]
-    else:
-        first = first
     blocks = chain([first], blocks)
     if b"\n" not in first.rstrip():  # it is one line
         first = b"".join(islice(blocks, LINE_BYTES // BLOCK_BYTES))
@@ -147,8 +145,6 @@ def _lines_tidied(
             continue
         if is_padded and line.endswith(b"\n"):
             line = line.rstrip() + b"\n"
-        else:
-            line = line
         if parts and parts[-1].rstrip().endswith(b",") and RUNS.match(line):
             parts[-1] = parts[-1].rstrip() + b" "
             parts.append(line.lstrip())

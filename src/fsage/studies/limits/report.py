@@ -48,9 +48,7 @@ def sentences(data: Data, states: Collection[str] | None = None) -> list[str]:
     rows = _rows(data)
     if rows.empty:
         return []
-    if states is None:
-        rows = rows
-    else:
+    if states is not None:
         rows = rows[rows["state"].isin(states)]
     return [_first(str(state), of_state) for state, of_state in rows.groupby("layout", sort=False)]
 
