@@ -92,6 +92,8 @@ def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tm
     refused(fsage("--target", "local", "request", "quickstart", "10.01@264M"), "10.00@264M")
     refused(fsage("--target", "local", "remeasure", "quickstart"), "--failed")
     refused(fsage("--target", "lokal", "plan", "quickstart"), "lokal")
+    for words in (["doctor"], ["kernels"], ["evidence", tmp_path], ["fragments", tmp_path]):
+        refused(fsage("--target", "lokal", *words), "target 'lokal'")
     refused(
         fsage("--target", "local", "remeasure", "quickstart", "--cell", "transfer_size-64M_i9"),
         "did you mean 'transfer_size-64M_i",

@@ -46,6 +46,11 @@ class Where:
                 raise ValueError(f"--{option} {folder} is no folder")
             if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
                 raise ValueError(f"--{option} {folder} cannot be read by this user: name another, or run as its owner")
+        for inventory in self.inventory_folders if self.target_name else ():
+            if not inventory.exists():
+                from fsage.plan.target import load_target
+
+                load_target(inventory)  # raises, and names those that are there
         results.check(self.results)
         Where.last_results = self.results
 

@@ -85,13 +85,14 @@ def unlike(head: Head, base: Base) -> str:
 def why_none(target: Target) -> str | None:
     """Why no layout can be laid on a target, as far as its declaration says; None where one may be."""
     spec = target.spec
-    if target.of_kind.takes_layouts and not (target.of_kind.own_stores and spec["stores"] > 1):
+    several = target.of_kind.own_stores and spec["stores"] > 1
+    if target.of_kind.takes_layouts and not several:
         return None
-    if target.of_kind.own_stores:
+    if several:
         has = f"has {spec['stores']} stores"
     else:
         has = f"is of kind {spec['kind']}"
-    return f"target {target.name} {has}, and a layout is copied onto one file system that fsage made"
+    return f"target {target.name} {has}, and a layout is copied onto one file system that fsage made and mounted"
 
 
 def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
