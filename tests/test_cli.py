@@ -95,12 +95,12 @@ def test_a_help_page_has_an_example_that_the_command_takes_and_exit_codes(name: 
     assert page.exit_code == 0 and example and "Exit codes: 0 done; 1 " in page.output
     assert not re.search("<[a-z]+>|[{]", page.output.replace("config/<study>", "").replace("'{capacity", ""))
     called, *words = shlex.split(example[1])
-    root = get_command(app).make_context("fsage", ["--target", "before", name])
-    root.obj = Where("before", Path("inventories"), Path("results"), Path("config"))
+    root = get_command(app).make_context("fsage", ["--target", "bare", name])
+    root.obj = Where("bare", Path("inventories"), Path("results"), Path("config"))
     command = root.command.commands[called]
     assert called == name and command.make_context(name, list(words), parent=root)
-    behind = [*words, "--target", "behind"] if name != "enter" else ["--target", "behind", *words]
-    assert command.make_context(name, behind, parent=root).obj.target_name == "behind"
+    behind = [*words, "--target", "guest"] if name != "enter" else ["--target", "guest", *words]
+    assert command.make_context(name, behind, parent=root).obj.target_name == "guest"
 
 
 def test_options_of_all_commands_count_before_and_behind_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +139,8 @@ def test_what_is_no_command_has_a_hint(words: str, said: str, monkeypatch: pytes
     [
         ("run quickstart", "snakemake -- quickstart"),
         (
-            "--results elsewhere run series1 truth -n --target a,b --budget 45m --only '{capacity: 80}' --until 18:00",
-            "snakemake --dry-run --config target=a,b results=elsewhere 'only={capacity: 80}' until=18:00 budget=45m"
+            "--results elsewhere run series1 truth -n --target guest,bare --budget 45m --only '{capacity: 80}' --until 18:00",
+            "snakemake --dry-run --config target=guest,bare results=elsewhere 'only={capacity: 80}' until=18:00 budget=45m"
             " -- series1 truth",
         ),
         (

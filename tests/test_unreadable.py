@@ -101,6 +101,7 @@ def test_no_directory_is_left_without_its_extent_size(closed: Path) -> None:
 @pytest.mark.root
 def test_an_inventory_that_is_hidden_is_named(closed: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (closed / "empty").mkdir()
+    (closed / "local").mkdir()
     (closed / "file").write_text("")
     with ordinary_user():
         assert inventories_in(closed) == [closed / "secret"]
