@@ -139,9 +139,10 @@ def test_what_is_no_command_has_a_hint(words: str, said: str, monkeypatch: pytes
     [
         ("run quickstart", "snakemake -- quickstart"),
         (
-            "--results elsewhere run series1 truth -n --target guest,bare --budget 45m --only '{capacity: 80}' --until 18:00",
-            "snakemake --dry-run --config target=guest,bare results=elsewhere 'only={capacity: 80}' until=18:00 budget=45m"
-            " -- series1 truth",
+            "--results elsewhere run series1 truth -n --target guest,bare --budget 45m --only '{capacity: 80}'"
+            " --until 18:00",
+            "snakemake --dry-run --config target=guest,bare results=elsewhere 'only={capacity: 80}' until=18:00"
+            " budget=45m -- series1 truth",
         ),
         (
             "run series1 --precision 3% --lost a --batch-states 4 --profile slurm",

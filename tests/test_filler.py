@@ -41,9 +41,9 @@ def test_files_that_grow_at_once_lie_in_turns_a_request_each(tmp_path, filesyste
         assert [[(extent.logical, extent.length) for extent in extents] for extents in written] == [
             [(extent.logical, extent.length) for extent in extents] for extents in many
         ]
-    most = 2 if filesystem == "btrfs" else 1  # cut there in the same way
     flushed = [len(extents) for extents in laid(filesystem, tmp_path, MIB, "buffered")]
-    assert all(1 <= extents <= most for extents in flushed), f"whole files are flushed: {flushed}"
+    # Whole files are flushed at the end. The kernel may begin earlier on a busy machine, which cuts a file in two.
+    assert all(1 <= extents <= 2 for extents in flushed), f"whole files are flushed: {flushed}"
 
 
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
