@@ -107,7 +107,7 @@ def test_options_of_all_commands_count_before_and_behind_a_name(monkeypatch: pyt
     monkeypatch.chdir(ROOT)
     run = CliRunner().invoke
     before = run(app, ["--target", "truth", "plan", "truth"])
-    after = run(app, ["--target", "other", "plan", "--target=truth", "truth"])
+    after = run(app, ["--target", "small", "plan", "--target=truth", "truth"])
     assert (after.exit_code, after.output) == (0, before.output)
     wrong = run(app, ["plan", "truth", "--target", "thruth"])
     assert wrong.exit_code != 0 and "did you mean 'truth'" in str(wrong.exception)
