@@ -143,7 +143,7 @@ def test_the_same_command_again_measures_what_failed(tmp_path):
     (first, second, *_) = plan.all_cells()
     for (state, cell), status in ((first, "failed"), (second, "valid")):
         results.write(plan.results.record(state, cell.name), {"status": status, "attempt": 1})
-    assert age.measured_again(plan) == ["1 cells failed before and are measured again"]
+    assert age.measured_again(plan) == ["1 cell failed before, to be measured again"]
     assert [plan.results.record(state, cell.name).exists() for state, cell in (first, second)] == [False, True]
     assert age.measured_again(plan) == []
 

@@ -80,8 +80,8 @@ def test_counts(tmp_path: Path) -> None:
 
 def test_two_studies_at_once_are_both_planned(tmp_path: Path) -> None:
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
-    assert "plan series2: 70 cells, 7 states, 1 populates, 30 diagnostic cells, 100 cells to measure, " in said
-    assert "plan quickstart: 20 cells, 4 states, 3 populates, 1 diagnostic cells, 21 cells to measure, " in said
+    assert "plan series2: 70 cells, 7 states, 1 populate, 30 diagnostic cells, 100 cells to measure, " in said
+    assert "plan quickstart: 20 cells, 4 states, 3 populates, 1 diagnostic cell, 21 cells to measure, " in said
     assert set(re.findall(r"^plan (\w+):", said, re.MULTILINE)) == {"series2", "quickstart"}
     assert jobs["populate"] == 3
     assert jobs["report"] == 2 and jobs["series2"] == jobs["quickstart"] == jobs["claim"] == jobs["count"] == 1
@@ -160,7 +160,7 @@ def test_preallocations_side_by_side_and_defragmentation(
     assert last_steps(pool)["delete_files"] == 80 and sum(last_steps(pool).values()) == 84
     said, jobs = dry_run(tmp_path, "defrag", target=None)
     assert (
-        "plan defrag: 20 cells, 2 states, 1 populates" in said and jobs["defragment"] == jobs["free_reserved_run"] == 1
+        "plan defrag: 20 cells, 2 states, 1 populate" in said and jobs["defragment"] == jobs["free_reserved_run"] == 1
     )
 
 

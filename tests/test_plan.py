@@ -96,7 +96,7 @@ def test_what_a_message_names_can_be_given_as_it_stands(plan):
     command = Pool((plan,)).commands.remeasure("--failed").replace("./run ", "").replace("-- tiny", "-n -- tiny")
     done = subprocess.run(["bash", "-ec", command], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
-    assert "1 records quarantined" in done.stdout and "8 cells to measure" in done.stdout and not path.exists()
+    assert "1 record quarantined" in done.stdout and "8 cells to measure" in done.stdout and not path.exists()
     assert Commands.usual("quickstart", "local").measure == "./run snakemake --config target=local -- quickstart"
     aged = Commands.usual("age_0123456789ab", "local").fsage("report")
     assert aged == "./run fsage --studies=results/age/age_0123456789ab --target=local report"

@@ -98,5 +98,5 @@ def test_a_budget_that_ends_in_a_state_leaves_a_report_with_what_was_measured(
     lines, ended = conclusion.conclude(Pool((load_plan(study, plan.inventories / "here", plan.results.root),)))
     said = "\n".join(lines)
     assert ended == code, said
-    assert ("not measured: 1 cells of 60.00@8M" in said and "tiny --skipped" in said) == bool(code), said
+    assert ("not measured: 1 cell of 60.00@8M" in said and "tiny --skipped" in said) == bool(code), said
     assert "missing" not in lines[0] and f"{8 - 2 * states - 1} skipped" in lines[0]

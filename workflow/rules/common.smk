@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -87,3 +88,9 @@ def to_hold():
     measured = [plan.target.name for pool in REQUESTED.values() for plan in pool.plans if plan.missing]
     left = [name for name in CALL.targets if name not in CALL.run.lost] if runs.gone() else []
     return [name for name in CALL.targets if name in (*measured, *left)]
+
+
+def let_go():
+    """Give the leases back. What fails is said by the command itself, and ends this run, too."""
+    if HELD and subprocess.call(["fsage", "hold", "--release", *HELD]):
+        sys.exit(1)

@@ -11,6 +11,7 @@ import typer
 
 from fsage.commands.common import StudyName, Where, start_snakemake, study_names
 from fsage.model.message import lines, say
+from fsage.text.sizes import counted
 
 app = typer.Typer()
 PANEL = "Studies"
@@ -177,7 +178,7 @@ def remeasure(
     moved = sum(quarantine(plan, chosen, wanted) for plan in pool.plans)
     folders = ", ".join(str(quarantine_folder(plan)) for plan in pool.plans)
     command = pool.commands.measure
-    print(lines(f"fsage: {moved} records quarantined in {folders}; `{command}` measures those cells again"))
+    print(lines(f"fsage: {counted(moved, 'record')} quarantined in {folders}; `{command}` measures those cells again"))
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage conclude quickstart")

@@ -29,6 +29,7 @@ from fsage.plan.target import Target, load_claim, load_target
 from fsage.study.cells import Cell
 from fsage.study.files import load_study, read_yaml
 from fsage.study.study import Study, StudyError
+from fsage.text.sizes import counted
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
 STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)
@@ -195,19 +196,20 @@ class Plan:
         for first in range(0, len(states), size):
             names = states[first : first + size]
             count = sum(len(self.missing[name]) for name in names)
+            cells = counted(count, "cell")
             words = ("visit", study, *names)
             name = f"visit_{study}_{len(jobs) + 1}"
-            what = f"Visit {len(names)} states, {names[0]} to {names[-1]}: {count} cells"
+            what = f"Visit {len(names)} states, {names[0]} to {names[-1]}: {cells}"
             if adaptive:
                 words = ("adaptive", study)
                 name = f"adaptive_{study}"
-                what = f"Measure what says most of {count} cells"
+                what = f"Measure what says most of {cells}"
             elif size == 1 and names[0] in self.unreached:
                 name = f"{self.states[names[0]].last_step}_{study}_{names[0]}"
-                what = f"Bring the target into state {names[0]}, and measure {count} cells"
+                what = f"Bring the target into state {names[0]}, and measure {cells}"
             elif size == 1:
                 name = f"measure_{study}_{names[0]}"
-                what = f"Go back to state {names[0]}, and measure {count} cells"
+                what = f"Go back to state {names[0]}, and measure {cells}"
             jobs.append(Job(name, words, names, count, what))
         measured = tuple(state for state, cells in self.todo.items() if not cells)
         if measured:

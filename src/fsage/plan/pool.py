@@ -19,7 +19,7 @@ from fsage.plan.target import Target, load_target
 from fsage.study.cells import Cell
 from fsage.study.comparisons import REPEAT, SHARE, Bind
 from fsage.study.study import Study, StudyError, means
-from fsage.text.sizes import duration
+from fsage.text.sizes import counted, duration
 
 Parts = dict[str, tuple[str, ...]]
 """Target -> names of its states, in planned order."""
@@ -203,8 +203,8 @@ class Pool:
             todo = [sum(map(len, plan.missing.values())) for plan in self.plans]
             longest = max(plan.seconds() for plan in self.plans)
             sentences.append(
-                f"together {self.study.name}: {len(self.plans)} targets, {_how(self.study)}; {sum(todo)} cells to "
-                f"measure, about {duration(longest)} if all work at once"
+                f"together {self.study.name}: {len(self.plans)} targets, {_how(self.study)}; "
+                f"{counted(sum(todo), 'cell')} to measure, about {duration(longest)} if all work at once"
             )
             sentences += [
                 f"note {self.study.name}: the targets differ: {difference}" for difference in unlike(self.plans)

@@ -210,8 +210,8 @@ def line(plan: Plan) -> str:
     axes = plan.study.cells
     return (
         f"plan {plan.title}: {counted(planned, 'cell')}, {counted(len(plan.states), 'state')}, "
-        f"{plan.populates} populates, {extra} diagnostic cells, "
-        f"{todo:,} cells to measure, about {duration(plan.seconds())}, {written(plan)}"
+        f"{counted(plan.populates, 'populate')}, {counted(extra, 'diagnostic cell')}, "
+        f"{counted(todo, 'cell')} to measure, about {duration(plan.seconds())}, {written(plan)}"
         + (
             f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"
             if axes.stop
@@ -224,7 +224,7 @@ def state_lines(plan: Plan) -> list[str]:
     """A line a state with something to measure, in the order in which they are visited."""
     of = "" if plan.part is None else f" on {plan.target.name}"
     return [
-        f"  {name}{of}: {'' if name in plan.unreached else 'reached before, '}{len(cells)} cells, "
+        f"  {name}{of}: {'' if name in plan.unreached else 'reached before, '}{counted(len(cells), 'cell')}, "
         f"about {duration(plan.state_seconds(name))}"
         for name, cells in plan.missing.items()
     ]

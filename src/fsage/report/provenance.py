@@ -16,6 +16,7 @@ from fsage.plan.target import Target
 from fsage.recipes import expand
 from fsage.report.evidence import Evidence
 from fsage.study.study import Study
+from fsage.text.sizes import counted
 
 OF_RECORDS = (
     ("device model", "device_model"),
@@ -108,7 +109,7 @@ def _distinct(column: pd.Series) -> list[str]:
     words = [_flat(json.loads(text)) if text[:1] in "{[" else text for text in counts.index]
     if len(words) < 2:
         return words
-    return [f"{text} ({n} cells)" for text, n in zip(words, counts, strict=True)]
+    return [f"{text} ({counted(n, 'cell')})" for text, n in zip(words, counts, strict=True)]
 
 
 def _flat(value: object) -> str:

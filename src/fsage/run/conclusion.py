@@ -19,6 +19,7 @@ from fsage.records import store
 from fsage.run import request, stopping
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
+from fsage.text.sizes import counted
 
 SHOWN = 10
 FIGURES = (".svg", ".pdf", ".csv")
@@ -64,7 +65,9 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
     measured = dataset.load(pool.files())
     differ = conditions.disagreements(measured) + truth.failures(measured)
-    not_measured = [f"not measured: {count} cells of {state}: {stopping.LEFT_OUT}" for state, count in left_out.items()]
+    not_measured = [
+        f"not measured: {counted(count, 'cell')} of {state}: {stopping.LEFT_OUT}" for state, count in left_out.items()
+    ]
     for problems in (wrong, failed, not_measured, differ):
         lines += problems[:SHOWN] + ([f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])
     if failed:

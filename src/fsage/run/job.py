@@ -13,6 +13,7 @@ from fsage.run import request, runs, stopping
 from fsage.run.play import PlayFailed, play
 from fsage.run.progress import Progress
 from fsage.study.cells import Cell
+from fsage.text.sizes import counted
 
 SHOWN = 5
 
@@ -55,7 +56,7 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     if lacking:
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         why = failed or next(iter(refused), "no reason")
-        raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {why}")
+        raise PlayFailed(f"not measured: {counted(len(lacking), 'cell')} of state {state} ({names}): {why}")
     if asked:
         say(progress.done())
 

@@ -32,6 +32,7 @@ from fsage.studies.replica import whole
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
 from fsage.studies.replica.whole import Base
 from fsage.study.files import read_yaml
+from fsage.text.sizes import counted
 from fsage.text.strict import show
 
 SHIPPED = "replica"
@@ -199,7 +200,7 @@ def measured_again(plan: Plan) -> list[str]:
     """Set the records of cells that failed aside, for who gives the command again wants them measured; what is said."""
     moved = quarantine(plan, lambda state, cell: True, {"failed"})
     if moved:
-        return [f"{moved} cells failed before and are measured again"]
+        return [f"{counted(moved, 'cell')} failed before, to be measured again"]
     return []
 
 

@@ -21,6 +21,7 @@ from fsage.studies.paf.report.rows import (
     main_rows,
     transfers,
 )
+from fsage.text.sizes import counted
 
 FEW = 8
 """A plane of so few states says what the answer's figure does, so it is folded."""
@@ -77,7 +78,8 @@ def _same_files(rows: pd.DataFrame, files: Mapping[str, str]) -> str:
     different = len({files[state] for state in states})
     if different == len(states):
         return ""
-    return f"Cells within one border measured the same file: {different} different files in {len(states)} cells. "
+    of_cells = f"{counted(different, 'different file')} in {counted(len(states), 'cell')}"
+    return f"Cells within one border measured the same file: {of_cells}. "
 
 
 def predicted(frame: pd.DataFrame, measure: str, unit: str, drawn: set[tuple[float, float]]) -> tuple[Place, ...]:
