@@ -26,6 +26,7 @@ from fsage.studies.kernels.model import TASK, boot, programs
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.kernels.model.images import Image
+from fsage.studies.limits.workloads import limits
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.workloads import shared
 
@@ -177,6 +178,9 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     cells.append(new_file("option", newest().name, mount="nonsense=1"))
     cells.append(new_file("timed", newest().name))
     cells[-1]["params"] = {"workload": "metadata"}
+    asked_for = limits.Params(looks=4, iteration=1)
+    cells.append(new_file("full", newest().name))
+    cells[-1] |= {"params": asked_for.model_dump(), "phases": limits.commands(asked_for, claimed)}
     about = {"study": "s", "state": "60.50", "steps": [step.to_json() for step in steps], "claim": claimed["id"]}
     assert ask(spec, "scrub", **about)["changed"] and not ask(spec, "scrub", **about)["changed"]
     assert not ask(spec, "apply_step", **about)["due"]
@@ -184,7 +188,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     [image] = (tmp_path / "cache/fsage/images").glob("*.img")
     before = image.read_bytes()
     answer = ask(spec, "measure", **about, cells=cells)
-    assert (answer["measured"], answer["undone"]) == (6, None)
+    assert (answer["measured"], answer["undone"]) == (7, None)
     assert image.read_bytes() == before, "each cell had a copy"
     assert ask(spec, "measure", **about, cells=cells)["measured"] == 0
     seen = {
@@ -197,6 +201,9 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     assert seen["none"]["status"] == "unsupported" and "kernel '8.1': there is" in seen["none"]["why"]
     assert seen["option"]["status"] == "unsupported" and "nonsense=1: mounting" in seen["option"]["why"]
     assert seen["timed"]["why"].startswith("workload metadata is timed, and a guest's seconds are not a disk's")
+    outcome = limits.read(seen["full"])
+    assert outcome.status == "valid" and outcome.metrics["piece_256m_fails_pieces"] > 1
+    assert outcome.metrics["directory_fails_at_percent"] > 99 > outcome.metrics["piece_256m_fails_at_percent"]
     assert "computed from counts, not timed" in seen["a"]["conditions"]["device_model"]["label"]
 
     job = {

@@ -49,7 +49,7 @@ class Surroundings(Instrument):
             return None
         return (
             f"workload {workload} is timed, and a guest's seconds are not a disk's: on target {self.target.name} "
-            f"{' and '.join(self.target.counts)} are counted"
+            f"what is counted: {', '.join(self.target.counts)}"
         )
 
     def _other_kernel(self, name: str | None) -> str | None:

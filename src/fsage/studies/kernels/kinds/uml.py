@@ -19,7 +19,7 @@ class Uml(Loop):
 
     kind = "uml"
     takes_layouts = False
-    counts = ("new_file", "sequential")
+    counts = ("limits", "new_file", "sequential")
     meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")
 
     @classmethod
