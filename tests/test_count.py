@@ -14,14 +14,17 @@ from typing import Any
 import pandas as pd
 import preloaded
 import pytest
+import yaml
 from states import MIB, bring, fragment, populate
 from test_measure import cell, observed
 
+from fsage.count import Counted, expected
 from fsage.host.cells import measure
 from fsage.host.device import capabilities
 from fsage.host.verbs import count
 from fsage.model import counting
 from fsage.model.declaration import device_model
+from fsage.plan.plan import load_plan
 
 GIB = 1 << 30
 DISK = device_model({"bytes_per_s": 380_000_000})
@@ -176,6 +179,49 @@ def test_a_user_without_root_is_told_what_counting_needs(new_target):
     )
     assert done.stdout.startswith("Refusal counting needs a file system of its own"), done.stderr
     assert "root" in done.stdout
+
+
+STUDY = {
+    "name": "tiny",
+    "title": "Tiny",
+    "question": "What is where?",
+    "states": {
+        "recipe": "paf",
+        "capacity": [60],
+        "fragmentation": [0, 50],
+        "file_size": ["4M"],
+        "seed": 1,
+        "structures": 2,
+    },
+    "cells": {"workload": "sequential", "transfer_size": ["4M", "64M"], "iterations": 1},
+}
+
+
+@pytest.mark.root
+def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_counted(tmp_path):
+    place = tmp_path / "inventories/disk/group_vars/all"
+    place.mkdir(parents=True)
+    target = {"name": "disk", "kind": "loop", "size_gib": 1, "amount_mib": 64, "device_model": {"kind": "iocost"}}
+    (place / "target.yml").write_text(yaml.safe_dump({"fsage_target": target}))
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
+    plan = load_plan(tmp_path / "tiny.yaml", place.parents[1], tmp_path / "results")
+    found = expected(plan, 1e9)
+    planned = {(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "planned"}
+    assert planned <= found.keys()
+    counted = Counted.of(plan, 2, 1, None, plan.results.counts / "budget")
+    rows = {(layout.state, layout.number): counted.kept(layout)[0] for layout in counted.all_layouts()}
+    assert len(rows) == 3, "what does not depend on the seed is counted once"
+    for state, name in planned:
+        number = int(state.partition("+")[2].partition("@")[0] or 1)
+        row = rows[state.replace(f"+{number}", ""), number]
+        size = 64 * MIB if "64M" in name else 4 * MIB
+        cost = counting.cost(counted.device, row["extents"], size, GIB)
+        assert found[state, name] == pytest.approx(64 / cost["seconds"])
+    assert len({found[state, name] for state, name in planned if "64M" in name}) == 3, "each layout has its own"
+    target["device_model"] = None
+    (place / "target.yml").write_text(yaml.safe_dump({"fsage_target": target}))
+    real = load_plan(tmp_path / "tiny.yaml", place.parents[1], tmp_path / "results")
+    assert expected(real, 1e9) == {}, "a device without a model is not computed"
 
 
 def test_a_file_system_that_no_target_has_is_refused(tmp_path):

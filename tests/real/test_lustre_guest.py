@@ -211,8 +211,9 @@ def test_a_whole_life_keeps_to_the_rates_of_the_site(project: LustreProject) -> 
         print({name: value for name, value in record["metrics"].items() if "per_s" in name})
         project.done(*project.playing("release.yml"))
         mib_s, operations = fastest(1) / real.MIB, fastest(2)
+        # Requests of 4 MiB, one in 4 s: 10 s hold three of them.
         print("at most", mib_s, "MiB/s and", operations, "operations a second, over 10 s")
-        assert 0.3 < mib_s < 1.2 and 5 < operations < 30
+        assert 0.3 < mib_s < 1.3 and 5 < operations < 30
     finally:
         ssh(f"kill -- -$(cat {COUNTS}.pid); rm -rf {COUNTS}* {LIMITS}", check=False)
         project.declare(stop_if=watched)
@@ -267,9 +268,14 @@ def test_an_ost_of_his_that_is_lost_amid_a_cell(claimed: LustreProject, how: str
     lose, back = LOST[how]
     claimed.own_source()
     limits = claimed.root / "src/fsage/host/cells/observed.py"
-    before, after = "LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10", "LEAST_LIMIT_S, TIMES_ESTIMATE = 60.0, 1"
-    assert before in limits.read_text()
-    limits.write_text(limits.read_text().replace(before, after))
+    text = limits.read_text()
+    for before, after in (
+        ("LEAST_LIMIT_S = 900.0", "LEAST_LIMIT_S = 60.0"),
+        ("TIMES_ESTIMATE = 10", "TIMES_ESTIMATE = 1"),
+    ):
+        assert before in text
+        text = text.replace(before, after)
+    limits.write_text(text)
     started = claimed.start("snakemake", *real.ALL)
     try:
         real.once_written(lose, place=PLACE)
@@ -340,7 +346,8 @@ def test_the_hours_of_a_site_end_a_cell_and_the_bytes_of_a_day_let_none_begin(cl
     try:
         allow({"hours": f"00:00-{ssh('date -d +6min +%H:%M').strip()}"})
         started = claimed.start("snakemake", *cells)
-        real.once_written("pkill -STOP -x fio", place=PLACE)  # so it takes longer than was estimated
+        # So it takes longer than was estimated.
+        real.once_written("until pkill -STOP -x fio; do sleep 0.05; done", place=PLACE)
         assert started.wait(timeout=1800) != 0
         said = " ".join((claimed.root / "started.log").read_text().split())
         assert "and these hours have ended; the same command resumes in them" in said, said[-3000:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,7 @@ def visit(
 @app.command(rich_help_panel=PANEL, epilog="./run fsage adaptive quickstart")
 def adaptive(context: typer.Context, study: StudyName) -> None:
     """Within a budget: measure the cells that say most of a study, and predict the others."""
+    from fsage.count import expected
     from fsage.run import adaptive as run
     from fsage.run import runs
     from fsage.study.study import StudyError
@@ -54,7 +56,8 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
         raise StudyError("`snakemake --config budget=45m -- STUDY` calls this: a run says how long and how well")
     plan = context.obj.plan(study)
     others = context.obj.others(study)
-    run.measure(plan, precision, context.obj.on_one_target(study).inventory, others)
+    inventory = context.obj.on_one_target(study).inventory
+    run.measure(plan, precision, inventory, others, partial(expected, plan))
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage hold local --release")

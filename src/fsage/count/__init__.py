@@ -3,8 +3,9 @@
 Nothing is timed, so it works at any load, on all processors at once. What is counted is kept layout by layout.
 """
 
+from fsage.count.expected import expected
 from fsage.count.page import answer, kept_answer, write
 from fsage.count.table import table
 from fsage.count.work import Counted, count
 
-__all__ = ["Counted", "answer", "count", "kept_answer", "table", "write"]
+__all__ = ["Counted", "answer", "count", "expected", "kept_answer", "table", "write"]

@@ -92,6 +92,11 @@ def moved(extents: Extents, transfer_bytes: int, device_bytes: int, jump_bytes: 
     )
 
 
+def is_computable(device: Json) -> bool:
+    """Whether what a declared device takes for a file follows from where it lies: one with noise or drift does not."""
+    return KINDS[device["kind"]].charges_s(device, Moved(0, 0, 0)) is not None
+
+
 class Cost(TypedDict):
     """Computed, not measured: seconds for a file where it lies, and in one piece at the same place; the share lost."""
 

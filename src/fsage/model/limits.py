@@ -5,6 +5,7 @@ The stricter of both holds, so that nobody lifts by an inventory what the site's
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
@@ -121,6 +122,27 @@ def kept_to(limits: Limits, phase: Phase, clients: int) -> Phase:
         return {**phase, "jobs": {host: f"{job}{word}\n" for host, job in jobs.items()}}
     first = argv.index("fio") + 1
     return {**phase, "argv": [*argv[:first], f"--{word}", *argv[first:]]}
+
+
+def rest_s(limits: Limits, stdout: str, took_s: float, clients: int) -> float:
+    """Seconds to rest after a command of fio (`stdout`: its JSON), so that it kept to the limits over all of its time.
+
+    fio sends its first request at once and then waits, so a command of two requests moves twice what it may.
+    """
+    if not of_rate(limits):
+        return 0.0
+    try:
+        jobs = json.JSONDecoder().raw_decode(stdout[max(stdout.find("{\n"), 0) :])[0]["jobs"]
+        each = [job[direction] for job in jobs for direction in ("read", "write", "trim") if direction in job]
+        moved_bytes = sum(way["io_bytes"] for way in each)
+        operations = sum(way["total_ios"] for way in each)
+    except (ValueError, KeyError, TypeError):
+        return 0.0  # what reads fio's answer says so
+    needs_s = max(
+        clients * moved_bytes / MIB / (limits["bandwidth_mib_s"] or math.inf),
+        clients * operations / (limits["operations_s"] or math.inf),
+    )
+    return max(0.0, needs_s - took_s)
 
 
 def why_not_begun(limits: Limits, what: str, needs_s: float, now: float) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,15 +36,25 @@ def check(plan: Plan, precision: float, seconds: float | None) -> None:
         )
 
 
-def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan] = ()) -> None:
+def measure(
+    plan: Plan,
+    precision: float,
+    inventory: Path,
+    others: Sequence[Plan] = (),
+    expect: Callable[[float], Mapping[tuple[str, str], float]] = lambda seconds: {},
+) -> None:
     """Measure what says most until all is known within ± `precision` (0.03: 3%), or the run's time is over.
 
-    `others`: plans of the targets that share the study, which measure at the same time. Then each planned cell has a
-    record, or a row with its prediction in its state's manifest. Raises PlayFailed, StudyError.
+    `others`: plans of the targets that share the study, which measure at the same time. `expect`: within so many
+    seconds, the rate of each cell that follows from counts; what is predicted is then by how much the measured ones
+    differ. In the end each planned cell has a record, or a row with its prediction in its state's manifest. Raises
+    PlayFailed, StudyError.
     """
     for state in plan.states:
         job.take(plan, state)
     run = AdaptiveRun(plan, precision, inventory, others)
+    if not others:
+        run.expected = expect(run.seconds())
     try:
         for state, cells in run.primary().items():
             run.measure(state, cells)
@@ -58,7 +68,7 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
     runs.check()
     if beliefs:
         sentence = _end(run, beliefs)
-        reason = f"not measured: predicted by the measured cells. {_held_out(beliefs)}"
+        reason = f"not measured: {run.predicted_by}. {_held_out(beliefs)}"
     else:  # its question is open: what a surface through few states says would look like an answer
         sentence = f"{run.count()}; the others are not predicted, because primary comparisons lack cells"
         run.samples()  # raises where nothing was measured
@@ -161,8 +171,9 @@ def reasons(run: AdaptiveRun, beliefs: list[Belief], why: str) -> dict[str, dict
 def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str, float]:
     """Rates of a group with their intervals, as columns of the table."""
     rates: dict[str, float] = {}
+    level = math.log(run.expected_of(run.groups[number].cells))
     for rate, belief in zip(run.rates, beliefs, strict=True):
-        middle = float(belief.mean[number])
+        middle = level + float(belief.mean[number])
         wide = math.log1p(float(belief.half_width[number]))
         for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
             rates[f"{rate}_predicted{name}"] = math.exp(value)

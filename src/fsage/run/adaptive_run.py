@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -83,6 +83,8 @@ class AdaptiveRun:
         self.state = np.array([self.states.index(group.state) for group in self.groups])
         own = set(map(unseeded, plan.states))
         self.wanted = np.array([group.state in own for group in self.groups])
+        self.expected: Mapping[tuple[str, str], float] = {}
+        """State and cell -> the rate that counts let one expect; what is learned of a cell is its rate over this."""
         self._read: dict[Path, dict[str, float]] = {}
 
     def _groups(self, owners: dict[str, Plan], state: str) -> list[Group]:
@@ -242,8 +244,24 @@ class AdaptiveRun:
 
     def _measured(self, plan: Plan, group: Group) -> list[dict[str, float]]:
         """Rates of the valid cells of a group on one target."""
-        cells = [each for each in (*group.cells, *group.sentinels) if each.layout in plan.states]
-        return [metrics for each in cells if (metrics := self._metrics(plan, *each))]
+        measured = []
+        for each in (*group.cells, *group.sentinels):
+            metrics = self._metrics(plan, *each) if each.layout in plan.states else {}
+            if metrics:
+                expected = self.expected_of([each])
+                measured.append({rate: metrics[rate] / expected for rate in self.rates})
+        return measured
+
+    def expected_of(self, cells: Sequence[OfLayout]) -> float:
+        """The median of what is expected of these cells, MiB/s; 1 where nothing was counted."""
+        return float(np.median([self.expected.get((each.layout, each.cell.name), 1.0) for each in cells]))
+
+    @property
+    def predicted_by(self) -> str:
+        """What predicts a cell that is not measured."""
+        if self.expected:
+            return "computed from where its bytes lie, as counted, and by how much the measured cells differ from that"
+        return "predicted by the measured cells"
 
     def is_measured(self, layout: str) -> bool:
         """Whether a layout has a valid cell."""

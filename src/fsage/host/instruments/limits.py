@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 from fsage.host.instruments.instrument import Instrument, Stopped, Visit
 from fsage.host.structure.quota import Quota
+from fsage.host.system import interruption
 from fsage.host.targets import site_limits
 from fsage.model import limits
 from fsage.model.errors import Failure
+from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase, Request
 
 LOOK_EVERY_S = 1.0
@@ -57,6 +60,16 @@ class Limits(Instrument):
         if why:
             raise Failure(why)
         return limits.kept_to(self.limits, phase, len(self.hosts.client_names))
+
+    def failed_phase(self, phase: Phase, made: list[Path], result: PhaseResult) -> str | None:
+        rested = time.monotonic() + limits.rest_s(
+            self.limits, result.get("stdout", ""), result.get("wall_s", 0.0), len(self.hosts.client_names)
+        )
+        while time.monotonic() < rested:
+            interruption.check()
+            self.check()
+            time.sleep(min(0.1, max(0.0, rested - time.monotonic())))
+        return None
 
     def check(self) -> None:
         now = time.time()

@@ -1,0 +1,73 @@
+"""Rates that counts let one expect of a study's cells: on a modelled device they follow from where the bytes lie."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+from fsage.count.work import Counted, Layout, count
+from fsage.model import MIB, counting
+from fsage.model.errors import Failure, Refusal
+from fsage.model.message import say
+from fsage.plan.plan import Plan
+from fsage.study.study import StudyError, unseeded
+
+SHARE = 0.2
+"""Of a run's time at most so much is spent on counting."""
+Expected = dict[tuple[str, str], float]
+"""State and cell -> the rate that is expected, MiB/s."""
+
+
+def expected(plan: Plan, seconds: float) -> Expected:
+    """Count a study's layouts, for at most a share of these `seconds`, and compute the rates of its cells.
+
+    A cell's rate is that of a file of the largest transfer at the first place, in its own layout where that was
+    counted, else the median of its state. Empty where the device has no model, or a state has no count.
+    """
+    device = plan.target.spec["device_model"]
+    if not device or not counting.is_computable(device):
+        return {}
+    sizes = {cell.params["transfer_size"] for _, cell in plan.all_cells() if cell.kind == "planned"}
+    layouts = max(state.nominal.get("structure", 1) for state in plan.states.values())
+    try:
+        counted = _in_time(plan, device, layouts, SHARE * seconds)
+    except (StudyError, Refusal, Failure) as why:
+        say(f"{plan.title}: not counted: {why}")
+        return {}
+    rates: dict[tuple[str, int | None], dict[int, float]] = {}  # of a state and a transfer, by layout
+    for layout in counted.all_layouts():
+        for size in sizes:
+            rate = _rate(counted, layout, size)
+            if rate:
+                rates.setdefault((layout.state, size), {})[layout.number] = rate
+    found: Expected = {}
+    for state, cell in plan.all_cells():
+        of_layouts = rates.get((unseeded(state), cell.params.get("transfer_size")))
+        if of_layouts:
+            number = plan.states[state].nominal.get("structure", 1)
+            found[state, cell.name] = of_layouts.get(number, median(of_layouts.values()))
+        elif cell.kind == "planned":
+            return {}
+    return found
+
+
+def _in_time(plan: Plan, device: object, layouts: int, seconds: float) -> Counted:
+    """The counts of as many layouts of each state as `seconds` suffice for: one at least."""
+    began = time.monotonic()
+    for number in range(1, layouts + 1):
+        counted = Counted.of(plan, number, 1, device, plan.results.counts / "budget")
+        count(counted)
+        spent = time.monotonic() - began
+        if spent * (number + 1) / number > seconds:
+            break
+    say(f"{plan.title}: {number} of {layouts} layouts of each state counted, in {spent:.0f} s")
+    return counted
+
+
+def _rate(counted: Counted, layout: Layout, transfer_bytes: int) -> float | None:
+    """What the device gives a file in a layout, MiB/s; None where the file could not be written."""
+    for row in counted.kept(layout) or ():
+        if row["extents"]:
+            cost = counting.cost(counted.device, row["extents"], transfer_bytes, counted.device_bytes)
+            return float(row["file_bytes"] / MIB / cost["seconds"])
+    return None
