@@ -66,6 +66,7 @@ for pool in CALL.pools.values():
             f"report_{pool.study.name}"
         input:
             manifests=manifests,
+            counts=[str(plan.results.counts / "counts.parquet") for plan in pool.counted],
             compared=pool.compared_records,
             code=code_of_reports,
             study=str(CALL.studies / f"{pool.study.name}.yaml"),
@@ -111,7 +112,6 @@ for pool in CALL.pools.values():
         input:
             manifests=manifests,
             page=str(pool.results.report / "index.html"),
-            counts=[str(plan.results.counts / "counts.parquet") for plan in pool.counted],
         localrule: True
         container:
             IMAGE

@@ -197,10 +197,13 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 @app.command(rich_help_panel=PANEL, epilog="./run fsage report quickstart")
 def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records."""
+    from fsage import count as counting
     from fsage.run.conclusion import write_report
 
     where_: Where = context.obj
-    say(f"report {write_report(where_.pool(study), where_.study_file(study))}")
+    pool = where_.pool(study)
+    sections = [section for plan in pool.counted for section in counting.kept_sections(plan)]
+    say(f"report {write_report(pool, where_.study_file(study), sections)}")
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage figures quickstart --columns 2 --to figures")

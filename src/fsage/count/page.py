@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -145,6 +145,19 @@ def kept_answer(plan: Plan) -> list[str]:
     if frame.empty:
         return []
     return [*answer(counted, frame)[:SENTENCES], f"counts: {counted.folder / 'index.html'}"]
+
+
+def kept_sections(plan: Plan) -> list[Section]:
+    """All layouts that were counted of a plan before, as points, for the report of its timed cells; or nothing."""
+    counted = Counted.of(plan)
+    frame = table(counted)
+    if frame.empty:
+        return []
+    section = _over_deleted(counted, of_states(frame))
+    if section is None:
+        return []
+    note = f"Not timed: counted, and computed for a device of {device_words(counted.device)}."
+    return [replace(section, text=f"{section.text} {note}")]
 
 
 def _headline(study: Study, states: list[OfState]) -> OfState:

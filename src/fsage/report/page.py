@@ -78,12 +78,13 @@ def contents(
     comparison: pd.DataFrame | None = None,
     traced: Iterable[Path] = (),
     config: Path | None = None,
+    more: Iterable[Section] = (),
 ) -> Page:
     """What the report of a study says and shows, from its records.
 
     `plan_cells`: (state, cell) of everything planned, cells with name and kind. `states`: where each state's evidence
     lies. `comparison`: records of another study, only set beside, never pooled. `traced`: records of traced cells.
-    `config`: the study's file.
+    `config`: the study's file. `more`: sections that do not come from its records.
     """
     cells = [(state, cell.name, cell.kind) for state, cell in plan_cells]
     planned = list(dict.fromkeys(state for state, _, kind in cells if kind == "planned"))
@@ -113,7 +114,8 @@ def contents(
         "examples": provenance.example_commands(frame),
         "config": config.read_text(encoding="utf-8") if config else None,
     }
-    return Page(answer_of(data, study), _sections(study, data, layout_evidence, traced), stamp(frame), rest)
+    sections = _sections(study, data, layout_evidence, traced, more)
+    return Page(answer_of(data, study), sections, stamp(frame), rest)
 
 
 def answer_of(data: Data, study: Study) -> Answer:
@@ -176,12 +178,15 @@ def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
     }
 
 
-def _sections(study: Study, data: Data, layout_evidence: Evidence, traced: Iterable[Path]) -> list[Section]:
+def _sections(
+    study: Study, data: Data, layout_evidence: Evidence, traced: Iterable[Path], more: Iterable[Section]
+) -> list[Section]:
     """What the recipe's view says, and what every report has."""
     headline = [state for pair in study.headline for state in (pair.against, pair.state)]
     all_sections = [
         targets.section(data.frame, study),
         *(section(data) for section in view_of(data.frame).sections),
+        *more,
         charges.section(data.frame, headline),
         latency.section(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
         layout.section(layout_evidence, data.planned, headline, data.frame),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +16,7 @@ from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.plan.target import load_claim
 from fsage.records import store
+from fsage.report.section import Section
 from fsage.run import request, stopping
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
@@ -84,12 +85,12 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     return lines, 1 if wrong or failed or left_out or differ else 0
 
 
-def write_report(pool: Pool, study_file: Path) -> Path:
-    """Make report and tables from the records; return the page."""
+def write_report(pool: Pool, study_file: Path, sections: Iterable[Section] = ()) -> Path:
+    """Make report and tables from the records, with more `sections`; return the page."""
     frame = _frame(pool)
     if frame.empty:
         raise StudyError(f"{_nothing(pool, 'record')}; `{pool.commands.measure}` measures it")
-    page = report.contents(pool.study, pool.target, frame, **_more(pool), config=study_file)
+    page = report.contents(pool.study, pool.target, frame, **_more(pool), config=study_file, more=sections)
     return report.build(page, frame, pool.results.report)
 
 
