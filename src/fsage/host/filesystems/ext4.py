@@ -47,6 +47,12 @@ class MoveExtents(Mover):
             begin += moved
 
 
+def _is_large(device: str) -> bool:
+    """Whether it has more groups than are read after each mount."""
+    sectors = int((Path("/sys/class/block") / Path(device).name / "size").read_text(encoding="ascii"))
+    return sectors * 512 > LOADED_GROUPS * GROUP_BYTES
+
+
 class Ext4(FileSystem, facts.Ext4):
     """ext4; its layout is read as that of ext2, ext3 and ldiskfs is."""
 
@@ -105,6 +111,14 @@ class Ext4(FileSystem, facts.Ext4):
             )
         return None
 
+    def still_option(self, device: str) -> str:
+        """Where the bitmaps are too many to be read after a mount, the kernel is not to read them beside a cell.
+
+        Its thread ext4lazyinit would (since Linux 5.13): 2.4 GB were read while a file of 1 GiB was, and where a new
+        file lies depended on how far it had come.
+        """
+        return "no_prefetch_block_bitmaps" if _is_large(device) else ""
+
     def mounted(self, device: str, warm: bool | None = None) -> None:
         """Have it count what its allocator does, and read the bitmap of every block group, so that its choice repeats.
 
@@ -112,15 +126,13 @@ class Ext4(FileSystem, facts.Ext4):
         depend on which reads have come back. Reading mb_groups loads them all (fs/ext4/mballoc.c,
         ext4_mb_seq_groups_show). For local ext4 only: in several ldiskfs series this file must not be read.
 
-        A large one has too many: 180,000 take 5 to 47 s. There the allocator begins with what it has in memory after
-        any mount.
+        A large one has too many: 180,000 take 5 to 47 s. There the allocator begins with none (`still_option`).
         """
         with contextlib.suppress(FileNotFoundError):
             _sysfs(device, "mb_stats").write_text("1", encoding="ascii")
         if warm is False:
             return
-        sectors = int((Path("/sys/class/block") / Path(device).name / "size").read_text(encoding="ascii"))
-        if warm or sectors * 512 <= LOADED_GROUPS * GROUP_BYTES:
+        if warm or not _is_large(device):
             with contextlib.suppress(FileNotFoundError):
                 (Path("/proc/fs/ext4") / Path(device).name / "mb_groups").read_bytes()
 

@@ -69,6 +69,7 @@ class FileSystem(facts.FileSystem, ABC):
     # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
     options = "nodiscard"
     """Its mount options."""
+
     sparse_option = ""
     """A mount option more on a sparse image."""
     mover: Mover | None = None
@@ -79,6 +80,10 @@ class FileSystem(facts.FileSystem, ABC):
     """Whether FIEMAP's addresses are places on its device."""
     no_preallocation = "nothing is known of its preallocation"
     """Why there is no `preallocation` to set."""
+
+    def still_option(self, device: str) -> str:
+        """A mount option that keeps the kernel from work of its own beside a cell, if it knows that; or nothing."""
+        return ""
 
     @abstractmethod
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:

@@ -107,16 +107,21 @@ def mount(
     mounting.refuse_occupied(point, device)
     places.make(point)
     options = named(filesystem).options + (more and f",{more}")
+    still = named(filesystem).still_option(device) if warm is None else ""
     deadline = time.monotonic() + mounting.PATIENCE_S
     while True:
         try:
             with watch.mounting(device) if watch else contextlib.nullcontext():
                 flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME
                 began = _now()
-                mounting.mount_call(device, str(point), filesystem, flags, options)
+                mounting.mount_call(device, str(point), filesystem, flags, f"{options},{still}" if still else options)
             taken = _since(began)
             break
-        except OSError as error:  # busy: another command looks at the device for a moment, to be told to keep off
+        except OSError as error:
+            if error.errno == errno.EINVAL and still:  # this kernel does not know it
+                still = ""
+                continue
+            # Busy: another command looks at the device for a moment, to be told to keep off.
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
             time.sleep(0.02)
