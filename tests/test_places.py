@@ -240,6 +240,35 @@ def test_a_user_without_rights_uses_his_own_places_and_no_other_users(directory_
     assert "`chown nobody" in msg and everything(homes[1]) == before
 
 
+@root
+@pytest.mark.parametrize("verb", ["hold", "create", "untune", "recover", "release"])
+def test_a_user_who_may_not_look_is_told_the_whole_path_and_what_helps(
+    verb: str, new_target: Spec, directory_target: Spec
+) -> None:
+    above = Path(directory_target["home"]).parent
+    above.chmod(0o755)
+    (above / "closed").mkdir(mode=0o700)
+    home = above / "closed/home"
+    as_root = "give the command as root, or as the user who claimed target"
+    for spec, otherwise in (
+        (new_target, ", or take a target that needs no root: --target directory"),
+        (directory_target, ""),
+    ):
+        code, said = agent(verb, {**spec, "home": str(home)}, user=NOBODY)
+        assert (code, said) == (
+            2,
+            f"{verb}: {home}: Permission denied; {as_root} {spec['name']}{otherwise}",
+        )
+
+
+@root
+def test_a_user_who_can_make_nothing_there_is_told_the_whole_path(directory_target: Spec) -> None:
+    above = Path(directory_target["home"]).parent
+    above.chmod(0o755)
+    code, said = agent("hold", {**directory_target, "home": str(above / "made")}, user=NOBODY, holder=None)
+    assert code == 2 and said.startswith(f"hold: {above / 'made'}: Permission denied; give the command as root"), said
+
+
 # --- attack 5: links, forged notes, planted locks --------------------------------------------------------------------
 
 

@@ -162,7 +162,7 @@ def release(
     """
     from fsage.plan import results
     from fsage.plan.settings import PLACES
-    from fsage.run.play import command_line
+    from fsage.run.play import command_line, tell
 
     where_ = context.obj
     target = context.obj.target()
@@ -179,7 +179,7 @@ def release(
         more["claim_copy"] = str(results.Results(where_.results, target.name, "").claim.absolute())
     words = command_line(playbooks, where_.inventory, more)
     say(shlex.join(["./run", *words]))
-    os.execvp(words[0], words)
+    tell(words)
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage recover --target local")

@@ -153,6 +153,16 @@ def perform(verb: str, given: Json, request: Request, check: bool) -> Json:
     return VERBS[verb](given["target"], request, check)
 
 
+def way_out(error: OSError, spec: Mapping[str, object]) -> str:
+    """What helps a user where only root, or another user, may look; '' where it is something else."""
+    if not isinstance(error, PermissionError) or os.geteuid() == 0:
+        return ""
+    remedy = f"; give the command as root, or as the user who claimed target {spec.get('name')}"
+    if of_one_host(spec):
+        return f"{remedy}, or take a target that needs no root: --target directory"
+    return remedy
+
+
 def main(arguments: list[str]) -> int:
     """Run one verb."""
     find_administrators()
@@ -161,6 +171,7 @@ def main(arguments: list[str]) -> int:
     if verb not in VERBS and verb != APPLY_STEP:
         print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, APPLY_STEP])}"}))
         return 2
+    spec: Json = {}
     try:
         given = question(sys.stdin.buffer.read())
         spec = given.get("target") or {}
@@ -182,7 +193,7 @@ def main(arguments: list[str]) -> int:
         answer = {"failed": True, "changed": True, "msg": str(failure)}
         code = 2
     except OSError as error:
-        answer = {"failed": True, "changed": True, "msg": f"{verb}: {in_words(error)}"}
+        answer = {"failed": True, "changed": True, "msg": f"{verb}: {in_words(error)}{way_out(error, spec)}"}
         code = 2
     except KeyboardInterrupt:
         answer = {"failed": True, "changed": True, "msg": f"{verb} was interrupted"}

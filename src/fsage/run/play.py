@@ -25,6 +25,8 @@ DOING = "FSAGE_DOING"  # environment variable: where the action plugin puts what
 REFUSED = 1  # the agent's exit code when nothing was touched
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0
+SAID_BY_A_HOST = re.compile(r"(?!skipping|Origin)[\w.-]+: (?!\[)")
+"""How a line begins that a host's agent says (plugins/action), among those of Ansible's default callback."""
 LINE_AGAIN_S = 600.0  # where the output is no terminal: a new line at least, the same one
 
 
@@ -71,6 +73,25 @@ def play(
         failed = PlayFailed(f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
         failed.refused = bool(re.search(rf"^    rc: {REFUSED}$", log.read_text(), re.MULTILINE))
         raise failed
+
+
+def tell(command: list[str]) -> None:
+    """Run `ansible-playbook` and print what its hosts say, as it comes; it needs no place for a log.
+
+    Raises PlayFailed with the failed task's own message.
+    """
+    env = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
+    output = ""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True
+    ) as process:
+        assert process.stdout
+        for line in process.stdout:
+            output += line
+            if SAID_BY_A_HOST.match(line):
+                print(printable(line.rstrip("\n")), flush=True)
+    if process.returncode:
+        raise PlayFailed(reason(output))
 
 
 def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None) -> int:

@@ -95,7 +95,7 @@ def inside(above: int, name: str, path: Path | str, make: int | None = None) -> 
         _judge(status, Path(path), Path(path), sticky=False)
         if make is not None and status.st_uid == os.geteuid() and ~status.st_mode & stat.S_IRWXU:
             os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
-        reading = _reopen(descriptor)
+        reading = _reopen(descriptor, Path(path))
     finally:
         os.close(descriptor)
     try:
@@ -135,7 +135,11 @@ def file_in(above: int, path: Path, flags: int) -> int:
                 descriptor = os.open(path.name, flags | os.O_EXCL, PRIVATE_FILE, dir_fd=above)
             except FileExistsError:  # another command of fsage was faster
                 continue
+            except OSError as error:
+                raise named(path, error) from None
             os.fchmod(descriptor, PRIVATE_FILE)
+        except OSError as error:
+            raise named(path, error) from None
         try:
             _judge_file(os.fstat(descriptor), path, flags)
         except BaseException:
@@ -154,12 +158,12 @@ def empty(above: int, path: Path | str, threads: int = 1, spend: Callable[[], No
     with ThreadPoolExecutor(threads) as pool:
         each = map if threads == 1 else pool.map
 
-        def paced(names: list[str]) -> Iterator[str]:
-            for name in names:
+        def paced(files: list[Path]) -> Iterator[Path]:
+            for file in files:
                 spend()
-                yield name
+                yield file
 
-        _empty(above, Path(path), device, DEEPEST, lambda remove, names: each(remove, paced(names)))
+        _empty(above, Path(path), device, DEEPEST, lambda remove, files: each(remove, paced(files)))
 
 
 def remove_empty(*folders: Path) -> None:
@@ -192,6 +196,13 @@ def remove_emptied(above: int, path: Path) -> None:
         raise Failure(f"{path} was swapped while it was removed; what is there now was not touched") from None
     except OSError as error:
         raise Failure(f"{path} cannot be removed ({error.strerror}): others write, or mount, there") from error
+
+
+def named(path: Path, error: OSError) -> OSError:
+    """The same error of the system, with the whole path: it names only the part that was opened in a directory."""
+    if str(error.filename).startswith("/"):
+        return error
+    return OSError(error.errno, error.strerror, str(path))
 
 
 def who(uid: int) -> str:
@@ -234,7 +245,7 @@ def _walk(path: Path, make: int | None, sticky: bool) -> int:
                 what = KINDS.get(stat.S_IFMT(status.st_mode), "a file")
                 raise Refusal(f"{path}: {at} is {what}, where a directory is wanted; nothing was touched")
             _judge(status, at, path, sticky=bool(rest) or sticky)
-        return _reopen(here)
+        return _reopen(here, path)
     finally:
         os.close(here)
 
@@ -247,17 +258,27 @@ def _next(above: int, name: str, path: Path, make: int | None) -> tuple[int, os.
         if make is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
         mode = PASSABLE if RUN in (path, *path.parents) else make
-        with contextlib.suppress(FileExistsError):  # another command of ours was faster, or it is judged like any other
-            os.mkdir(name, mode, dir_fd=above)
-            of_group = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode & stat.S_ISGID  # inherited
-            os.chmod(name, mode | of_group, dir_fd=above)  # whatever the umask; nobody else can have put another there
-        inner = os.open(name, PASSING, dir_fd=above)
+        try:
+            with contextlib.suppress(
+                FileExistsError
+            ):  # another command of ours was faster, or it is judged like others
+                os.mkdir(name, mode, dir_fd=above)
+                of_group = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode & stat.S_ISGID  # inherited
+                os.chmod(name, mode | of_group, dir_fd=above)  # whatever the umask; nobody else can have put another
+            inner = os.open(name, PASSING, dir_fd=above)
+        except OSError as error:
+            raise named(path, error) from None
+    except OSError as error:
+        raise named(path, error) from None
     return inner, os.fstat(inner)
 
 
-def _reopen(descriptor: int) -> int:
-    """The directory of a descriptor that was only passed through, to be read and flushed."""
-    return os.open(".", FOLDER, dir_fd=descriptor)
+def _reopen(descriptor: int, path: Path) -> int:
+    """The directory of a descriptor that was only passed through, to be read and flushed; messages name `path`."""
+    try:
+        return os.open(".", FOLDER, dir_fd=descriptor)
+    except OSError as error:
+        raise named(path, error) from None
 
 
 def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
@@ -322,7 +343,7 @@ def _empty(above: int, path: Path, device: int, depth: int, each: Callable[..., 
         raise Failure(f"{path}: more than {DEEPEST} directories in each other, which fsage never makes; remove them")
     with os.scandir(above) as entries:
         kinds = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    list(each(partial(_unlink, above), [name for name, is_folder in kinds if not is_folder]))
+    list(each(partial(_unlink, above), [path / name for name, is_folder in kinds if not is_folder]))
     for name in [name for name, is_folder in kinds if is_folder]:
         _remove(above, path / name, device, depth - 1, each)
 
@@ -334,8 +355,8 @@ def _remove(above: int, path: Path, device: int, depth: int, each: Callable[...,
         return None
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
-            raise
-        return _unlink(above, path.name)  # no directory, or none any more
+            raise named(path, error) from None
+        return _unlink(above, path)  # no directory, or none any more
     try:
         if os.fstat(inner).st_dev != device:
             raise Failure(f"{path} is another file system, mounted there; it was left as it is: unmount it")
@@ -345,9 +366,13 @@ def _remove(above: int, path: Path, device: int, depth: int, each: Callable[...,
     return remove_emptied(above, path)
 
 
-def _unlink(above: int, name: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=above)
+def _unlink(above: int, path: Path) -> None:
+    try:
+        os.unlink(path.name, dir_fd=above)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise named(path, error) from None
 
 
 def _existing(path: Path) -> Path:
