@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from records import CONFIG
@@ -23,10 +24,12 @@ from fsage.host.inspect import inspect
 from fsage.host.stores import ext4, filesystems
 from fsage.host.system import mounting, space
 from fsage.host.targets.opening import open_target
+from fsage.model import sparse
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.evidence.store import Geometry, of_extents
 from fsage.plan import results
+from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target
 from fsage.run import request
 from fsage.studies.replica import age
@@ -129,13 +132,31 @@ def planned(tmp_path, percent):
 
 def test_what_is_measured_fits_into_the_fullest_layout_alike_in_all_states(tmp_path):
     plan = planned(tmp_path, 97.9)
-    said = "each task measures 320 MiB, reduced from 384 MiB in all states: old_at_97_9.copied has room for 323 MiB"
+    said = (
+        "each task measures 320 MiB, reduced from 384 MiB in all states: state old_at_97_9.copied has room for 323 MiB"
+    )
     assert age.amount_line(plan) == [said]
     for state, cells in plan.cells.items():
         asked = request.make(plan, state, cells)
         assert (asked["amount_mib"], asked["amount_source"]) == (320, said.split(", ", 1)[1])
         assert {cell["makes_bytes"] for cell in asked["cells"]} == {320 * MIB}
     assert age.amount_line(planned(tmp_path, 85)) == []
+
+
+@pytest.mark.parametrize(("places", "amount_mib"), [(1, 384), (5, 384), (6, 320), (9, 192)])
+def test_files_at_all_places_have_room_on_the_disk_below_a_sparse_target(places: int, amount_mib: int, tmp_path: Path):
+    study = yaml.safe_load((CONFIG / "quickstart.yaml").read_text())
+    study["cells"] |= {"places": places, "iterations": places}
+    path = tmp_path / "quickstart.yaml"
+    path.write_text(yaml.safe_dump(study))
+    results.write(tmp_path / "targets/large.json", claim_of("quickstart", "loop", 1))
+    plan = load_plan(path, CONFIG.parent / "inventories/large", tmp_path)
+    most_bytes = 0
+    for state, cells in plan.cells.items():
+        asked = request.make(plan, state, cells)
+        assert asked.get("amount_mib", 384) == amount_mib
+        most_bytes = max(most_bytes, *(cell["makes_bytes"] for cell in asked["cells"]))
+    assert most_bytes == places * amount_mib * MIB <= sparse.takes(plan.target.spec).written_bytes == 5 * 384 * MIB
 
 
 def test_the_same_command_again_measures_what_failed(tmp_path):
@@ -320,7 +341,7 @@ def test_a_layout_smaller_than_the_target_is_laid_on_its_own_file_system_made_al
     target, _ = prepared(xfs)
     declared = [target.spec[key] for key in ("filesystem", "size_gib", "sparse", "geometry")]
     assert declared == ["xfs", 6, True, xfs], "16 GiB and ext4 are the target's at hand"
-    assert target.spec["amount_mib"] == 896, "at most 15% of it"
+    assert target.spec["amount_mib"] == 384, "as the shipped targets have it"
     assert measures_on(target).endswith("a second) at most, and not the device that the layout comes from")
     with pytest.raises(ValueError, match=r"has ext4.*: its geometry.block_bytes is 1024: 4096 is wanted; nothing was"):
         prepared({**xfs, "block_bytes": 1024})

@@ -13,8 +13,8 @@ MIB = 1 << 20
 USUAL_CELL_BYTES = 4 * GIB
 """Room for a cell's files where no amount is declared; at most SHARE_OF_SIZE of the target."""
 SHARE_OF_SIZE = 0.15
-CELLS = 2
-"""Room is reserved for a cell's files, and for those of the cell before, which are given back only where need be."""
+CELLS = 5
+"""Room is reserved for the files of a cell at so many places, which stay one after the other; a study has five."""
 KEPT = 2
 """On a target with a geometry so many layouts are kept. The image shares its blocks with one, or mkfs has just run."""
 LEAST_BYTES = 512 * MIB  # mkfs.xfs wants 300 MiB
@@ -32,8 +32,13 @@ class Takes(NamedTuple):
     @property
     def total_bytes(self) -> int:
         """All together, whole MiB, with what the XFS below needs for itself."""
-        wanted = self.metadata_bytes + CELLS * self.cell_bytes + self.margin_bytes
+        wanted = self.metadata_bytes + self.written_bytes + self.margin_bytes
         return -(-max(LEAST_BYTES, int(wanted * OVERHEAD) + LOG_BYTES) // MIB) * MIB
+
+    @property
+    def written_bytes(self) -> int:
+        """What files of cells can take, all that stay at a time."""
+        return CELLS * self.cell_bytes
 
     def words(self) -> str:
         """The sum and its parts."""

@@ -1,4 +1,4 @@
-"""How much each task moves in a study: the target's amount, or less, where a layout leaves no room for that.
+"""How much each task moves in a study: the target's amount, or less, where a layout or the disk below has less room.
 
 What is compared must have moved alike, so the amount is one for all states of a study on a target. It is noted when
 the first state is requested, and holds as long as the claim and the layouts do.
@@ -12,6 +12,7 @@ from fsage import recipes, workloads
 from fsage.model import plugins
 from fsage.model.claim import REDUCED, Claim
 from fsage.model.declaration import MIB
+from fsage.model.sparse import takes
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
@@ -26,16 +27,16 @@ MAPS_SHARE = 1 / 64
 
 
 class Room(NamedTuple):
-    """A state, and the bytes that files can take in it."""
+    """Where files lie, such as 'state e.copied', and the bytes that they can take there."""
 
-    state: str
+    place: str
     left_bytes: int
 
 
 def fitting(plan: Plan, claim: Claim) -> Claim:
     """The claim with the amount that all states of the study have room for. Raises StudyError: it is too little."""
     layouts = _layouts(plan)
-    if not layouts:
+    if not layouts and not plan.target.spec["sparse"]:
         return claim
     about = {"claim": claim["id"], "layouts": sorted(map(str, layouts))}
     noted = results.read(plan.results.amount) or {}
@@ -47,16 +48,20 @@ def fitting(plan: Plan, claim: Claim) -> Claim:
 
 
 def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, int | str]:
-    """`amount_mib` and `amount_source` in place of the claim's, where the fullest state leaves less; else nothing."""
+    """`amount_mib` and `amount_source` in place of the claim's, where there is less room; else nothing."""
     if not _makes_bytes(plan, claim):
         return {}
     kept_bytes = sum(
         store["f_frsize"] * (store["f_bfree"] - store["f_bavail"]) for store in claim.get("statfs_empty", ())
     )
     rooms = [
-        Room(state, int(plugins.beside(step, "inputs").free_bytes(plan, step) * (1 - MAPS_SHARE)) - kept_bytes)
+        Room(
+            f"state {state}", int(plugins.beside(step, "inputs").free_bytes(plan, step) * (1 - MAPS_SHARE)) - kept_bytes
+        )
         for step, state in layouts.items()
     ]
+    if plan.target.spec["sparse"]:
+        rooms.append(Room("the disk below the sparse image", takes(plan.target.spec).written_bytes))
     fullest = min(rooms, key=lambda room: room.left_bytes)
     usual = claim["amount_mib"]
     amount_mib = claim["amount_mib"]
@@ -69,7 +74,7 @@ def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, in
     if needed > fullest.left_bytes:
         raise StudyError(
             f"study {plan.study.name} on target {plan.target.name}: files of a cell take {needed / MIB:.0f} MiB at "
-            f"least, and state {fullest.state} has room for {fullest.left_bytes / MIB:.0f} MiB. A sample of less than "
+            f"least, and {fullest.place} has room for {fullest.left_bytes / MIB:.0f} MiB. A sample of less than "
             f"{least_mib} MiB for each task lasts less than {LEAST_S:g} s and tells nothing. Measure on a larger "
             "target (size_gib); nothing was touched"
         )
@@ -77,7 +82,7 @@ def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, in
         return {}
     return {
         "amount_mib": amount_mib,
-        "amount_source": f"{REDUCED} {usual} MiB in all states: {fullest.state} has room for "
+        "amount_source": f"{REDUCED} {usual} MiB in all states: {fullest.place} has room for "
         f"{fullest.left_bytes / MIB:.0f} MiB",
     }
 

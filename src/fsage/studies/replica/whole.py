@@ -23,7 +23,8 @@ from fsage.text.sizes import round_size
 
 PLACE = "inventories"
 """Below the folder of the study."""
-USUAL_AMOUNT_MIB = 1024
+USUAL_AMOUNT_MIB = 384
+"""Where the target at hand has no amount yet: two seconds of the modelled disk, as the shipped targets declare."""
 STEP_BYTES = 64 << 20
 """Amounts are multiples of the largest transfer."""
 LEAST_GIB = 1
