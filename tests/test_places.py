@@ -262,6 +262,14 @@ def test_a_user_who_may_not_look_is_told_the_whole_path_and_what_helps(
 
 
 @root
+def test_a_user_without_a_name_is_told_by_the_number_what_to_type(directory_target: Spec, tmp_path: Path) -> None:
+    above = Path(directory_target["home"]).parent
+    above.chmod(0o777)
+    code, said = agent("create", {**directory_target, "home": str(above / "home")}, user=424242)
+    assert code == 1 and "uid 424242 uses only" in said and f"`chown 424242 {above}`" in said, said
+
+
+@root
 def test_a_user_who_can_make_nothing_there_is_told_the_whole_path(directory_target: Spec) -> None:
     above = Path(directory_target["home"]).parent
     above.chmod(0o755)

@@ -21,6 +21,8 @@ from fsage.model.errors import Refusal, in_words
 
 MODULES = ("__init__", "model", "host", "recipe", "report", "advice", "inputs", "command", "doctor")
 FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")
+NO_PART = ("__pycache__", ".git")
+"""Folders that Python and version control make."""
 
 
 def extend(folder: str) -> None:
@@ -50,7 +52,13 @@ def _files(top: Path) -> list[Path]:
     files: list[Path] = []
     for place, folders, names in os.walk(top, onerror=_raise):
         with seam.opened(place):
-            folders[:] = [name for name in folders if name != "__pycache__"]
+            folders[:] = sorted(name for name in folders if name not in NO_PART)
+            other = next((name for name in folders if place == str(top) and name not in FOLDERS), None)
+            if other:
+                raise Refusal(
+                    f"{top / other} is a folder that no study has; allowed are {', '.join(FOLDERS)}. "
+                    f"If it is the study itself: FSAGE_EXTENSIONS={top / other}"
+                )
             files += [Path(place, name) for name in names]
     return files
 

@@ -29,6 +29,8 @@ STUDY = {
 def extended(folder: Path) -> Path:
     """The extension as somebody has it who lets nobody else change it."""
     shutil.copytree(EXTENSION, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / ".git").mkdir()
+    (folder / ".git/config").touch()  # it is kept in version control
     subprocess.run(["chmod", "-R", "go-w", folder], check=True)
     return folder
 
@@ -128,6 +130,8 @@ def linked(folder: Path) -> Path:
         (in_an_open_folder, "host"),
         (linked, "workloads/other.py is a link"),
         (lambda folder: folder / "nowhere", "No such file"),
+        (lambda folder: folder.parent, "/cut is a folder that no study has; allowed are model, kinds, host, "),
+        (lambda folder: folder.parent, "If it is the study itself: FSAGE_EXTENSIONS=/"),
         (lambda folder: Path("cut"), "cut is no absolute path"),
     ],
 )

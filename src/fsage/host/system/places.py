@@ -207,10 +207,18 @@ def named(path: Path, error: OSError) -> OSError:
 
 def who(uid: int) -> str:
     """The name and number of a user."""
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except KeyError:
+    name = login(uid)
+    if name == str(uid):
         return f"uid {uid}"
+    return f"{name} (uid {uid})"
+
+
+def login(uid: int) -> str:
+    """The name of a user, or the number where a container has no name for it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _walk(path: Path, make: int | None, sticky: bool) -> int:
@@ -293,9 +301,8 @@ def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
     if wrong:
         me = who(os.geteuid())
         place = f"{path}" if at == path else f"{path}: {at}"
-        remedy = (
-            f"declare another, or, if this one is nobody else's, `chown {me.split()[0]} {at}` and `chmod go-w {at}`"
-        )
+        user = login(os.geteuid())
+        remedy = f"declare another, or, if this one is nobody else's, `chown {user} {at}` and `chmod go-w {at}`"
         if mode & stat.S_ISVTX:
             remedy = "declare a directory of its own below it"
         raise Refusal(
@@ -332,7 +339,7 @@ def _judge_file(status: os.stat_result, path: Path, flags: int) -> None:
         raise Refusal(
             f"{path} belongs to {who(status.st_uid)} (mode {mode:04o}), so that others could have written it; it is "
             f"not believed, and nothing was touched. Remove it, or, if you know it to be right, "
-            f"`chown {who(os.geteuid()).split()[0]} {path}` and `chmod 600 {path}`"
+            f"`chown {login(os.geteuid())} {path}` and `chmod 600 {path}`"
         )
     if status.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
         raise Refusal(f"{path} has {status.st_nlink} names (hard links), and fsage makes one; nothing was touched")
