@@ -35,7 +35,8 @@ def test_a_rate_that_no_report_takes_is_refused_when_the_study_is_read(monkeypat
     }
     monkeypatch.setattr(sequential, "rates", lambda params: ["appends_s"])
     said = refused(study)
-    assert "rates() names 'appends_s', which no report takes" in said and "_bw_mib_s or _per_s" in said, said
+    assert "rates() names 'appends_s', which no report takes" in said, said
+    assert "ends in _bw_mib_s or _per_s, such as appends_per_s" in said, said
 
 
 def test_workloads_are_found_by_name():

@@ -70,7 +70,7 @@ def rates_of(given: Mapping[str, object]) -> list[str]:
         if not rate.endswith(RATES):
             raise ValueError(
                 f"workload {given['workload']}: rates() names {rate!r}, which no report takes; name it so that it ends "
-                f"in {' or '.join(RATES)}, such as {rate}{RATES[1]}"
+                f"in {' or '.join(RATES)}, such as {rate.removesuffix('_s')}{RATES[1]}"
             )
     return rates
 
