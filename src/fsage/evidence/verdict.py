@@ -296,14 +296,15 @@ def _worth(store: Json, what: str, files: Sequence[NewFile], direct: Sequence[Ne
         past = ""
     size = round_size(worst.size_bytes)
     why = f"a new file of {size}{past} would have {worst.words()}, and 1 on an empty file system"
-    command = f"./run fsage age {shlex.quote(what)}"
     if what == "-":
-        command = "./run fsage age FILE` of the same text, `--save FILE"
+        command = "./run fsage age FILE` with this text in a file"
+    else:
+        command = f"./run fsage age {shlex.quote(what)}`"
     if store["bitmap"]:
         also = ""
     else:
         also = ". Where the extents lie this text does not say, so that is drawn several times"
-    return f"Worth measuring, for {why}: `{command}` says what that costs, which depends on the device{also}."
+    return f"Worth measuring, for {why}: `{command} says what that costs, which depends on the device{also}."
 
 
 def _of_files(store: Json, what: str) -> Iterator[str]:
