@@ -156,7 +156,7 @@ def kept_sections(plan: Plan) -> list[Section]:
     section = _over_deleted(counted, of_states(frame))
     if section is None:
         return []
-    note = f"Not timed: counted, and computed for a device of {device_words(counted.device)}."
+    note = f"They are counted, not timed, and the loss is computed for {device_words(counted.device)}."
     return [replace(section, text=f"{section.text} {note}")]
 
 
