@@ -58,6 +58,23 @@ def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine: Machine, loc
     assert nothing.returncode == 1 and "fsage: no loop target is mounted on " in nothing.stderr
 
 
+TWO = """
+mkfifo wait; {enter} 'open("in", "w"); open("wait").read()' & first=$!
+until test -e in; do sleep 0.01; done
+{enter} 'pass'; echo >wait; wait $first
+"""
+ENTER = "import sys; from fsage.host.system import namespace; exec('with namespace.entered():\\n    ' + sys.argv[1])"
+
+
+def test_the_last_of_two_commands_leaves_although_the_other_one_ended_the_namespace(
+    machine: Machine, tmp_path: Path
+) -> None:
+    enter = f'env PYTHONPATH="{LIBRARY}" {sys.executable} -c "{ENTER}"'
+    done = machine.run("sh", "-ec", f"cd {tmp_path}; {TWO.format(enter=enter)}", check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert str(PLACE) not in machine.mounts()
+
+
 def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_path: Path) -> None:
     """Mounts of a machine that shares none, as a container's: the copies in fsage's namespace do not follow them."""
     with small("ext4", tmp_path / "elsewhere", size=8 * MIB) as there:

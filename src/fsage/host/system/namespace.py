@@ -101,7 +101,7 @@ def entered(places: Collection[str] = ()) -> Iterator[None]:
             with _failing("leaving"), files.locked(LOCK):
                 within = _stores()
                 _move(before)
-                if not within - _stores():
+                if exists() and not within - _stores():  # another command may have left it since
                     _remove()
 
 
