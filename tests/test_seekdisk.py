@@ -6,7 +6,9 @@ import contextlib
 import json
 import math
 import os
+import signal
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -156,3 +158,51 @@ def served(backing: Path, point: Path) -> Iterator[Path]:
         while seek.server_of(str(backing)) is not None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+CONTAINER = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+from fsage.host.stores import filesystems
+from fsage.host.system import namespace
+place = Path(sys.argv[1])
+subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+with namespace.entered([str(place)]):
+    disk = [sys.executable, "-m", "fsage.host.device.seekdisk", str(place / "backing"), str(place / "point"), "{}"]
+    disk[-1] = json.dumps({"bytes_per_s": 400e6, "seek_s": 0.005})
+    subprocess.run(disk, check=True)
+    attach = ["losetup", "--find", "--show", str(place / "point/disk")]
+    device = subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip()
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    filesystems.mount("ext4", device, place / "mnt")
+    (place / "mnt/file").write_bytes(bytes(64 << 20))
+    print(device, os.minor(os.stat(place / "point").st_dev), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.root
+def test_a_container_that_is_killed_leaves_nothing_that_the_kernel_waits_for(tmp_path: Path) -> None:
+    """The disk is the last process of it. It must hold no mount of the file system that lies on it."""
+    for name in ("point", "mnt", "connections"):
+        (tmp_path / name).mkdir()
+    with open(tmp_path / "backing", "wb") as backing:
+        backing.truncate(256 * MIB)
+    apart = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private"]
+    container = subprocess.Popen([*apart, sys.executable, "-c", CONTAINER, tmp_path], stdout=subprocess.PIPE, text=True)
+    assert container.stdout
+    device, connection = container.stdout.readline().split()
+    first = int(Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text())
+    container.kill()
+    container.wait()
+    os.kill(first, signal.SIGKILL)
+    sync = subprocess.Popen(["sync"])
+    try:
+        sync.wait(30)
+    finally:
+        run(["mount", "-t", "fusectl", "none", str(tmp_path / "connections")])
+        if sync.poll() is None:  # else it would wait for ever, and all others too
+            (tmp_path / "connections" / connection / "abort").write_text("1")
+        mounting.unmount(tmp_path / "connections")
+        sync.wait(30)
+        run(["losetup", "--detach", device])

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsage.host.system import libc, namespace
-from fsage.host.system.mounting import mount_call
+from fsage.host.system.mounting import let_go, mount_call
 from fsage.model.errors import in_words
 
 MAJOR = 7
@@ -284,17 +284,16 @@ def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None]) -
 
 
 def leave_namespace() -> None:
-    """Go to the mount namespace of the machine's first process, if that is allowed.
+    """Have a mount namespace of its own, with nothing mounted in it.
 
     A file system on this disk is mounted in fsage's namespace. When the last process of a namespace ends, the kernel
-    unmounts it, before it closes that process's files (do_exit). If that process were this one, which then answers no
-    more, the kernel would wait for ever.
+    unmounts what is there, before it closes that process's files (do_exit). If that process were this one, which then
+    answers no more, the kernel would wait for ever, and every sync of the machine too. So it was when a container was
+    killed, whose first process is in the namespace that keeps fsage's.
     """
     with contextlib.suppress(OSError):
-        first = os.open("/proc/1/ns/mnt", os.O_RDONLY)
-        libc.library.unshare(namespace.CLONE_FS)
-        libc.library.setns(first, namespace.CLONE_NEWNS)
-        os.close(first)
+        namespace.unshare(namespace.MS_PRIVATE)
+        let_go("/")
 
 
 def main(backing: str, point: str, costs: str) -> None:
