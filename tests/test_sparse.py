@@ -178,9 +178,9 @@ def test_cells_are_measured_on_blocks_that_are_there_and_give_them_back(large: S
 
 @pytest.fixture
 def small_disk(new_target: Spec, tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 GiB, on which a sparse target of 4 GiB is created."""
+    """A disk of 3 GiB, on which a sparse target of 4 GiB is created."""
     disk = tmp_path / "disk"
-    with small("ext4", disk, size=2 * GIB):
+    with small("ext4", disk, size=3 * GIB):
         new_target |= {"size_gib": 4, "sparse": True, "image_dir": str(disk / "images"), "filesystem": "xfs"}
         create.create(new_target, {}, False)
         yield disk
