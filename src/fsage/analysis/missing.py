@@ -8,6 +8,7 @@ from fsage.analysis.groups import samples
 from fsage.plan.settings import Commands
 from fsage.plan.target import Target
 from fsage.study.study import Study
+from fsage.text.sizes import counted
 
 SHORT_SAMPLE_S = 1.0
 SHOWN = 20
@@ -53,10 +54,10 @@ def failures(frame: pd.DataFrame) -> list[str]:
     else:
         more = ""
     if (failed["status"] == "stopped").any():
-        what = "failed or were stopped"
+        what = "failed or stopped"
     else:
         what = "failed"
-    return [f"{len(failed)} planned cells {what}: {shown}{more}."]
+    return [f"{counted(len(failed), 'planned cell')} {what}: {shown}{more}."]
 
 
 def missing(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[PlannedCell]:
