@@ -25,8 +25,8 @@ from fsage.studies.replica.report.maps import agreement, copied, is_copied, maps
 from fsage.study.study import Study
 
 CODES = (
-    "ost0012.copied has the free space of the layout ost0012, block by block. ost0012.joined has as much free space "
-    "in one extent; empty has all of it."
+    "A state that ends in .copied has the free space of that layout, block by block. One that ends in .joined has as "
+    "much in one extent, and empty has all of it."
 )
 
 
