@@ -337,6 +337,10 @@ def test_a_second_clone_of_his_is_refused_while_a_run_is_on(claimed: LustreProje
     assert why is None, why
 
 
+STOPS = "setsid sh -c 'until pkill -STOP -f \"^fio .*measured\"; do sleep 0.02; done' </dev/null >/dev/null 2>&1 &"
+"""The first fio of a cell is stopped, so the cell takes longer than was estimated."""
+
+
 def test_the_hours_of_a_site_end_a_cell_and_the_bytes_of_a_day_let_none_begin(claimed: LustreProject) -> None:
     """The state is filled before. What was ended counts as not measured, and the same command resumes."""
     claimed.write_study(**{**STUDY, "states__fragmentation": [0]}, **{**CELLS, "cells__iterations": 2})
@@ -345,9 +349,8 @@ def test_the_hours_of_a_site_end_a_cell_and_the_bytes_of_a_day_let_none_begin(cl
     claimed.forget()
     try:
         allow({"hours": f"00:00-{ssh('date -d +6min +%H:%M').strip()}"})
+        ssh(STOPS)
         started = claimed.start("snakemake", *cells)
-        # So it takes longer than was estimated.
-        real.once_written("until pkill -STOP -x fio; do sleep 0.05; done", place=PLACE)
         assert started.wait(timeout=1800) != 0
         said = " ".join((claimed.root / "started.log").read_text().split())
         assert "and these hours have ended; the same command resumes in them" in said, said[-3000:]
