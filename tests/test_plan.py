@@ -26,7 +26,7 @@ from fsage.plan.pool import Pool, load_pools
 from fsage.plan.settings import Commands
 from fsage.plan.target import load_target, target_of
 from fsage.records import record, store
-from fsage.run import job, progress, request, runs
+from fsage.run import adaptive, job, progress, request, runs
 from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -463,3 +463,8 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
         "samples before"
     ]
     assert all(plan.results.raw("30.00@8M", always["cell"], attempt).exists() for attempt in (1, 2, 3))
+
+
+def test_a_budget_wants_something_to_compare(plan):
+    with pytest.raises(StudyError, match="a budget measures first what `headline` compares, and it has none"):
+        adaptive.check(plan, 0.03, 600)

@@ -114,8 +114,7 @@ def contents(
         "examples": provenance.example_commands(frame),
         "config": config.read_text(encoding="utf-8") if config else None,
     }
-    sections = _sections(study, data, layout_evidence, traced, more)
-    return Page(answer_of(data, study), sections, stamp(frame), rest)
+    return Page(answer_of(data, study), _parts(study, data, layout_evidence, traced, more), stamp(frame), rest)
 
 
 def answer_of(data: Data, study: Study) -> Answer:
@@ -178,9 +177,7 @@ def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
     }
 
 
-def _sections(
-    study: Study, data: Data, layout_evidence: Evidence, traced: Iterable[Path], more: Iterable[Section]
-) -> list[Section]:
+def _parts(study: Study, data: Data, seen: Evidence, traced: Iterable[Path], more: Iterable[Section]) -> list[Section]:
     """What the recipe's view says, and what every report has."""
     headline = [state for pair in study.headline for state in (pair.against, pair.state)]
     all_sections = [
@@ -189,7 +186,7 @@ def _sections(
         *more,
         charges.section(data.frame, headline),
         latency.section(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
-        layout.section(layout_evidence, data.planned, headline, data.frame),
+        layout.section(seen, data.planned, headline, data.frame),
         traces.section(traced),
         drift.section(data.frame),
         signs.section(data.frame),

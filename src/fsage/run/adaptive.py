@@ -89,7 +89,7 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     spent = 0.0
     taken: Counter[int] = Counter()
     states = set()
-    while visits:
+    while True:
         for visit in visits:
             more = Counter(visit.samples) + Counter(costs.brings.pop(visit.state, {}))
             beliefs = [belief.after(more) for belief in beliefs]
@@ -100,7 +100,9 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
         now_left = np.minimum(of_a_layout, left - np.array([taken[number] for number in range(len(left))]))
         rest = math.inf if seconds is None else seconds - spent
         best = Choice(beliefs, run.state, now_left, run.wanted, costs, precision, rest).best()
-        visits = [best] if best else []
+        if best is None:
+            break
+        visits = [best]
     wide = max(float(belief.half_width.max()) for belief in beliefs)
     return (
         f"budget {plan.title}: about {sum(taken.values())} cells in {len(states)} of {len(run.states)} states, "

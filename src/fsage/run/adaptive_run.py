@@ -68,7 +68,12 @@ class AdaptiveRun:
     def __init__(
         self, plan: Plan, precision: float, inventory: Path | None = None, others: Sequence[Plan] = ()
     ) -> None:
-        """Raises StudyError for a study whose cells are no surface over sizes and shares."""
+        """Raises StudyError for a study whose cells are no surface over sizes and shares, or that compares nothing."""
+        if not plan.study.headline:
+            raise StudyError(
+                f"study {plan.study.name}: a budget measures first what `headline` compares, and it has none: name two "
+                "states there. until=TIME ends any study at a time"
+            )
         self.plan = plan
         self.precision = precision
         self.inventory = inventory

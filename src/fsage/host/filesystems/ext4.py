@@ -112,11 +112,7 @@ class Ext4(FileSystem, facts.Ext4):
         return None
 
     def still_option(self, device: str) -> str:
-        """Where the bitmaps are too many to be read after a mount, the kernel is not to read them beside a cell.
-
-        Its thread ext4lazyinit would (since Linux 5.13): 2.4 GB were read while a file of 1 GiB was, and where a new
-        file lies depended on how far it had come.
-        """
+        """Where bitmaps are too many to be read first, ext4lazyinit is not to read them beside a cell (since 5.13)."""
         return "no_prefetch_block_bitmaps" if _is_large(device) else ""
 
     def mounted(self, device: str, warm: bool | None = None) -> None:
