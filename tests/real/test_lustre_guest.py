@@ -219,6 +219,9 @@ def test_a_whole_life_keeps_to_the_rates_of_the_site(project: LustreProject) -> 
         project.declare(stop_if=watched)
 
 
+OF_A_CELL = '"^fio .*measured"'
+FIRST_FIO = f"setsid sh -c 'until pkill -STOP -f {OF_A_CELL}; do sleep 0.02; done; {{}}' </dev/null >/dev/null 2>&1 &"
+"""The first fio of a cell is stopped, and then something is done: a cell takes seconds, and a look at it as long."""
 SETS = "for each in osc.{0}-OST0000-*.active osp.{0}-OST0000-*.active; do lctl set_param $each={1}; done"
 LOST = {
     "deactivated": (SETS.format(real.FSNAME, 0), SETS.format(real.FSNAME, 1)),
@@ -276,9 +279,9 @@ def test_an_ost_of_his_that_is_lost_amid_a_cell(claimed: LustreProject, how: str
         assert before in text
         text = text.replace(before, after)
     limits.write_text(text)
+    ssh(FIRST_FIO.format(f"{lose}; pkill -CONT -f {OF_A_CELL}"))
     started = claimed.start("snakemake", *real.ALL)
     try:
-        real.once_written(lose, place=PLACE)
         started.wait(timeout=1800)
         said = (claimed.root / "started.log").read_text()
         (record,) = claimed.records().values()
@@ -337,10 +340,6 @@ def test_a_second_clone_of_his_is_refused_while_a_run_is_on(claimed: LustreProje
     assert why is None, why
 
 
-STOPS = "setsid sh -c 'until pkill -STOP -f \"^fio .*measured\"; do sleep 0.02; done' </dev/null >/dev/null 2>&1 &"
-"""The first fio of a cell is stopped, so the cell takes longer than was estimated."""
-
-
 def test_the_hours_of_a_site_end_a_cell_and_the_bytes_of_a_day_let_none_begin(claimed: LustreProject) -> None:
     """The state is filled before. What was ended counts as not measured, and the same command resumes."""
     claimed.write_study(**{**STUDY, "states__fragmentation": [0]}, **{**CELLS, "cells__iterations": 2})
@@ -349,7 +348,7 @@ def test_the_hours_of_a_site_end_a_cell_and_the_bytes_of_a_day_let_none_begin(cl
     claimed.forget()
     try:
         allow({"hours": f"00:00-{ssh('date -d +6min +%H:%M').strip()}"})
-        ssh(STOPS)
+        ssh(FIRST_FIO.format("true"))  # so it takes longer than was estimated
         started = claimed.start("snakemake", *cells)
         assert started.wait(timeout=1800) != 0
         said = " ".join((claimed.root / "started.log").read_text().split())
