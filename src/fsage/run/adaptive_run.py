@@ -69,11 +69,6 @@ class AdaptiveRun:
         self, plan: Plan, precision: float, inventory: Path | None = None, others: Sequence[Plan] = ()
     ) -> None:
         """Raises StudyError for a study whose cells are no surface over sizes and shares, or that compares nothing."""
-        if not plan.study.headline:
-            raise StudyError(
-                f"study {plan.study.name}: a budget measures first what `headline` compares, and it has none: name two "
-                "states there. until=TIME ends any study at a time"
-            )
         self.plan = plan
         self.precision = precision
         self.inventory = inventory
@@ -84,6 +79,11 @@ class AdaptiveRun:
             self.layouts.setdefault(unseeded(name), []).append(name)
         self.states = list(self.layouts)
         self.groups = [group for state in self.states for group in self._groups(owners, state)]
+        if not plan.study.headline:
+            raise StudyError(
+                f"study {plan.study.name}: a budget measures first what `headline` compares, and it has none: name two "
+                "states there. until=TIME ends any study at a time"
+            )
         self.rates = workloads.rates_of(self.groups[0].cells[0].cell.params)
         self.state = np.array([self.states.index(group.state) for group in self.groups])
         own = set(map(unseeded, plan.states))
