@@ -62,6 +62,7 @@ class Limits(Instrument):
         return limits.kept_to(self.limits, phase, len(self.hosts.client_names))
 
     def failed_phase(self, phase: Phase, made: list[Path], result: PhaseResult) -> str | None:
+        # The phase is over and its times are taken, so the rest is no part of it.
         rested = time.monotonic() + limits.rest_s(
             self.limits, result.get("stdout", ""), result.get("wall_s", 0.0), len(self.hosts.client_names)
         )

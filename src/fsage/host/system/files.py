@@ -23,20 +23,17 @@ def write_json(path: Path | str, obj: object, mode: int = places.PRIVATE_FILE) -
     """Write `obj` to `path` atomically and durably: temporary file, fsync, rename, fsync of the directory."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with places.opened(path.parent, places.PRIVATE, sticky=True) as above:
-            with contextlib.suppress(FileNotFoundError):  # a killed process with the same number may have left one
-                os.unlink(temporary.name, dir_fd=above)
-            with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
-                json.dump(obj, out, indent=1, sort_keys=True)
-                out.write("\n")
-                out.flush()
-                os.fchmod(out.fileno(), mode)
-                os.fsync(out.fileno())
-            os.replace(temporary.name, path.name, src_dir_fd=above, dst_dir_fd=above)
-            os.fsync(above)
-    except OSError as error:
-        raise places.named(path, error) from None
+    with places.naming(path), places.opened(path.parent, places.PRIVATE, sticky=True) as above:
+        with contextlib.suppress(FileNotFoundError):  # a killed process with the same number may have left one
+            os.unlink(temporary.name, dir_fd=above)
+        with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
+            json.dump(obj, out, indent=1, sort_keys=True)
+            out.write("\n")
+            out.flush()
+            os.fchmod(out.fileno(), mode)
+            os.fsync(out.fileno())
+        os.replace(temporary.name, path.name, src_dir_fd=above, dst_dir_fd=above)
+        os.fsync(above)
 
 
 def read_json(path: Path | str) -> Any:
@@ -68,14 +65,13 @@ def stamp(path: Path | str) -> Stamp:
 def remove(path: Path | str) -> None:
     """Remove a file durably; a missing one is no error."""
     path = Path(path)
-    try:
-        with places.opened(path.parent, sticky=True) as above:
-            os.unlink(path.name, dir_fd=above)
-            os.fsync(above)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise places.named(path, error) from None
+    with (
+        contextlib.suppress(FileNotFoundError),
+        places.naming(path),
+        places.opened(path.parent, sticky=True) as above,
+    ):
+        os.unlink(path.name, dir_fd=above)
+        os.fsync(above)
 
 
 def sync_dir(path: Path | str) -> None:

@@ -205,6 +205,15 @@ def named(path: Path, error: OSError) -> OSError:
     return OSError(error.errno, error.strerror, str(path))
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have an error of the system name the whole path (`named`)."""
+    try:
+        yield
+    except OSError as error:
+        raise named(path, error) from None
+
+
 def who(uid: int) -> str:
     """The name and number of a user."""
     name = login(uid)
@@ -266,16 +275,13 @@ def _next(above: int, name: str, path: Path, make: int | None) -> tuple[int, os.
         if make is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
         mode = PASSABLE if RUN in (path, *path.parents) else make
-        try:
-            with contextlib.suppress(
-                FileExistsError
-            ):  # another command of ours was faster, or it is judged like others
+        with naming(path):
+            # Another command of ours was faster, or what is there is judged like any other.
+            with contextlib.suppress(FileExistsError):
                 os.mkdir(name, mode, dir_fd=above)
                 of_group = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode & stat.S_ISGID  # inherited
                 os.chmod(name, mode | of_group, dir_fd=above)  # whatever the umask; nobody else can have put another
             inner = os.open(name, PASSING, dir_fd=above)
-        except OSError as error:
-            raise named(path, error) from None
     except OSError as error:
         raise named(path, error) from None
     return inner, os.fstat(inner)
@@ -283,10 +289,8 @@ def _next(above: int, name: str, path: Path, make: int | None) -> tuple[int, os.
 
 def _reopen(descriptor: int, path: Path) -> int:
     """The directory of a descriptor that was only passed through, to be read and flushed; messages name `path`."""
-    try:
+    with naming(path):
         return os.open(".", FOLDER, dir_fd=descriptor)
-    except OSError as error:
-        raise named(path, error) from None
 
 
 def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
@@ -374,12 +378,8 @@ def _remove(above: int, path: Path, device: int, depth: int, each: Callable[...,
 
 
 def _unlink(above: int, path: Path) -> None:
-    try:
+    with contextlib.suppress(FileNotFoundError), naming(path):
         os.unlink(path.name, dir_fd=above)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise named(path, error) from None
 
 
 def _existing(path: Path) -> Path:
