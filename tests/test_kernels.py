@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fsage.evidence import free
 from fsage.host.verbs import checks, count
 from fsage.model import GIB, MIB
 from fsage.model.answers import Obstacle
@@ -294,6 +296,15 @@ def test_an_image_is_the_same_each_time(tmp_path: Path) -> None:
     assert fsage(words, mine).split()[-1] == first.split()[-1], "the layout's digest"
     pieces = subprocess.run(["debugfs", "-R", "ex /pieces", words[3]], capture_output=True, text=True, check=True)
     assert pieces.stdout.count("Uninit") == 7
+    layout, copy = str(tmp_path / "layout.gz"), str(tmp_path / "copy.img")
+    fsage(["evidence", words[3], "--save", layout], mine)
+    done = subprocess.run(
+        [sys.executable, "-m", "fsage", "image", layout, "-o", copy], capture_output=True, text=True, env=mine
+    )
+    agreed = re.search(r"([\d.]+)% of the free bytes lie as in", done.stderr)
+    assert agreed and float(agreed[1]) > 99.9, done.stderr
+    one_by_one = [free.read(path).places for path in (words[3], copy)]
+    assert abs(len(one_by_one[0]) - len(one_by_one[1])) <= 2
 
 
 def fsage(words: list[str], environment: dict[str, str], code: int = 0) -> str:
@@ -340,6 +351,15 @@ def test_the_first_sentence_says_what_each_kernel_gives() -> None:
 def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="not one file fits"):
         images.recipe("80.50", 1, "ext4", 512 * MIB, "1G")
+    with pytest.raises(ValueError, match="No such file"):
+        images.recipe_of(str(tmp_path / "layout.gz"), 1)
+    (tmp_path / "sizes.txt").write_text(
+        "fsage free extents 1\n"
+        '{"device_bytes": 1073741824, "block_bytes": 4096, "group_bytes": 4096, "filesystem": null, "source": "x"}\n'
+        "10 20\nend 1 20\n"
+    )
+    with pytest.raises(ValueError, match="no image can be made of it: it names no file system"):
+        images.recipe_of(str(tmp_path / "sizes.txt"), 1)
     with pytest.raises(ValueError, match="no folder that you may write to"):
         images.check_new(tmp_path / "none/disk.img")
     monkeypatch.setenv("FSAGE_IMAGES_GIB", "many")

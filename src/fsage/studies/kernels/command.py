@@ -37,16 +37,19 @@ def kernels(
     raise typer.Exit(0 if any(check.runs for check in found) and all(check.runs for check in found) else 1)
 
 
-Size = Annotated[str, typer.Option(help="of the file system: 8G")]
+Size = Annotated[str | None, typer.Option(help="of the file system: 8G, or as large as the layout", show_default=False)]
 FileSize = Annotated[str, typer.Option(help="of the files that fill it, where a state names none")]
+System = Annotated[str | None, typer.Option(help="ext4, xfs, btrfs: ext4, or that of the layout", show_default=False)]
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage image 80.50 -o disk.img --filesystem ext4 --seed 1")
 def image(
-    state: Annotated[str, typer.Argument(help="AA.BB: filled to AA%, then BB% deleted; or PAF:70.30,20.40@33M")],
+    state: Annotated[
+        str, typer.Argument(help="AA.BB: filled to AA%, then BB% deleted; PAF:70.30,20.40@33M; or a saved layout")
+    ],
     to: Annotated[Path, typer.Option("--to", "-o", help="the image that is made")],
-    filesystem: Annotated[str, typer.Option(help="ext4, xfs, btrfs")] = "ext4",
-    size: Size = "8G",
+    filesystem: System = None,
+    size: Size = None,
     seed: Annotated[int, typer.Option(min=0, help="of the layout")] = 1,
     file_size: FileSize = "33M",
     file_extents: Annotated[int, typer.Option(min=0, help="add a file `pieces` of so many extents")] = 0,
@@ -54,14 +57,23 @@ def image(
 ) -> None:
     """Make an image of a file system with exactly this free space, without root, and check it by its fsck.
 
-    The same state, seed, mkfs and kernel give the same layout, whose digest is printed.
+    The same state, seed, mkfs and kernel give the same layout, whose digest is printed. A saved layout is any file that
+    `fsage evidence` reads.
     """
     from fsage.studies.kernels import images
     from fsage.studies.kernels.model import programs
     from fsage.text.sizes import parse_size
 
     images.check_new(to)
-    recipe = images.recipe(state, seed, filesystem, parse_size(size), file_size, file_extents)
+    if "/" in state or Path(state).is_file():
+        if filesystem or size:
+            raise ValueError(f"{state} is a layout, which has a file system and a size: leave --filesystem and --size")
+        recipe = images.recipe_of(state, seed, file_extents)
+    else:
+        recipe = images.recipe(state, seed, filesystem or "ext4", parse_size(size or "8G"), file_size, file_extents)
     made = images.of(recipe, programs.some(kernel))
-    images.put(made, filesystem, to)
+    images.put(made, recipe.filesystem, to)
+    agreed = made.facts["agree_share"]
+    if agreed is not None:
+        say(f"{100 * agreed:.2f}% of the free bytes lie as in {state}")
     print(f"{to} layout {made.facts['digest']}")

@@ -1,26 +1,34 @@
-"""Images for others: a file system in a state that PaF names, made in a guest and checked by its fsck."""
+"""Images for others: a file system in a state that PaF names, or with the free space of another one.
+
+A guest makes it, and its fsck checks it.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from fsage.evidence import free
 from fsage.model import filesystems
 from fsage.model.errors import Failure
+from fsage.model.evidence import extents
 from fsage.model.structure import Step
 from fsage.model.typed import Json
 from fsage.recipes import State
 from fsage.studies.kernels.model import images
-from fsage.studies.kernels.model.boot import Kernel, boot
+from fsage.studies.kernels.model.boot import LONGEST_S, Kernel, boot
 from fsage.studies.kernels.model.images import Image
 from fsage.studies.paf.recipe import States, expand
+from fsage.studies.replica.model import Replica
 from fsage.text.sizes import format_size
 from fsage.text.strict import problems_of
 
@@ -30,13 +38,18 @@ LEAST_BYTES = 512 << 20
 
 @dataclass(frozen=True)
 class Recipe:
-    """What makes an image. `file_extents`: a file `pieces` of so many extents is added; 0: none."""
+    """What makes an image. `file_extents`: a file `pieces` of so many extents is added; 0: none.
+
+    `geometry`: it is made like another file system. `inputs`: what its steps need, by its digest.
+    """
 
     filesystem: str
     size_bytes: int
     state: str
     steps: tuple[Step, ...]
     file_extents: int = 0
+    geometry: Json | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
 
 def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: str, file_extents: int = 0) -> Recipe:
@@ -61,6 +74,28 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
     return Recipe(filesystem, size_bytes, _name(expanded, state), steps, file_extents)
 
 
+def recipe_of(layout: str, seed: int, file_extents: int = 0) -> Recipe:
+    """The recipe of whatever `fsage evidence` reads: the same free space on a device as large. Raises ValueError.
+
+    `seed`: of what a text of sizes does not say.
+    """
+    found = free.read(layout, (seed, 1))
+    head = found.head
+    system = filesystems.like(head.filesystem)
+    why = head.why_no_copy()
+    if system is None:
+        why = f"it names {head.filesystem or 'no file system'}, and an image has {', '.join(filesystems.names())}"
+    if why or system is None:
+        raise ValueError(f"{layout}: no image can be made of it: {why}")
+    text = b"".join(extents.written(head, found.pairs()))
+    digest = hashlib.sha256(text).hexdigest()
+    name = Path(layout).name
+    step = Replica(1, name, joined=False, draw=1, window_groups=1, seed=seed, input=digest)
+    inputs = {digest: base64.b64encode(zlib.compress(text)).decode()}
+    geometry = head.geometry if system.geometry else None
+    return Recipe(system.name, head.device_bytes, name, (step,), file_extents, geometry, inputs)
+
+
 def _name(expanded: State, state: str) -> str:
     if re.fullmatch(r"[\d.,]+", state):
         return state
@@ -74,14 +109,15 @@ def of(wanted: Recipe, kernel: Kernel) -> Image:
         "size_bytes": wanted.size_bytes,
         "file_extents": wanted.file_extents,
         "steps": [step.to_json() for step in wanted.steps],
+        "geometry": wanted.geometry,
         "kernel": kernel.name,
         "mkfs": images.mkfs(wanted.filesystem),
         "guest": hashlib.sha256(GUEST.read_bytes()).hexdigest(),
     }
 
     def make(part: Path) -> Json:
-        job = {"do": "build", "disk": 0, **{key: how[key] for key in ("filesystem", "steps", "file_extents")}}
-        ended = boot(kernel, [job], [str(part)])
+        job = {"do": "build", "disk": 0, "inputs": dict(wanted.inputs), **how}
+        ended = boot(kernel, [job], [str(part)], limit_s=LONGEST_S)
         if ended.why:
             raise Failure(f"{wanted.filesystem} {wanted.state}: {ended.why}")
         error = ended.answers[0].get("error")

@@ -30,7 +30,7 @@ from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job
 from fsage.model.errors import Failure, Refusal, in_words
-from fsage.model.structure import ALONE, BLOCK_BYTES, Step
+from fsage.model.structure import ALONE, BLOCK_BYTES, Notes, Step
 from fsage.model.typed import Json
 from fsage.studies.kernels.host.uml import Uml
 from fsage.studies.kernels.kinds.uml import HOME
@@ -64,12 +64,14 @@ def tried(job: Json, device: str, point: Path) -> Json:
 def built(job: Json, device: str, point: Path) -> Json:
     """A file system in the state that steps lead to: its capacity, and a digest of where its files lie."""
     name = job["filesystem"]
-    filesystems.make(name, device, UUID, HASH_SEED, sparse=True)
+    filesystems.make(name, device, UUID, HASH_SEED, sparse=True, geometry=job["geometry"])
     filesystems.mount(name, device, point, filesystems.named(name).sparse_option, warm=True)
     target = _target(name, device, point)
+    target.inputs = job["inputs"]
     done: list[Step] = []
+    notes: dict[str, Notes] = {}
     for step in (Step.from_json(value, "steps") for value in job["steps"]):
-        work(step, target, done, ALONE, lambda: None)
+        notes[step.kind] = work(step, target, done, ALONE, lambda: None).notes
         done.append(step)
     if job.get("file_extents"):
         try:
@@ -78,8 +80,13 @@ def built(job: Json, device: str, point: Path) -> Json:
             raise Failure(f"a file of {job['file_extents']} extents was wanted: {why.strerror}") from why
     os.sync()
     target.settle()
-    verify([point], done, target.capacity_bytes, {})
-    return {"capacity_bytes": target.capacity_bytes, "free_bytes": _free(point), "digest": _digest(point)}
+    verify([point], done, target.capacity_bytes, notes)
+    return {
+        "capacity_bytes": target.capacity_bytes,
+        "free_bytes": _free(point),
+        "digest": _digest(point),
+        "agree_share": notes.get("replica", {}).get("agree_share"),
+    }
 
 
 def _target(name: str, device: str, point: Path) -> Loop:

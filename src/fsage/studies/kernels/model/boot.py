@@ -29,6 +29,8 @@ from fsage.model.message import shown
 from fsage.model.typed import Json
 
 MIB = 1 << 20
+GUEST = "fsage.studies.kernels.host.guest"
+"""The module that a guest runs."""
 PREFIX = "fsage-guest-"
 UNUSED_S = 86400.0  # code of another version
 ABANDONED_S = 60.0  # a folder that nobody holds, and that is not just being made
@@ -91,7 +93,7 @@ def boot(
     memory = memory_place(memory_mib)
     with folder() as own:
         (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
-        words = [sys.executable, "-S", "-m", "fsage.studies.kernels.host.guest", str(own)]
+        words = [sys.executable, "-S", "-m", GUEST, str(own)]
         start = f"PYTHONPATH='{package()}' PATH='{os.environ['PATH']}' exec {' '.join(words)}\n"
         prefix = os.environ.get("PYTHONPYCACHEPREFIX")
         if prefix:
