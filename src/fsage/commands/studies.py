@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fsage.commands.common import StudyName, Where, start_snakemake, study_names
 from fsage.model.message import lines, say
 from fsage.text.sizes import counted
+
+if TYPE_CHECKING:
+    from fsage.plan.pool import Pool
+    from fsage.report.section import Section
 
 app = typer.Typer()
 PANEL = "Studies"
@@ -197,13 +201,18 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 @app.command(rich_help_panel=PANEL, epilog="./run fsage report quickstart")
 def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records."""
-    from fsage import count as counting
     from fsage.run.conclusion import write_report
 
     where_: Where = context.obj
     pool = where_.pool(study)
-    sections = [section for plan in pool.counted for section in counting.kept_sections(plan)]
-    say(f"report {write_report(pool, where_.study_file(study), sections)}")
+    say(f"report {write_report(pool, where_.study_file(study), _counted(pool))}")
+
+
+def _counted(pool: Pool) -> list[Section]:
+    """What of a report comes from counts that are kept."""
+    from fsage import count as counting
+
+    return [section for plan in pool.counted for section in counting.kept_sections(plan)]
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage figures quickstart --columns 2 --to figures")
@@ -223,7 +232,12 @@ def figures(
     from fsage.run.conclusion import write_figures
 
     pool = context.obj.pool(study)
-    say(f"figures {write_figures(pool, columns, table, to, plain=plain, progress=_progress)}")
+    if table:
+        counted = []
+    else:
+        counted = _counted(pool)
+    folder = write_figures(pool, columns, table, to, plain=plain, progress=_progress, sections=counted)
+    say(f"figures {folder}")
 
 
 def _progress(count: int, whole: int) -> None:

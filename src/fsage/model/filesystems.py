@@ -42,6 +42,8 @@ class FileSystem:
     """How for one that is written past the cache (O_DIRECT), where that is known."""
     geometry: type[Made] | None = None
     """How one is made like another; None where none is."""
+    mkfs_letters = ""
+    """Options of its mkfs that a study may set: they change it on its own device, and name no other."""
     takes_blocks = False
     """Whether its blocks are taken while it is not mounted."""
     allocator_options: tuple[str, ...] = ()
@@ -71,6 +73,7 @@ class Ext4(FileSystem):
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     placement = placement_direct = ByRequest(8 << 20, 1 << 20)
     geometry = Geometry
+    mkfs_letters = "bCEgGiINmO"
     takes_blocks = True
     allocator_options = ("mb_optimize_scan",)
     loads_all = True
@@ -92,6 +95,7 @@ class Xfs(FileSystem):
     placement = LargestFirst()
     placement_direct = NearestFirst(4 << 20)
     geometry = XfsGeometry
+    mkfs_letters = "bdilmns"
     inodes_together = 64  # with sparse inodes a part of them
 
 
@@ -106,6 +110,7 @@ class Btrfs(FileSystem):
         ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
     )
     placement = LargestFirst()
+    mkfs_letters = "dmnsOR"
     reads_at_mount = True  # a small one
 
 

@@ -11,6 +11,7 @@ It offers
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence, Sized
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
@@ -18,7 +19,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
 from pydantic import AfterValidator, Field
 
 from fsage.model import plugins
-from fsage.model.structure import Method, Step
+from fsage.model.structure import Method, Step, read
 from fsage.model.typed import Json
 from fsage.text.sizes import format_size
 from fsage.text.strict import Size
@@ -89,6 +90,7 @@ class Study(Protocol):
     """What of a study (fsage.study.study) its states depend on."""
 
     states: Any
+    mkfs: tuple[str, ...]
 
     @property
     def order_seed(self) -> int:
@@ -108,12 +110,36 @@ class Study(Protocol):
 
 def expand(study: Study) -> list[State]:
     """Return the states of a study in planned order, without those that its filters leave no cell."""
-    states = load(study.states.recipe).expand(study.states)
+    planned = load(study.states.recipe).expand(study.states)
+    states = [_made(state, options) for options in study.mkfs for state in planned] if study.mkfs else planned
     if study.turns:
         states = _in_turns(states)
     elif study.state_order == "drawn":
         states = sorted(states, key=lambda state: _drawn(study.order_seed, state.population))
     return [state for state in states if study.combinations(state)]
+
+
+USUAL_MKFS = "default"
+
+
+def _made(state: State, options: str) -> State:
+    """A state on a file system that is made with options."""
+    axes = {**state.axes, "mkfs": options}
+    nominal = {**state.nominal, "axes": {**state.nominal.get("axes", {}), "mkfs": options}}
+    if options == USUAL_MKFS:
+        return state._replace(axes=axes, nominal=nominal)
+    name = "-" + "_".join(re.findall(r"[\w.=,^]+", options))
+    reference = nominal.get("reference")
+    if reference:
+        nominal["reference"] = reference + name
+    step = read({"kind": "mkfs", "generation": 1, "options": options})
+    return state._replace(
+        name=state.name + name,
+        population=state.population + name,
+        axes=axes,
+        nominal=nominal,
+        parts=(step, *state.parts),
+    )
 
 
 def _drawn(seed: int, population: str) -> bytes:

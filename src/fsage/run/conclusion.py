@@ -102,12 +102,13 @@ def write_figures(
     *,
     plain: bool = False,
     progress: Callable[[int, int], None] = lambda count, whole: None,
+    sections: Iterable[Section] = (),
 ) -> Path:
     """Draw the report's figures as wide as so many columns of a paper, with their captions; return their folder.
 
     `plain`: without title and stamp. `progress`: is told how many of how many are drawn. `table`: records that somebody
-    kept as Parquet, in place of ours. Raises StudyError where there is nothing to draw, or `to` is there and no folder
-    of figures.
+    kept as Parquet, in place of ours. `sections`: figures that do not come from records. Raises StudyError where there
+    is nothing to draw, or `to` is there and no folder of figures.
     """
     folder = to or pool.results.report / f"figures-{columns}-column"
     if to and to.exists() and not (to.is_dir() and all(map(_is_figure, to.iterdir()))):
@@ -117,7 +118,7 @@ def write_figures(
         frame, more["comparison"] = _kept(pool.study, table)
     else:
         frame = _frame(pool)
-    page = report.contents(pool.study, pool.target, frame, **more)
+    page = report.contents(pool.study, pool.target, frame, **more, more=sections)
     if not page.figures:
         raise StudyError(f"{_nothing(pool, 'valid record')}; `{pool.commands.measure}` measures it")
     whole = len(page.figures)

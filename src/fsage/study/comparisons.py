@@ -9,7 +9,7 @@ a few levels of a few axes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -98,10 +98,12 @@ Filter = dict[str, tuple[object, ...]]
 class Axes:
     """The axes of a study with their levels: what a filter may name."""
 
-    def __init__(self, states: Any, cells: CellAxes) -> None:
+    def __init__(self, states: Any, cells: CellAxes, mkfs: Sequence[str]) -> None:
         self._states = type(states)
         self._cells = cells
         self.levels = levels_of_states(states)
+        if mkfs:
+            self.levels["mkfs"] = list(mkfs)
         for key in (*cells.axes, *cells.fixed):
             self.levels[key] = list(cells.levels_of(key))
         layouts = max(state.layouts for state in recipes.load(states.recipe).expand(states))

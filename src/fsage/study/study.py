@@ -37,6 +37,7 @@ from fsage.study.extra_cells import AdditionalCells, DiagnosticCells, ReferenceR
 from fsage.study.extra_cells import schema as additional_schema
 from fsage.text import yaml_text
 from fsage.text.strict import (
+    Levels,
     Problem,
     Strict,
     block_of,
@@ -89,6 +90,10 @@ def _read_tuning(block: Any) -> dict[str, object]:
     return dict(block)
 
 
+Mkfs = Annotated[str, Field(pattern=r"^(default|-[A-Za-z] [\w.=,:^]+( -[A-Za-z] [\w.=,:^]+){0,7})$")]
+"""Pairs of an option and its value, without a path."""
+
+
 class Study(Strict):
     """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
 
@@ -107,6 +112,11 @@ class Study(Strict):
         "states that the headline compares. Repeat: each measures all. Bind: each measures levels of an axis",
     )
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
+    mkfs: Annotated[tuple[Mkfs, ...], Levels(0)] = Field(
+        (),
+        description="options of mkfs, such as '-O bigalloc -C 65536', or default: each state is made with each of "
+        "them, on targets whose file system fsage makes",
+    )
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
     additional_cells: list[Annotated[Any, PlainValidator(AdditionalCells.read)]] = Field(
         [], description="additional cells of another workload, in all states or in the named ones"
@@ -165,7 +175,7 @@ class Study(Strict):
             raise ValueError(f"a list of {len(block):,} entries; allowed are at most {MOST_ENTRIES}")
         if not block or not {"states", "cells"} <= info.data.keys():
             return []
-        axes = Axes(info.data["states"], info.data["cells"])
+        axes = Axes(info.data["states"], info.data["cells"], info.data.get("mkfs", ()))
         filters: list[Filter] = []
         problems: list[Problem] = []
         for index, entry in enumerate(block):
@@ -185,7 +195,7 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Study:
-        states = len(recipes.load(self.states.recipe).expand(self.states))
+        states = len(recipes.load(self.states.recipe).expand(self.states)) * max(1, len(self.mkfs))
         a_state = self.cells.count + sum(additional_cell.cells.count for additional_cell in self.additional_cells)
         check_number(states * a_state, f"{states:,} states of {a_state:,} cells")
         names = [state.name for state in recipes.expand(self)]
@@ -278,7 +288,7 @@ class Study(Strict):
             raise StudyError(f"study {self.name}: only: its blocks are nested more than {untrusted.DEEPEST} deep")
         study = self.model_copy()
         try:
-            study._narrowed = [Axes(self.states, self.cells).read(_typed(entry))]
+            study._narrowed = [Axes(self.states, self.cells, self.mkfs).read(_typed(entry))]
         except ValidationError as error:
             raise StudyError(
                 "\n".join(f"study {self.name}: only: {problem}" for problem in problems_of(error))

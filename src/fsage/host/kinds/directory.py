@@ -165,8 +165,10 @@ class Directory(Target, facts.Directory):
         """`Refusal` unless the directory is the very one that was claimed."""
         directories.verify(self.mounts[0], self.claim, self.identity)
 
-    def format(self) -> None:
+    def format(self, mkfs_options: str = "") -> None:
         """Empty the directory: its file system stays. Raises Refusal, Failure."""
+        if mkfs_options:
+            raise Refusal(f"target {self.name} is of kind {self.kind}: fsage does not make its file system")
         self.verify()
         self.take(self.mounts[0] / "measured")
         self.empty()

@@ -36,6 +36,9 @@ class Stores(Target, facts.Loop):
     That of the one store can be replaced, and its blocks written, while it is not mounted.
     """
 
+    mkfs_options = ""
+    """With which it is made, more than by its declaration."""
+
     @property
     def made_of(self) -> FileSystem:
         """What its stores hold."""
@@ -144,15 +147,16 @@ class Stores(Target, facts.Loop):
             if self.spec["sparse"]:
                 mounting.discard(device)
             how = store["uuids"][-1], store["hash_seed"], self.spec["sparse"], self.spec["geometry"]
-            filesystems.make(self.spec["filesystem"], device, *how)
+            filesystems.make(self.spec["filesystem"], device, *how, self.mkfs_options)
         for store in self.claim["stores"]:
             del store["uuids"][:-1]
         self.save()
         if mount:
             self.mount()
 
-    def format(self) -> None:
+    def format(self, mkfs_options: str = "") -> None:
         """Make every store's file system anew, with UUIDs that are in the claim before."""
+        self.mkfs_options = mkfs_options
         for store, device, point in self.stores():
             occupant = mounting.mounted_at(point)
             if occupant:

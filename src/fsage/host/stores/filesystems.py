@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,17 +72,25 @@ def is_known_here(name: str) -> bool:
 
 
 def make(
-    filesystem: str, device: str, fs_uuid: str, hash_seed: str, sparse: bool = False, geometry: Json | None = None
+    filesystem: str,
+    device: str,
+    fs_uuid: str,
+    hash_seed: str,
+    sparse: bool = False,
+    geometry: Json | None = None,
+    options: str = "",
 ) -> None:
     """Make a file system with this UUID on a device that the caller has verified to be the target's own.
 
     `sparse`: blocks that were never written take no room below. `geometry`: it is made like another one.
+    `options`: of mkfs, more than those. Raises Failure, Refusal.
     """
     system = named(filesystem)
     if sparse:
         command = system.make_sparse_command(fs_uuid, hash_seed, geometry)
     else:
         command = system.make_command(fs_uuid, hash_seed)
+    command = with_options(command, options, system.mkfs_letters)
     if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
         wipe(device)
     run([*command, device, *system.after_device(geometry)])
@@ -90,6 +99,37 @@ def make(
         raise Failure(
             f"{command[0]} on {device} ended well, but the UUID found there is {uuid or 'none'}, not {fs_uuid}"
         )
+
+
+OTHER_FILES = ("name", "file", "logdev", "rtdev")
+"""Keys of mkfs.xfs that name other files or devices."""
+
+
+def with_options(command: Sequence[str], options: str, letters: str) -> list[str]:
+    """The command of mkfs with options more. Raises Refusal.
+
+    Values of one option are joined as mkfs takes them, by commas, because the last one alone would count. What the
+    options set counts, and not what the command has for the same key.
+    """
+    words = shlex.split(options)
+    pairs = list(zip(words[::2], words[1::2]))
+    found = list(command)
+    for option, value in pairs:
+        given = {part.partition("=")[0]: part for part in value.split(",")}
+        if option[1:] not in letters or "/" in value or not given.keys().isdisjoint(OTHER_FILES):
+            allowed = ", ".join(f"-{letter}" for letter in letters)
+            raise Refusal(
+                f"{command[0]}: {option} {value} cannot be asked for: allowed are {allowed}, without files and devices"
+            )
+        if option in found:
+            place = found.index(option) + 1
+            before = {part.partition("=")[0]: part for part in found[place].split(",")}
+            if "=" in found[place]:
+                value = ",".join({**before, **given}.values())
+            found[place] = value
+        else:
+            found += [option, value]
+    return found
 
 
 def mount(

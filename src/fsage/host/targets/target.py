@@ -167,8 +167,8 @@ class Target(Kind):
         """Verify that the target is what was claimed, and make it ready for use. Raises Refusal, Failure."""
 
     @abstractmethod
-    def format(self) -> None:
-        """Empty the target. Raises Refusal, Failure."""
+    def format(self, mkfs_options: str = "") -> None:
+        """Empty the target. `mkfs_options`: its file system is made with these too. Raises Refusal, Failure."""
 
     def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, object]:
         """Replace the file system by that of a metadata image; notes of that. Raises Failure."""

@@ -1,4 +1,4 @@
-"""The report of studies over kernels: what a new file gets in the same free space, by kernel and mount options."""
+"""The report of studies over kernels: what a new file gets, by kernel and by options of mount and mkfs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fsage.recipes import USUAL_MKFS
 from fsage.report.answer import Answer
 from fsage.report.section import Data, Section
 from fsage.report.view import View
+from fsage.statistics.intervals import LEAST, median_interval
 from fsage.study.study import Study
 from fsage.text.sizes import format_size
 
@@ -22,16 +24,18 @@ DEFAULTS = "defaults"
 
 
 class Way(NamedTuple):
-    """A kernel with its mount options, and what its allocator had in memory."""
+    """A kernel with its options of mkfs and mount, and what its allocator had in memory. Kernel "": that of images."""
 
     kernel: str
+    mkfs: str
     mount: str
     cache: str
 
     def __str__(self) -> str:
+        mkfs = "" if self.mkfs == USUAL_MKFS else f"mkfs {self.mkfs}"
         mount = "" if self.mount == DEFAULTS else self.mount
         just = "just mounted" if self.cache == "cold" else ""
-        return ", ".join(filter(None, [self.kernel, mount, just]))
+        return ", ".join(filter(None, [self.kernel, mkfs, mount, just])) or "the usual options"
 
 
 class Place(NamedTuple):
@@ -52,7 +56,11 @@ def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload new_file, with their way and place as columns."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "new_file")]
     params = [json.loads(text) for text in rows["params"]]
-    ways = [Way(of.get("kernel", "its own"), of.get("mount", DEFAULTS), of["cache"]) for of in params]
+    made = [json.loads(text).get("mkfs", USUAL_MKFS) for text in rows["axes"].fillna("{}")]
+    ways = [
+        Way(of.get("kernel", ""), mkfs, of.get("mount", DEFAULTS), of["cache"])
+        for of, mkfs in zip(params, made, strict=True)
+    ]
     files = [of["file_size"] for of in params]
     places = [Place(row.filesystem, _unseeded(row.state)) for row in rows.itertuples()]
     layout = rows["structure"].fillna(1).astype(int)
@@ -95,9 +103,11 @@ def answer(data: Data, study: Study) -> Answer | None:
         return None
     others = sorted((place for place, ways in places.items() if not _are_alike(ways)), key=lambda p: -_ratio(places[p]))
     size = format_size(int(rows["file_bytes"].iloc[0]))
-    sentences = [
-        f"In the same free space, {place}, a new file of {size} gets {_said(places[place])}." for place in others[:1]
-    ]
+    if len({way.mkfs for way in rows["way"]}) > 1:
+        same = "Filled and emptied alike"
+    else:
+        same = "In the same free space"
+    sentences = [f"{same}, {place}, a new file of {size} gets {_said(places[place])}." for place in others[:1]]
     alike = [str(place) for place in places if place not in others]
     if alike:
         sentences.append(f"Kernels and options give as many extents, layout by layout, on {', '.join(alike)}.")
@@ -149,9 +159,9 @@ def table(data: Data) -> Section | None:
         return None
     heads = [
         "file system, state",
-        "kernel, mount options",
+        "kernel, options",
         "extents by layout",
-        "median",
+        "median (95% over layouts)",
         "requests",
         "MiB/s, computed",
     ]
@@ -172,17 +182,25 @@ def _lines(rows: pd.DataFrame, places: dict[Place, dict[Way, Counts]]) -> Iterat
             extents = [counts[layout] for layout in sorted(counts)]
             requests = f"{cells['requests'].median():g}"
             rate = f"{cells['computed_write_bw_mib_s'].median():.0f}"
-            yield [str(place), str(way), ", ".join(map(str, extents)), f"{median(extents):g}", requests, rate]
+            yield [str(place), str(way), ", ".join(map(str, extents)), _median(extents), requests, rate]
+
+
+def _median(extents: Sequence[int]) -> str:
+    """'24 (7 to 42)'; without an interval below LEAST layouts."""
+    interval = median_interval(extents)
+    if len(extents) < LEAST or interval is None:
+        return f"{median(extents):g}"
+    return f"{median(extents):g} ({interval.low:g} to {interval.high:g})"
 
 
 def not_counted(data: Data) -> Section | None:
-    """Which kernels do not know an option, and what failed, with the reason of each."""
+    """Which kernels and mkfs do not know an option, and what failed, with the reason of each."""
     rows = rows_of(data.frame)
     others = rows[~rows["status"].isin(["valid"])]
     if others.empty:
         return None
     said = {(str(row.way), row.status, str(row.why)) for row in others.itertuples()}
-    lines = [["kernel, mount options", "status", "why"], *map(list, sorted(said))]
+    lines = [["kernel, options", "status", "why"], *map(list, sorted(said))]
     return Section("What was not counted", "Each reason once.", [], table=lines)
 
 

@@ -107,15 +107,15 @@ class Uml(Loop, facts.Uml):
     def attach(self) -> None:
         self.devices = [self.device]
 
-    def format(self) -> None:
+    def format(self, mkfs_options: str = "") -> None:
         """Make the file system anew, with the same UUID."""
+        self.mkfs_options = mkfs_options
         mounting.unmount(self.mounts[0])
         self.make()
 
     def make(self, mount: bool = True) -> None:
-        filesystems.make(
-            self.spec["filesystem"], self.device, UUID, HASH_SEED, sparse=True, geometry=self.spec["geometry"]
-        )
+        how = UUID, HASH_SEED, True, self.spec["geometry"]
+        filesystems.make(self.spec["filesystem"], self.device, *how, self.mkfs_options)
         if mount:
             self.mount()
 

@@ -1,0 +1,28 @@
+"""What hosts do for the step `mkfs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fsage.host import token
+from fsage.host.states.inspection import remove_measured
+from fsage.host.structure import Work
+from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.structure import Shard, Step
+from fsage.studies.mkfs.model import Mkfs
+
+
+def mkfs(step: Mkfs, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Make the file system anew; where mkfs or the kernel does not take the options, without them, and note why."""
+    now = token.read(target.mounts[0])
+    notes = {"options": step.options}
+    try:
+        target.format(step.options)
+    except (Failure, Refusal) as why:
+        target.format()
+        notes["unsupported"] = f"mkfs with {step.options}: {why}"
+    remove_measured(target)
+    if now:
+        token.write(target.mounts[0], now)
+    return Work(0, notes)
