@@ -22,7 +22,8 @@ from fsage.model.errors import Failure, Refusal
 from fsage.plan import target
 from fsage.report.section import Data
 from fsage.run import request
-from fsage.studies.kernels import images, report
+from fsage.studies.kernels import building, images, report
+from fsage.studies.kernels.bisection import Bisection, Lies
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import TASK, boot, programs
 from fsage.studies.kernels.model import images as kept
@@ -380,3 +381,101 @@ def test_a_state_that_is_none_is_refused_in_the_notations_own_words() -> None:
     with pytest.raises(ValueError, match="5 may mean 05 or 50") as refused:
         images.recipe("80.5", 1, "ext4", 1 << 30, "33M")
     assert "input_value" not in str(refused.value)
+
+
+def test_what_is_no_source_of_a_kernel_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program in building.NEEDED:
+        (tmp_path / program).symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for source, why in (
+        (str(empty), "is no source of Linux: arch/um is not there"),
+        (f"{tmp_path}/none.tar.xz", "a package linux-source-VERSION, a tarball, a folder, or TREE@COMMIT is wanted"),
+        (f"{empty}@v9", "has no commit v9"),
+    ):
+        with pytest.raises(Refusal, match=re.escape(why)):
+            building.build(source)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(Refusal, match="building a kernel needs make, gcc, .*: `apt install make gcc "):
+        building.build(str(empty))
+
+
+def tree_of(place: Path, files: list[str]) -> list[str]:
+    """A git tree that has one file with another content in each commit; the commits."""
+    place.mkdir()
+    git = ["git", "-C", str(place), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for number, content in enumerate(files):
+        (place / "file").write_text(f"{number} {content}")
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", f"commit {number}"], check=True)
+    told = subprocess.run([*git, "rev-list", "--reverse", "HEAD"], capture_output=True, text=True, check=True)
+    return told.stdout.split()
+
+
+@pytest.mark.parametrize("changed", range(1, 9))
+def test_the_first_commit_with_other_counts_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: int
+) -> None:
+    """Here the counts stand in the tree; a long test builds kernels."""
+    commits = tree_of(tmp_path / "tree", [f"{3 if number < changed else 40 + number}" for number in range(9)])
+
+    def counts(of: Bisection, commit: str, *_: object) -> Lies:
+        shown = building.run(["git", "-C", str(of.tree), "show", f"{commit}:file"])
+        extents = int(shown.split()[1])
+        return Lies(extents, extents - 1)
+
+    monkeypatch.setattr(building, "refuse_unready", lambda: None)
+    monkeypatch.setattr(Bisection, "_counted", counts)
+    monkeypatch.setattr(Bisection, "_job", lambda of: {})
+    monkeypatch.setattr(Bisection, "_recipe", lambda of: None)
+    monkeypatch.setattr(images, "of", lambda recipe, kernel: Image(tmp_path, {}))
+    monkeypatch.setattr(programs, "some", lambda name: None)
+    search = Bisection(None, "80.50", tmp_path / "tree")  # type: ignore[arg-type]
+    found = search.find(commits[0], commits[-1], lambda line: None)
+    assert (found.commit, found.subject) == (commits[changed], f"commit {changed}")
+    assert (found.before.extents, found.after.extents) == (3, 40 + changed) and found.tried <= 5
+    with pytest.raises(Refusal, match="--good names an ancestor of --bad"):
+        search.find(commits[-1], commits[0], lambda line: None)
+
+
+SOURCE = "linux-source-6.1"
+LIMIT = "#define MB_DEFAULT_LINEAR_SCAN_THRESHOLD\t16"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(5400)
+@needs_kernel
+def test_of_eight_commits_the_one_that_changes_the_allocator_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small tree made from linux-source: kernels are built, and one cell is counted in each."""
+    try:
+        building.refuse_unready()
+        building.run(["apt-get", "download", SOURCE], tmp_path)
+    except (Refusal, Failure) as why:
+        pytest.skip(str(why))
+    building.run(["dpkg-deb", "--extract", str(next(tmp_path.glob("*.deb"))), str(tmp_path / "package")])
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    building.run(
+        ["tar", "-x", "-f", str(next(tmp_path.glob("package/usr/src/*.tar.xz"))), "--strip-components=1"], tree
+    )
+    git = ["git", "-C", str(tree), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
+    header = tree / "fs/ext4/mballoc.h"
+    assert LIMIT in header.read_text()
+    building.run([*git, "init", "-q"])
+    for number in range(9):
+        if number == 6:
+            header.write_text(header.read_text().replace(LIMIT, LIMIT.replace("16", "1000000")))
+        else:
+            (tree / f"fs/ext4/number{number}.h").write_text(f"/* {number} */\n")
+        building.run([*git, "add", "-A", "-f"])
+        building.run([*git, "commit", "-q", "-m", f"ext4: commit {number}"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("FSAGE_VENV", str(tmp_path / "venv"))
+    (tmp_path / "venv/programs/kernels").mkdir(parents=True)
+    words = ["bisect", "kernels", "--target", "kernel", "--state", "80.50+1@264M", "--tree", str(tree)]
+    said = fsage([*words, "--good", "HEAD~8", "--bad", "HEAD"], dict(os.environ))
+    assert said.split("\n")[0].endswith("ext4: commit 6"), said

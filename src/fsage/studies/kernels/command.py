@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from fsage.commands.common import StudyName, Where, state_names
 from fsage.commands.layouts import PANEL
-from fsage.model.message import say
+from fsage.model.message import lines, say
 
 app = typer.Typer()
 
@@ -18,6 +19,10 @@ def kernels(
     fetch: Annotated[
         list[str] | None, typer.Option(metavar="RELEASE", help="first unpack that release's kernel, e.g. bookworm")
     ] = None,
+    build: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE", help="first build: a linux-source-VERSION, a tarball, a folder or TREE@COMMIT"),
+    ] = None,
     program: Annotated[list[str] | None, typer.Option(metavar="PATH", help="also try this program")] = None,
 ) -> None:
     """List kernels that run as programs (User Mode Linux), and try each: real file systems, without root.
@@ -25,16 +30,46 @@ def kernels(
     A kernel is tried by what it is for: it boots, makes and mounts each file system, and reads back what it wrote.
     Exit code 1: one does not work, or there is none.
     """
+    from fsage.studies.kernels import building
     from fsage.studies.kernels.doctor import checks
     from fsage.studies.kernels.model import programs
 
     for release in fetch or ():
         say(f"unpacking the kernel of {release}")
         say(f"kernel {programs.fetch(release).name} is in {programs.unpacked()}")
+    for source in build or ():
+        say(f"building {source}: 10 to 30 minutes")
+        say(f"kernel {building.build(source).name} is in {programs.unpacked()}")
     found = checks([programs.named(path) for path in program or ()])
     for check in found:
         say(f"{check.name}: {'; '.join([check.detail, *check.obstacles])}")
     raise typer.Exit(0 if any(check.runs for check in found) and all(check.runs for check in found) else 1)
+
+
+@app.command(
+    rich_help_panel=PANEL,
+    epilog="./run fsage bisect kernels --target kernel --state 80.50+1@264M --tree linux --good v6.1 --bad v6.12",
+)
+def bisect(
+    context: typer.Context,
+    study: StudyName,
+    state: Annotated[str, typer.Option(help="a state of the study", autocompletion=state_names)],
+    tree: Annotated[Path, typer.Option(metavar="DIR", help="a git tree of Linux")],
+    good: Annotated[str, typer.Option(metavar="COMMIT", help="an older commit")],
+    bad: Annotated[str, typer.Option(metavar="COMMIT", help="a newer one, which gives other counts")],
+) -> None:
+    """Name the commit of Linux since which a new file lies in other extents: builds kernels, and counts one cell each.
+
+    Kernels that were built are kept, so the same command goes on where it was stopped.
+    """
+    from fsage.studies.kernels.bisection import Bisection
+
+    where: Where = context.obj
+    found = Bisection(where.plan(study), state, tree).find(good, bad, say)
+    print(f"{found.commit} {found.subject}")
+    print(
+        lines(f"With it a new file lies in {found.after}, before in {found.before}; {found.tried} kernels were tried.")
+    )
 
 
 Size = Annotated[str | None, typer.Option(help="of the file system: 8G, or as large as the layout", show_default=False)]

@@ -26,11 +26,12 @@ from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting, places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.verbs import checks, count
-from fsage.model import declaration
+from fsage.model import counting, declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job
+from fsage.model.device import RANDOM_FROM_BYTES
 from fsage.model.errors import Failure, Refusal, in_words
-from fsage.model.structure import ALONE, BLOCK_BYTES, Notes, Step
+from fsage.model.structure import ALONE, BLOCK_BYTES, Method, Notes, Step
 from fsage.model.typed import Json
 from fsage.studies.kernels.host.uml import Uml
 from fsage.studies.kernels.kinds.uml import HOME
@@ -185,11 +186,24 @@ def counted(job: Json, device: str, point: Path) -> Json:
     return {"rows": list(count.rows(cast(Job, job["job"]), device, Path(HOME), UUID))}
 
 
+def written(job: Json, device: str, point: Path) -> Json:
+    """Where one new file comes to lie on a state's file system."""
+    name = job["filesystem"]
+    options = ",".join(filter(None, [filesystems.named(name).sparse_option, job["mount"]]))
+    filesystems.mount(name, device, point, options, warm=job["warm"])
+    path = point / "new"
+    method: Method = "write" if job["direct"] else "buffered"
+    files.in_turns([path], [job["bytes"]], job["request_bytes"], method)
+    runs = counting.joined([list(extent[:3]) for extent in fiemap.extents(path)])
+    return {"extents": len(runs), "jumps": len(counting.jumps(runs, RANDOM_FROM_BYTES))}
+
+
 WORK: dict[str, Callable[[Json, str, Path], Json]] = {
     "try": tried,
     "build": built,
     "verbs": answered,
     "count": counted,
+    "write": written,
 }
 
 

@@ -1,0 +1,154 @@
+"""Which commit of a kernel's tree changed where a new file lies: kernels between two commits are built and counted."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from fsage.model import GIB
+from fsage.model.errors import Failure, Refusal
+from fsage.model.typed import Json
+from fsage.plan.plan import Plan
+from fsage.run.request import DEFAULTS, with_inputs
+from fsage.studies.kernels import building, images
+from fsage.studies.kernels.images import Recipe
+from fsage.studies.kernels.model import programs
+from fsage.studies.kernels.model.boot import Kernel, boot, folder, kept, roomy
+from fsage.studies.kernels.model.images import Image
+from fsage.study.study import StudyError
+from fsage.text.sizes import counted
+
+ROOM_BYTES = 1 * GIB
+
+
+class Lies(NamedTuple):
+    """Where the new file lies, counted."""
+
+    extents: int
+    jumps: int
+
+    def __str__(self) -> str:
+        return f"{counted(self.extents, 'extent')}, {counted(self.jumps, 'jump')}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The first commit that is as the bad one, and what it changed. `tried`: how many kernels were counted."""
+
+    commit: str
+    subject: str
+    before: Lies
+    after: Lies
+    tried: int
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """A state of a study with the file that its cells write, and the tree whose commits are asked."""
+
+    plan: Plan
+    state: str
+    tree: Path
+
+    def find(self, good: str, bad: str, say: Callable[[str], None]) -> Found:
+        """Name the first bad commit. Raises Refusal, Failure, StudyError."""
+        building.refuse_unready()
+        first = building.commit_of(self.tree, good)
+        last = building.commit_of(self.tree, bad)
+        if not self._between(first, last):
+            raise Refusal(f"between {good} and {bad} of {self.tree} lies no commit: --good names an ancestor of --bad")
+        job = self._job()
+        image = images.of(self._recipe(), programs.some(None))
+        before = self._counted(first, job, image, say)
+        after = self._counted(last, job, image, say)
+        if before == after:
+            raise Refusal(f"{good} and {bad} both give {before}: nothing changed between them in state {self.state}")
+        tried = 2
+        goods = [first]
+        while middle := self._middle(goods, last):
+            seen = self._counted(middle, job, image, say)
+            tried += 1
+            if abs(seen.extents - before.extents) < abs(seen.extents - after.extents) or seen == before:
+                goods.append(middle)
+                before = seen
+            else:
+                last = middle
+                after = seen
+        subject = self._git("log", "-1", "--format=%s", last)
+        return Found(last, subject, before, after, tried)
+
+    def _middle(self, goods: list[str], bad: str) -> str | None:
+        """The commit that halves what is left; None where only the bad one is."""
+        found = self._git("rev-list", "--bisect", bad, *(f"^{good}" for good in goods))
+        if found == bad:
+            return None
+        return found or None
+
+    def _between(self, first: str, last: str) -> bool:
+        is_older = subprocess.run(
+            ["git", "-C", str(self.tree), "merge-base", "--is-ancestor", first, last], capture_output=True, check=False
+        )
+        return is_older.returncode == 0 and first != last
+
+    def _git(self, *words: str) -> str:
+        return building.run(["git", "-C", str(self.tree), *words]).strip()
+
+    def _kernel(self, commit: str, say: Callable[[str], None]) -> Kernel:
+        """The kernel of a commit, built unless it is here; what did not change is not compiled again."""
+        found = building.of_commit(commit)
+        if found:
+            return found
+        say(f"building {commit[:12]}")
+        place = kept() / "trees" / hashlib.sha256(str(self.tree.resolve()).encode()).hexdigest()[:12]
+        place.mkdir(parents=True, exist_ok=True)
+        building.checked_out(self.tree, commit, place / "source")
+        return building.made(place / "source", place / "out", building.suffix_of(commit))
+
+    def _counted(self, commit: str, job: Json, image: Image, say: Callable[[str], None]) -> Lies:
+        kernel = self._kernel(commit, say)
+        with folder(roomy(ROOM_BYTES)) as place:
+            ended = boot(kernel, [job], [f"{place}/copy,{image.path}"])
+        if ended.why:
+            raise Failure(f"commit {commit[:12]}: {ended.why}")
+        [answer] = ended.answers
+        if "error" in answer:
+            raise Failure(f"commit {commit[:12]}: {answer['error']}")
+        lies = Lies(answer["extents"], answer["jumps"])
+        say(f"{commit[:12]}: {lies}")
+        return lies
+
+    def _recipe(self) -> Recipe:
+        steps, inputs = with_inputs(self.plan, self.plan.steps(self.state))
+        spec = self.plan.target.spec
+        size_bytes = int(spec["size_gib"] * GIB)
+        name = self.state.partition("@")[0]
+        return Recipe(spec["filesystem"], size_bytes, name, tuple(steps), geometry=spec["geometry"], inputs=inputs)
+
+    def _job(self) -> Json:
+        """The work of a guest: the file that the first cell of the state writes."""
+        if not self.plan.target.counts:
+            raise StudyError(
+                f"target {self.plan.target.name} is of kind {self.plan.target.spec['kind']}, and kernels are compared "
+                "on one whose states are images: name it by --target kernel"
+            )
+        self.plan.check_state(self.state)
+        params = next(cell.params for cell in self.plan.cells[self.state] if cell.kind == "planned")
+        if params["workload"] != "new_file":
+            raise StudyError(
+                f"study {self.plan.study.name} measures {params['workload']}: cells of new_file are wanted"
+            )
+        mount = params.get("mount")
+        return {
+            "do": "write",
+            "disk": 0,
+            "filesystem": self.plan.target.spec["filesystem"],
+            "bytes": params["file_size"],
+            "request_bytes": params["transfer_size"],
+            "direct": params["direct"],
+            "warm": params["cache"] == "warm",
+            "mount": mount if mount and mount != DEFAULTS else "",
+        }
