@@ -397,7 +397,7 @@ def test_what_is_no_source_of_a_kernel_is_refused(tmp_path: Path, monkeypatch: p
         with pytest.raises(Refusal, match=re.escape(why)):
             building.build(source)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(Refusal, match="building a kernel needs make, gcc, .*: `apt install make gcc "):
+    with pytest.raises(Refusal, match=r"building a kernel needs make, gcc, .*: `apt install make gcc "):
         building.build(str(empty))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lustre_site import NEIGHBOUR, SERVERS, Site, recorded, session
 
+from fsage.host.__main__ import way_out
 from fsage.host.lustre import mounts, params, servers, space, stripes
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
@@ -84,10 +86,50 @@ def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch
     (tmp_path / "lfs").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(space, "ANSWER_S", 0.2)
+    monkeypatch.setattr(space, "_did_not_end", {})
     with pytest.raises(
         Failure, match=r"`lfs df /mnt/lustre` did not end within 0\.2 s: an OST or MDT does not answer; "
     ):
         space.read_osts(Path("/mnt/lustre"))
+
+
+def test_where_lfs_df_did_not_end_once_only_those_that_answer_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state asks often; each time two minutes passed. Then it is tried again."""
+    (tmp_path / "said").write_text(recorded("lfs_df.txt"))
+    (tmp_path / "lfs").write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\n[ "$2" = --lazy ] || exec sleep 60\ncat {tmp_path}/said\n'
+    )
+    (tmp_path / "lfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(space, "ANSWER_S", 0.3)
+    monkeypatch.setattr(space, "_did_not_end", {})
+    place = tmp_path / "lustre"
+    assert space.read_osts(place) == space.read_osts(place) != []
+    assert (tmp_path / "asked").read_text().split("\n")[:-1] == [
+        f"df {place}",
+        f"df --lazy {place}",
+        f"df --lazy {place}",
+    ]
+    monkeypatch.setattr(space, "WAITED_S", 0.0)
+    space.read_osts(place)
+    assert (tmp_path / "asked").read_text().split("\n")[3] == f"df {place}"
+
+
+def test_an_error_of_io_names_what_does_not_answer(site: Site) -> None:
+    text = recorded("lfs_df.txt")
+    ost, other = (next(line for line in text.splitlines() if f"[OST:{number}]" in line) for number in (0, 1))
+    summary = next(line for line in text.splitlines() if line.startswith("filesystem_summary"))
+    left = text.replace(ost, "OST0000             : inactive device")
+    left = left.replace(summary, f"filesystem_summary:  {' '.join(other.split()[1:4])} 1% /mnt/lustre")
+    spec = {"name": "l", "kind": "lustre", "directory": "/mnt/lustre/fsage"}
+    spec["lustre"] = {"fsname": "lustre", "mgs": "10.0.2.15@tcp"}
+    error = OSError(errno.ESHUTDOWN, "Cannot send after transport endpoint shutdown")
+    site.answer("lfs df --lazy /mnt/lustre", left)
+    assert "OST0000 (deactivated) cannot be asked. Bring it back" in way_out(error, spec)
+    site.answer("lfs df --lazy /mnt/lustre", text)
+    assert way_out(error, spec) == way_out(OSError(errno.ENOSPC, ""), spec) == ""
 
 
 PLACE = Path("/mnt/lustre")

@@ -6,6 +6,7 @@ Exit code 0: done; 1: refused, nothing was touched; 2: failed. The object then h
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -153,8 +154,14 @@ def perform(verb: str, given: Json, request: Request, check: bool) -> Json:
     return VERBS[verb](given["target"], request, check)
 
 
+UNANSWERED = (errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ESTALE)
+"""Errors of a file system whose server is away."""
+
+
 def way_out(error: OSError, spec: Mapping[str, object]) -> str:
-    """What helps a user where only root, or another user, may look; '' where it is something else."""
+    """What helps a user where only root, or another user, may look, or what does not answer; '' if it is unknown."""
+    if error.errno in UNANSWERED and "kind" in spec:
+        return targets.named(complete(spec)["kind"]).behind(complete(spec))
     if not isinstance(error, PermissionError) or os.geteuid() == 0:
         return ""
     remedy = f"; give the command as root, or as the user who claimed target {spec.get('name')}"

@@ -191,6 +191,10 @@ class Lustre(Directory, facts.Lustre):
     def mount_options(self) -> list[str]:
         return [lustre.mount_of(self.spec).options]
 
+    @classmethod
+    def behind(cls, spec: Spec) -> str:
+        return space.lost(Path(spec["directory"]).parent)
+
     def verify(self) -> None:
         """`Refusal` unless directory and file system are those that were claimed."""
         lustre.verify(self.spec, self.claim)

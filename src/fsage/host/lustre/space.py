@@ -11,8 +11,8 @@ Quotas are those of a user, his group and a project, by `lfs quota`: a user may 
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import math
 import os
 import re
 import time
@@ -37,6 +37,7 @@ from fsage.model.target import LustreSpec
 LOOK_EVERY_S = 1.1
 PENDING_EVERY_S = (0.1, 0.2, 0.4, 0.8)  # then as the last: each time all targets of the servers commit
 ANSWER_S = 120.0  # `lfs df` itself would wait for a lost OST for ever (seen on 2.17)
+WAITED_S = 600.0  # for so long `lfs df` is not waited for again: a state asks often, and each time 2 minutes passed
 PASSES_S = 30.0  # a client that was evicted connects anew within seconds
 PASSING = tuple(
     os.strerror(code)
@@ -91,10 +92,17 @@ def read_osts(mount: Path, needed: Collection[int] | None = None) -> list[Ost]:
         time.sleep(LOOK_EVERY_S)
 
 
+_did_not_end: dict[Path, float] = {}
+"""When `lfs df` of a mount did not end in time, by the clock of time.monotonic."""
+
+
 def _asked(mount: Path) -> tuple[list[Ost], list[lfs_df.Silent]]:
     """What `lfs df` says; where it waits for a target that is lost, what `lfs df --lazy` says of the others."""
-    for words in (["lfs", "df"], ["lfs", "df", "--lazy"]):
-        with contextlib.suppress(shell.Silent):
+    commands = [["lfs", "df"], ["lfs", "df", "--lazy"]]
+    if time.monotonic() < _did_not_end.get(mount, -math.inf) + WAITED_S:
+        del commands[0]
+    for words in commands:
+        try:
             ran = run([*words, str(mount)], timeout=ANSWER_S, ok=range(256))
             if ran.returncode and not ran.stdout.strip():
                 raise Failure(f"`{' '.join(words)} {mount}` ended with status {ran.returncode}: {ran.stderr.strip()}")
@@ -103,10 +111,26 @@ def _asked(mount: Path) -> tuple[list[Ost], list[lfs_df.Silent]]:
             except NotThisText as why:
                 raise Failure(str(why)) from why
             return read.osts, read.silent
+        except shell.Silent:
+            _did_not_end[mount] = time.monotonic()
     raise Failure(
         f"`lfs df {mount}` did not end within {ANSWER_S:g} s: an OST or MDT does not answer; `lfs check servers` "
         "names it"
     )
+
+
+def lost(mount: Path) -> str:
+    """Which OSTs and MDTs are deactivated or do not answer, the end of a sentence on an I/O error; '' if all do."""
+    try:
+        ran = run(["lfs", "df", "--lazy", str(mount)], timeout=ANSWER_S, ok=range(256))
+        read = lfs_df.parse(ran.stdout.splitlines())
+    except (Failure, NotThisText, OSError):
+        return ""
+    names = [f"{name} (deactivated)" for name in read.inactive]
+    names += [f"{target.name} ({target.why})" for target in read.silent]
+    if not names:
+        return ""
+    return f"; of {mount} {', '.join(names)} cannot be asked. Bring it back, and run the same command again"
 
 
 def fullness(osts: list[Ost]) -> dict[str, dict[str, float]]:

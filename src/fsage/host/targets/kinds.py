@@ -97,6 +97,11 @@ class Kind(model.Kind):
         return False
 
     @classmethod
+    def behind(cls, spec: Spec) -> str:
+        """What of its file system does not answer, the end of a sentence on an I/O error; '' if that is not known."""
+        return ""
+
+    @classmethod
     def answered(cls, verb: str, given: Json, request: Request, check: bool) -> Result | None:
         """The answer to a verb, of a kind whose targets are not opened on this host; None: this process itself does it.
 
