@@ -27,7 +27,7 @@ from fsage import workloads
 from fsage.cli import app
 from fsage.count.table import page as columns_of_counts
 from fsage.dataset import columns
-from fsage.study.study import schema
+from fsage.study.schema import schema
 from fsage.text.sizes import format_size
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from markdown_it import MarkdownIt
 
 from fsage.cli import app
-from fsage.study.study import schema
+from fsage.study.schema import schema
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

@@ -120,6 +120,17 @@ def test_a_tunable_that_was_found_at_another_value_is_no_other_condition():
     assert len(summarise(table_of(rows))) == 3
 
 
+def test_samples_by_several_versions_of_fsage_are_said_and_stay_together():
+    rows = [row | {"code": "a1"} for row in taken()]
+    assert conditions(table_of(rows)) == []
+    rows[3]["code"] = "b2"
+    assert conditions(table_of(rows)) == [
+        "Samples were taken by more than one version of fsage: a1: 14 samples, b2: 1 sample. It was edited or replaced "
+        "after the first of them."
+    ]
+    assert len(summarise(table_of(rows))) == 3
+
+
 def test_another_layout_of_a_state_is_split_off_and_named():
     rows = taken()
     rows[10]["layout_digest"] = rows[11]["layout_digest"] = "feedfacecafe"

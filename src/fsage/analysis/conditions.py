@@ -159,6 +159,12 @@ def conditions(samples: pd.DataFrame) -> list[str]:
         sentences.append(
             f"Samples under other conditions are never pooled nor compared; figures show those under {usual}."
         )
+    codes = samples.get("code", pd.Series(dtype="str")).dropna()
+    if codes.nunique() > 1:
+        sentences.append(
+            f"Samples were taken by more than one version of fsage: {_counts(codes)}. It was edited or replaced after "
+            "the first of them."
+        )
     alike = ["state", "structure", "setting"]
     places = [(key[0], part["layout_digest"].str[:6]) for key, part in frame.groupby(alike, sort=False, dropna=False)]
     mixed = [f"{state} ({_counts(digests)})" for state, digests in places if digests.nunique() > 1]

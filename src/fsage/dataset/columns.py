@@ -163,6 +163,7 @@ COLUMNS = {
     "wait_seconds": Column("float64", "and how long in all"),
     "host": Column("str", "the host that ran the command"),
     "kernel": Column("str", "its kernel"),
+    "code": Column("str", "digest of the code of fsage that measured it"),
     "device_model": Column("str", "what was laid over the device, or that nothing was"),
     "device_costs": Column("str", "what a modelled device charges, JSON: the numbers among its parameters"),
     "filesystem": Column("str", "ext4, xfs, btrfs, ..."),
@@ -303,6 +304,7 @@ class Record(_Part):
     began: Text | None
     host: Text | None
     kernel: Text | None
+    code: Text | None = None
     params: Block
     nominal: Nominal
     layout: Layout

@@ -122,6 +122,7 @@ def _row(record: Json) -> dict[str, object]:
         **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "attempt")},
         "order_in_state": record["order"],
         **{key: record[key] for key in ("status", "why", "began", "host", "kernel")},
+        "code": record.get("code"),
         **_requested(record["params"], record["nominal"]),
         "warnings": "; ".join(record.get("warnings", ())) or None,
         "absent": _text(record.get("absent") or None),

@@ -189,9 +189,11 @@ class _Observation(TypedDict):
 class Observation(_Observation, total=False):
     """What was seen of one cell. `why` it failed or is unsupported; `seconds`: what its parts took.
 
-    `hosts` are the clients, `servers` and `watched` the hosts of these groups of the inventory.
+    `code`: digest of what measured it. `hosts` are the clients, `servers` and `watched` the hosts of these groups of
+    the inventory.
     """
 
+    code: Word
     servers: list[Word]
     watched: list[Word]
     seconds: dict[Name, Seconds]

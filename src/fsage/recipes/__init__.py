@@ -129,17 +129,11 @@ def _made(state: State, options: str) -> State:
     if options == USUAL_MKFS:
         return state._replace(axes=axes, nominal=nominal)
     name = "-" + "_".join(re.findall(r"[\w.=,^]+", options))
-    reference = nominal.get("reference")
-    if reference:
-        nominal["reference"] = reference + name
+    if nominal.get("reference"):
+        nominal["reference"] += name
     step = read({"kind": "mkfs", "generation": 1, "options": options})
-    return state._replace(
-        name=state.name + name,
-        population=state.population + name,
-        axes=axes,
-        nominal=nominal,
-        parts=(step, *state.parts),
-    )
+    named = state._replace(name=state.name + name, population=state.population + name)
+    return named._replace(axes=axes, nominal=nominal, parts=(step, *state.parts))
 
 
 def _drawn(seed: int, population: str) -> bytes:

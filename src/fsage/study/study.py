@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
@@ -17,7 +15,6 @@ from fsage.model import tuning, untrusted
 from fsage.model.typed import Json
 from fsage.recipes import State
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
-from fsage.study.cells import schema as cells_schema
 from fsage.study.comparisons import (
     NAME,
     REPEAT,
@@ -33,8 +30,7 @@ from fsage.study.comparisons import (
     of_cells,
     read_targets,
 )
-from fsage.study.extra_cells import AdditionalCells, DiagnosticCells, ReferenceReads, Sentinels, Traces, schemas
-from fsage.study.extra_cells import schema as additional_schema
+from fsage.study.extra_cells import AdditionalCells, DiagnosticCells, ReferenceReads, Sentinels, Traces
 from fsage.text import yaml_text
 from fsage.text.strict import (
     Levels,
@@ -326,37 +322,6 @@ def _typed(value: object) -> object:
         raise ValueError(f"{show(value)}: {yaml_text.explain(error)}") from None
 
 
-def schema() -> dict[str, object]:
-    """Return the JSON schema of a study file, with every recipe and workload there is."""
-    whole = Study.model_json_schema()
-    blocks = [cells_schema(name) for name in workloads.names()]
-    states = [_required(recipes.load(name).States, "recipe") for name in recipes.names()]
-    for block in states:  # a reference begins at the root
-        whole["$defs"] |= block.pop("$defs", {})
-    shapes: dict[str, dict[str, object]] = {
-        "states": {"anyOf": states},
-        "cells": {"anyOf": [cells for cells, _ in blocks]},
-        **{
-            key: {"anyOf": [*(schemas(one_level)[key] for _, one_level in blocks), {"type": "null"}], "default": None}
-            for key in ("sentinels", "traces")
-        },
-        "additional_cells": {
-            "type": "array",
-            "items": {"anyOf": [additional_schema(name) for name in workloads.names()]},
-            "default": [],
-        },
-        "compare": {"type": ["object", "null"], "required": ["study"], "default": None},
-    }
-    for key, shape in shapes.items():
-        whole["properties"][key] = {"description": Study.model_fields[key].description, **shape}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
-
-
-def _required(model: type[BaseModel], key: str) -> dict[str, object]:
-    described = model.model_json_schema()
-    return {**described, "required": [key, *described.get("required", ())]}
-
-
 def means(text: str, name: str) -> bool:
     """Say whether 'AA.BB' or a whole name means the state of that name, or all of its repetitions with other seeds."""
     return text in (name, name.partition("@")[0], unseeded(name), unseeded(name).partition("@")[0])
@@ -375,8 +340,3 @@ def _find(text: str, names: list[str]) -> str:
     if len({unseeded(name) for name in matching}) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
     return matching[0]
-
-
-if __name__ == "__main__":  # python -m fsage.study.study > config/study.schema.json
-    json.dump(schema(), sys.stdout, indent=2)
-    print()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.remote.remote_hosts import inventory_of
-from fsage.host.system import places
+from fsage.host.system import library, places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.lease import held
 from fsage.host.targets.target import Target
@@ -74,6 +74,7 @@ def begun(target: Target, request: Request, cell: Cell) -> Observation:
         "servers": [host["name"] for host in named["servers"]],
         "watched": [host["name"] for host in named["watched"]],
         "kernel": platform.release(),
+        "code": library.digest(),
         "status": "done",
         "why": None,
         "phases": [],
