@@ -184,7 +184,7 @@ COUNT = """while sleep 1; do echo $(date +%s.%N) $(lctl get_param -n llite.*.sta
 END { print bytes + 0, done + 0 }'); done"""
 
 
-def fastest(place: int, window_s: float = 10) -> float:
+def fastest(place: int, window_s: float = 30) -> float:
     """The most of what was counted that came a second, over a window: bytes (1) or operations (2)."""
     rows = [[float(word) for word in line.split()] for line in ssh(f"cat {COUNTS}").splitlines()]
     return max(
@@ -211,9 +211,9 @@ def test_a_whole_life_keeps_to_the_rates_of_the_site(project: LustreProject) -> 
         print({name: value for name, value in record["metrics"].items() if "per_s" in name})
         project.done(*project.playing("release.yml"))
         mib_s, operations = fastest(1) / real.MIB, fastest(2)
-        # Requests of 4 MiB, one in 4 s: 10 s hold three of them.
-        print("at most", mib_s, "MiB/s and", operations, "operations a second, over 10 s")
-        assert 0.3 < mib_s < 1.3 and 5 < operations < 30
+        # Requests of 4 MiB, one in 4 s: 30 s hold eight of them, and one more that came late.
+        print("at most", mib_s, "MiB/s and", operations, "operations a second, over 30 s")
+        assert 0.3 < mib_s < 1.25 and 5 < operations < 30
     finally:
         ssh(f"kill -- -$(cat {COUNTS}.pid); rm -rf {COUNTS}* {LIMITS}", check=False)
         project.declare(stop_if=watched)
