@@ -127,7 +127,7 @@ def test_an_error_of_io_names_what_does_not_answer(site: Site) -> None:
     spec["lustre"] = {"fsname": "lustre", "mgs": "10.0.2.15@tcp"}
     error = OSError(errno.ESHUTDOWN, "Cannot send after transport endpoint shutdown")
     site.answer("lfs df --lazy /mnt/lustre", left)
-    assert "OST0000 (deactivated) cannot be asked. Bring it back" in way_out(error, spec)
+    assert "OST0000 (deactivated) does not answer. Bring it back" in way_out(error, spec)
     site.answer("lfs df --lazy /mnt/lustre", text)
     assert way_out(error, spec) == way_out(OSError(errno.ENOSPC, ""), spec) == ""
 

@@ -130,7 +130,7 @@ def lost(mount: Path) -> str:
     names += [f"{target.name} ({target.why})" for target in read.silent]
     if not names:
         return ""
-    return f"; of {mount} {', '.join(names)} cannot be asked. Bring it back, and run the same command again"
+    return f"; of {mount} {', '.join(names)} does not answer. Bring it back, and run the same command again"
 
 
 def fullness(osts: list[Ost]) -> dict[str, dict[str, float]]:

@@ -119,7 +119,7 @@ def with_options(command: Sequence[str], options: str, letters: str) -> list[str
         if option[1:] not in letters or "/" in value or not given.keys().isdisjoint(OTHER_FILES):
             allowed = ", ".join(f"-{letter}" for letter in letters)
             raise Refusal(
-                f"{command[0]}: {option} {value} cannot be asked for: allowed are {allowed}, without files and devices"
+                f"{command[0]}: {option} {value} is not allowed. Allowed are {allowed}, without files and devices"
             )
         if option in found:
             place = found.index(option) + 1

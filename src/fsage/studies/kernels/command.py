@@ -60,7 +60,7 @@ def bisect(
 ) -> None:
     """Name the commit of Linux since which a new file lies in other extents: builds kernels, and counts one cell each.
 
-    Kernels that were built are kept, so the same command goes on where it was stopped.
+    Kernels that were built are kept, so the same command continues where it was stopped.
     """
     from fsage.studies.kernels.bisection import Bisection
 
