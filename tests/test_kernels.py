@@ -65,6 +65,12 @@ def test_a_program_that_is_no_kernel_ends_without_an_answer(tmp_path: Path) -> N
     assert ended.answers == [] and ended.why == "kernel true ended without an answer (status 0): it printed nothing"
 
 
+def test_a_kernel_that_says_garbage_without_end_is_ended_and_fills_no_disk(tmp_path: Path) -> None:
+    ended = boot.boot(Kernel("endless", Path("/usr/bin/yes").resolve()), [{"do": "try"}], [], limit_s=0.5)
+    assert ended.why and "did not end within 0.5 s, and was ended" in ended.why
+    assert 0 < len(ended.console) <= boot.CONSOLE_BYTES and len(ended.why) < 4000
+
+
 def test_no_memory_place_is_a_refusal_that_names_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boot, "_places", lambda: [Path("/proc")])
     with pytest.raises(Refusal, match=r"/proc .*plain directory"):
@@ -318,7 +324,14 @@ def fsage(words: list[str], environment: dict[str, str], code: int = 0) -> str:
 def cell(release: str, layout: int, extents: int, mount: str = "defaults", **more: object) -> dict[str, object]:
     """A row of the table of records, of a cell that was counted."""
     params = {"workload": "new_file", "kernel": release, "mount": mount, "cache": "warm", "file_size": 384 << 20}
-    row = {"kind": "planned", "workload": "new_file", "state": "80.50+1@264M", "filesystem": "ext4", "status": "valid"}
+    row = {
+        "kind": "planned",
+        "workload": "new_file",
+        "state": "80.50+1@264M",
+        "filesystem": "ext4",
+        "status": "valid",
+        "axes": None,
+    }
     counts = {"measured_extents": extents, "measured_jumps": extents - 1, "requests": 384 + extents, "left_bytes": 7}
     more = {"measured_mean_position": 0.5, "computed_write_bw_mib_s": 300.0, "why": None, "iteration": 1, **more}
     return {**row, **counts, "structure": layout, "params": json.dumps(params), **more}
@@ -347,6 +360,22 @@ def test_the_first_sentence_says_what_each_kernel_gives() -> None:
     assert others and others.table[1:] == [["5.10, mb_optimize_scan=0", "unsupported", "Invalid argument"]]
     [_, first, *_] = report.table(shown(rows)).table  # type: ignore[union-attr]
     assert first == ["ext4 80.50", "5.10", "1, 2", "1.5", "385.5", "300"]
+
+
+def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts() -> None:
+    made = [(options, 10 * number) for number, options in enumerate(("default", "-G 1"))]
+    rows = [
+        cell("6.1", layout, 2 + extents + layout * bool(extents), axes=json.dumps({"mkfs": options}))
+        for options, extents in made
+        for layout in range(1, 7)
+    ]
+    said = report.answer(shown(rows), None)  # type: ignore[arg-type]
+    assert said and said.sentences[0] == (
+        "Filled and emptied alike, ext4 80.50, a new file of 384M gets 2 extents with 6.1; "
+        "13 to 18 extents with 6.1, mkfs -G 1."
+    )
+    medians = [line[3] for line in report.table(shown(rows)).table[1:]]  # type: ignore[union-attr]
+    assert medians == ["15.5 (13 to 18)", "2 (2 to 2)"]
 
 
 def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,3 +508,25 @@ def test_of_eight_commits_the_one_that_changes_the_allocator_is_named(
     words = ["bisect", "kernels", "--target", "kernel", "--state", "80.50+1@264M", "--tree", str(tree)]
     said = fsage([*words, "--good", "HEAD~8", "--bad", "HEAD"], dict(os.environ))
     assert said.split("\n")[0].endswith("ext4: commit 6"), said
+
+
+FORBIDS_PTRACE = """
+import ctypes, struct
+rules = [(0x20, 0, 0, 0), (0x15, 0, 1, 101), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]  # linux/filter.h
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rules), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+from fsage.studies.kernels.model import boot, programs
+print(boot.boot(programs.here()[-1], [{"do": "try", "disk": 0, "filesystem": "ext4"}], []).why)
+"""
+
+
+@needs_kernel
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter has the number that ptrace has on x86_64")
+def test_where_ptrace_is_forbidden_that_is_said() -> None:
+    """As containers forbid it: by a filter of system calls (seccomp)."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORBIDS_PTRACE], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "cannot trace its processes here (ptrace is forbidden, e.g. by seccomp)" in done.stdout

@@ -139,7 +139,9 @@ def _given_back(target: HeldTarget, declared: tuple[Path, Spec] | None) -> Held:
         if own_stores:
             words += ["playbooks/local_target.yml", "-e", "fsage_local_target_state=absent"]
         words += ["-e", "claim_copy="]  # a target of this clone may have the same name
-    what = target.what if ours else f"{target.what}, by another clone"
+    what = target.what
+    if not source.absolute().is_relative_to(Path.cwd()):  # those of `fsage age` lie below its study
+        what = f"{what}, by another clone"
     return Held(target.name, what, f"give it back: {shlex.join(words)}")
 
 

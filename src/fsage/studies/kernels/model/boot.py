@@ -42,15 +42,39 @@ TAIL = 6  # lines of the console that a message has
 EM_X86_64 = {"x86_64": 62, "i686": 3, "aarch64": 183}
 """Numbers of ELF's e_machine (elf.h)."""
 # It outlives neither the guest nor fsage: its standard input ends when fsage does, however that happens. A kernel's
-# processes are traced by its first one, and stay when only that one is killed: all of the group are.
+# processes are traced by its first one, and stay when only that one is killed: all of the group are. Of what the guest
+# says only the end is kept, for a guest may say things without end.
 KEEPER = """
-import ctypes, os, resource, select, signal, subprocess, sys
+import os, resource, select, signal, subprocess, sys, time
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-guest = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)
-ended = os.pidfd_open(guest.pid)
+until = time.monotonic() + float(sys.argv[1])
+kept_bytes = int(sys.argv[2])
+pipe = subprocess.PIPE
+guest = subprocess.Popen(
+    sys.argv[3:], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
+)
+ended, console = os.pidfd_open(guest.pid), guest.stdout.fileno()
+os.set_blocking(console, False)
+watched, said, status = [0, ended, console], b"", None
+
+def read():
+    global said
+    try:
+        part = os.read(console, 1 << 16)
+    except BlockingIOError:
+        return False
+    said = (said + part)[-kept_bytes:]
+    return bool(part)
+
 try:
-    ready, _, _ = select.select([0, ended], [], [], float(sys.argv[1]))
-    status = guest.wait() if ended in ready else 124
+    while status is None:
+        ready, _, _ = select.select(watched, [], [], max(0, until - time.monotonic()))
+        if console in ready and not read():
+            watched.remove(console)
+        if ended in ready:
+            status = guest.wait()
+        elif 0 in ready or time.monotonic() >= until:
+            status = 124
 except KeyboardInterrupt:
     status = 130
 try:
@@ -58,6 +82,10 @@ try:
 except ProcessLookupError:
     pass
 guest.wait()
+while read():
+    pass
+sys.stdout.buffer.write(said)
+sys.stdout.buffer.flush()
 sys.exit(status if status >= 0 else 128 - status)
 """
 HUNG = 124
@@ -105,7 +133,7 @@ def boot(
         arguments += ["init=/bin/sh", "--", str(own / "start")]
         environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
         program = ["env", *environment, f"./{kernel.program.name}", *arguments]
-        keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), *program]
+        keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), *program]
         with open(own / "console", "w+b") as console:
             process = subprocess.Popen(
                 keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
@@ -116,7 +144,7 @@ def boot(
             finally:
                 KEEPERS.discard(process)
                 _end(process)
-            console.seek(max(0, console.seek(0, os.SEEK_END) - CONSOLE_BYTES))
+            console.seek(0)
             text = console.read().decode("utf-8", "replace")
         answers = list(_answers(own / "answers.jsonl"))
     why = None if len(answers) == len(work) else _why(kernel, status, text, limit_s)
