@@ -140,7 +140,7 @@ def test_filefrag_without_v_and_of_many_files():
     assert (listed["extents_per_file"], listed["bytes"]) == ({"2": 1}, None)
     many = read(TEXTS["filefrag_v_s2_f1"] + TEXTS["filefrag_v_onost0"] + TEXTS["filefrag_v_plain_f1"])
     assert many["files"]["listed"]["extents_per_file"] == {"1": 1, "2": 1}
-    assert many["source"]["files"] == "filefrag; 1 files could not be mapped"
+    assert many["source"]["files"] == "filefrag; 1 file could not be mapped"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from fsage.model import filesystems
 from fsage.model.evidence import placement
 from fsage.model.geometry import BLOCK_BYTES
 from fsage.model.typed import Json
-from fsage.text.sizes import format_size, round_size
+from fsage.text.sizes import counted, format_size, round_size
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -317,12 +317,15 @@ def _of_files(store: Json, what: str) -> Iterator[str]:
             yield f"Files have {files['extents']:,} extents, where {count:,} would do."
             continue
         several = sum(number for extents, number in files["extents_per_file"].items() if int(extents) > 1)
-        yield (
-            f"{100 * several / count:.1f}% of {count:,} files {name} have 2 extents or more; all files have "
-            f"{files['extents']:,} extents, {files['extents'] / count:.3g} each.{_notes(store, 'files')}"
-            + f" `./run fsage fragments {shlex.quote(what)}` lists the worst."
-            * (several > 0 and name == FOUND)
-        )
+        extents = counted(files["extents"], "extent")
+        if count == 1:
+            sentence = f"The file {name} has {extents}."
+        else:
+            share = f"{100 * several / count:.1f}% of {count:,} files {name} have 2 extents or more"
+            sentence = f"{share}; all files have {extents}, {files['extents'] / count:.3g} each."
+        yield sentence + _notes(store, "files")
+        if several and name == FOUND:
+            yield f"`./run fsage fragments {shlex.quote(what)}` lists the worst."
 
 
 def _two_digits(pieces: int) -> int:

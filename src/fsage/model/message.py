@@ -164,3 +164,10 @@ def _text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise Unacceptable(f"has text that is no UTF-8: {shown(text)}") from None
+
+
+def counted(count: int, noun: str) -> str:
+    """'1 state', '2 states'."""
+    if count == 1:
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun}s"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from fsage.model.message import counted as counted
+
 _SIZE = re.compile(r"0*([0-9]{1,19}) ?(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
 _DECIMAL = re.compile(r"[0-9]+ ?[KMGT]B", re.IGNORECASE)
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -54,13 +56,6 @@ def ratio_text(value: float, digits: int = 2) -> str:
     while round(value, digits) == 1 != value and digits < 6:
         digits += 1
     return f"{value:.{digits}f}"
-
-
-def counted(count: int, noun: str) -> str:
-    """'1 state', '2 states'."""
-    if count == 1:
-        return f"{count:,} {noun}"
-    return f"{count:,} {noun}s"
 
 
 def duration(seconds: float) -> str:

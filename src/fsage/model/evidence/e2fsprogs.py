@@ -23,6 +23,7 @@ from fsage.model.evidence.store import (
     without,
 )
 from fsage.model.evidence.text import check_whole
+from fsage.model.message import counted
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
 ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
@@ -135,18 +136,18 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
         )
     if not layouts:
         raise NotThisText("filefrag's text names no file: run `filefrag -v FILE ...`")
-    notes = [f"{flags[flag]} extents {flag.decode()}" for flag in TOLD if flags[flag]]
+    notes = [f"{counted(flags[flag], 'extent')} {flag.decode()}" for flag in TOLD if flags[flag]]
     if flags[b"encoded"]:
         layouts.has_score = False
         notes.append("of the encoded ones (compressed, encrypted) length and place are not those of the data")
     if len(devices) > 1:
         notes.append(f"on {len(devices)} devices, extents counted on each")
     if unmapped:
-        notes.append(f"{unmapped} files could not be mapped")
+        notes.append(f"{counted(unmapped, 'file')} could not be mapped")
     if failed:
-        notes.append(f"{len(failed)} files could not be read, the first: {failed[0]}")
+        notes.append(f"{counted(len(failed), 'file')} could not be read, the first: {failed[0]}")
     if differing:
-        notes.append(f"of {len(differing)} files two numbers of extents are told: {differing[0]}")
+        notes.append(f"of {counted(len(differing), 'file')} two numbers of extents are told: {differing[0]}")
     values = {"block_bytes": layouts.block_bytes, "files": {"listed": layouts.summary()}}
     source = "; ".join(["filefrag", *notes])
     return Store(None, {"files": source}, values, without(OF_DEVICE, "filefrag tells of files only"))

@@ -33,6 +33,7 @@ from fsage.model.evidence.store import (
     without,
 )
 from fsage.model.evidence.text import check_whole
+from fsage.model.message import counted
 from fsage.model.typed import Json
 
 KIND = "allocation group"
@@ -339,9 +340,9 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     absent = without(OF_DEVICE, "xfs_bmap tells of files only")
     source = "xfs_bmap"
     for number, kind in ((shared, "shared"), (not_written, "unwritten")):
-        source += f"; {number} extents {kind}" if number else ""
+        source += f"; {counted(number, 'extent')} {kind}" if number else ""
     if failed:
-        source += f"; {len(failed)} files could not be read, the first: {failed[0]}"
+        source += f"; {counted(len(failed), 'file')} could not be read, the first: {failed[0]}"
     return Store("xfs", {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
 
 
