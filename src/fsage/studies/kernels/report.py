@@ -21,6 +21,9 @@ from fsage.text.sizes import format_size
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""
 DEFAULTS = "defaults"
+USUAL = "the usual options"
+MOST_NAMED = 6
+"""Of so many ways all are named in the answer."""
 
 
 class Way(NamedTuple):
@@ -35,7 +38,7 @@ class Way(NamedTuple):
         mkfs = "" if self.mkfs == USUAL_MKFS else f"mkfs {self.mkfs}"
         mount = "" if self.mount == DEFAULTS else self.mount
         just = "just mounted" if self.cache == "cold" else ""
-        return ", ".join(filter(None, [self.kernel, mkfs, mount, just])) or "the usual options"
+        return ", ".join(filter(None, [self.kernel, mkfs, mount, just])) or USUAL
 
 
 class Place(NamedTuple):
@@ -95,13 +98,19 @@ def _ratio(ways: dict[Way, Counts]) -> float:
     return max(medians) / max(1, min(medians))
 
 
+def _layouts(ways: dict[Way, Counts]) -> int:
+    """So many layouts, up to those that an interval needs, does each way have."""
+    return min(LEAST, *map(len, ways.values()))
+
+
 def answer(data: Data, study: Study) -> Answer | None:
     """Where kernels and options differ most, what they give; and where they are alike."""
     rows = rows_of(data.frame)
     places = _by_place(rows)
     if not places:
         return None
-    others = sorted((place for place, ways in places.items() if not _are_alike(ways)), key=lambda p: -_ratio(places[p]))
+    others = [place for place, ways in places.items() if not _are_alike(ways)]
+    others.sort(key=lambda place: (-_layouts(places[place]), -_ratio(places[place])))
     size = format_size(int(rows["file_bytes"].iloc[0]))
     if len({way.mkfs for way in rows["way"]}) > 1:
         same = "Filled and emptied alike"
@@ -115,9 +124,12 @@ def answer(data: Data, study: Study) -> Answer | None:
 
 
 def _said(ways: dict[Way, Counts]) -> str:
-    """'1 extent with 5.10; 25 to 48 with 6.1 and 6.12', the fewest first."""
+    """'1 extent with 5.10; 25 to 48 with 6.1 and 6.12', the fewest first; of many the ends and the usual one."""
     of_range = defaultdict[str, list[str]](list)
-    for way, counts in sorted(ways.items(), key=lambda pair: median(pair[1].values())):
+    ordered = sorted(ways.items(), key=lambda pair: median(pair[1].values()))
+    if len(ordered) > MOST_NAMED:
+        ordered = [pair for pair in ordered if pair in (ordered[0], ordered[-1]) or str(pair[0]) == USUAL]
+    for way, counts in ordered:
         of_range[_range(counts)].append(str(way))
     parts = [f"{extents} with {_list(some)}" for extents, some in of_range.items()]
     return "; ".join(parts)
