@@ -229,6 +229,23 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     assert row["kernel"].startswith(newest().name), "it was counted in a guest"
 
 
+@pytest.mark.long
+@needs_kernel
+def test_an_xfs_is_mounted_again_and_again_as_it_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a copy-on-write disk of the guest's, its log was not what had been written: the second mount failed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    spec = {"name": "again", "kind": "uml", "filesystem": "xfs", "size_gib": 8, "amount_mib": 64}
+    spec["home"] = str(tmp_path / "home")
+    claimed = ask(spec, "claim")["claim"]
+    for seed in (1, 3):
+        steps = [Populate(1, 80, (33 * MIB,), seed, "fallocate", 4 * MIB, 16), Fragment(1, 50, seed)]
+        about = {"study": "s", "state": f"80.50+{seed}", "steps": [step.to_json() for step in steps]}
+        cells = [new_file(f"{seed}{number}", newest().name) for number in range(3)]
+        ask(spec, "measure", **about, claim=claimed["id"], cells=cells)
+    seen = [json.loads(path.read_text()) for path in tmp_path.glob("home/again/outbox/**/*.json")]
+    assert [(each["status"], each["why"]) for each in seen] == [("done", None)] * 6
+
+
 def test_a_kernel_is_the_default_where_nothing_can_be_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
     """For what is counted; what must be timed tells more in a directory."""
     obstacle = Obstacle("mount: Operation not permitted", "EPERM", "run it as root")

@@ -14,7 +14,9 @@ from states import bring, fragment, populate
 from fsage.host import token
 from fsage.host.states import state
 from fsage.host.states.fingerprint import digest
+from fsage.host.states.inspection import remove_measured
 from fsage.host.structure import files, fillers, verify
+from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.model import structure
@@ -48,6 +50,18 @@ def test_the_same_seed_gives_the_same_extents_after_a_rebuild(spec):
     again = bring(spec, *steps)
     assert again["instance"] != first["instance"]
     assert again["digest"] == first["digest"] is not None
+
+
+def test_nothing_is_written_below_a_mount_that_is_gone(spec):
+    """After a mount that failed, what cleaned up made a directory in its place, and every later mount was refused."""
+    bring(spec, populate(10))
+    target = open_target(spec)
+    [point] = target.mounts
+    mounting.unmount(point)
+    with pytest.raises(Failure, match="is not mounted there any more"):
+        remove_measured(target)
+    assert list(point.iterdir()) == []
+    open_target(spec)
 
 
 @pytest.mark.long

@@ -295,6 +295,8 @@ def test_an_ost_of_his_that_is_lost_amid_a_cell(claimed: LustreProject, how: str
     finally:
         ssh(back)
         claimed.shared_source()
+    claimed.done("snakemake", *real.ALL)  # also fetches what was observed of the cell that failed
+    assert all(why is None or "fio" in why for why in claimed.why().values())
     claimed.valid_again()
 
 

@@ -20,7 +20,7 @@ from fsage.host.targets.lease import Orphaned, Watch
 from fsage.host.targets.target import Target
 from fsage.model import structure
 from fsage.model.claim import utc_now
-from fsage.model.errors import Failure, in_words
+from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.observation import Conditions, Observation
 from fsage.model.request import Cell, Request
 from fsage.model.token import MEASURING, READY, Token
@@ -188,7 +188,7 @@ class Session:
             try:
                 self.target.remount()
                 self._remove()
-            except (OSError, Failure) as error:
+            except (OSError, Failure, Refusal) as error:
                 return f"cleaning up failed: {in_words(error)}"
         return None
 

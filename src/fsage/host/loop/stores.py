@@ -169,6 +169,11 @@ class Stores(Target, facts.Loop):
         self.save()
         self.make()
 
+    def refuse_unmounted(self) -> None:
+        for point in self.mounts:
+            if mounting.mounted_at(point) is None:
+                raise Failure(f"{point}: the file system of target {self.name} is not mounted there any more")
+
     def remount(self, more: str = "", warm: bool | None = None) -> Mounting:
         """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
         if warm is None and self.allocator_reset == "cold":

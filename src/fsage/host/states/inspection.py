@@ -64,6 +64,7 @@ def remove_measured(target: Target, now: Token | None = None) -> None:
 
     Raises Failure.
     """
+    target.refuse_unmounted()
     for mount in target.mounts:
         path = mount / "measured"  # the directory itself stays: a new one could get another place on the device
         target.take(path)

@@ -170,6 +170,10 @@ class Target(Kind):
     def format(self, mkfs_options: str = "") -> None:
         """Empty the target. `mkfs_options`: its file system is made with these too. Raises Refusal, Failure."""
 
+    def refuse_unmounted(self) -> None:
+        """Raise Failure where a file system of its own is not mounted: what is written then lies below its mount."""
+        return
+
     def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, object]:
         """Replace the file system by that of a metadata image; notes of that. Raises Failure."""
         raise Failure(f"target {self.name} is of kind {self.kind}: an image is restored only onto one of kind loop")

@@ -18,7 +18,7 @@ from fsage.studies.kernels import building, images
 from fsage.studies.kernels.images import Recipe
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.boot import Kernel, boot, folder, kept, roomy
-from fsage.studies.kernels.model.images import Image
+from fsage.studies.kernels.model.images import Image, copy
 from fsage.study.study import StudyError
 from fsage.text.sizes import counted
 
@@ -110,8 +110,8 @@ class Bisection:
 
     def _counted(self, commit: str, job: Json, image: Image, say: Callable[[str], None]) -> Lies:
         kernel = self._kernel(commit, say)
-        with folder(roomy(ROOM_BYTES)) as place:
-            ended = boot(kernel, [job], [f"{place}/copy,{image.path}"])
+        with folder(roomy(ROOM_BYTES + image.taken_bytes)) as place:
+            ended = boot(kernel, [job], [str(copy(image, place / "copy"))])
         if ended.why:
             raise Failure(f"commit {commit[:12]}: {ended.why}")
         [answer] = ended.answers

@@ -140,8 +140,7 @@ def put(image: Image, filesystem: str, to: Path) -> None:
     """Copy an image, holes as holes, and have the file system's own check look at it; all or none. Raises Failure."""
     part = to.with_name(f".{to.name}.part")
     try:
-        _run(["cp", "--sparse=always", "--reflink=auto", str(image.path), str(part)])
-        part.chmod(0o644)
+        images.copy(image, part)
         check = filesystems.named(filesystem).check_command
         if check:
             _run([*check, str(part)])

@@ -302,10 +302,10 @@ def _observed(
     asked: Asked, claim: Claim, image: Image, cells: list[Cell], kernel: Kernel
 ) -> list[tuple[Observation | None, str]]:
     """What a guest saw of each cell, on a copy of the image of its own, or None and why."""
-    room = roomy(len(cells) * ROOM_BYTES + sum(2 * cell.get("writes_bytes", 0) for cell in cells))
-    with folder(room) as place:
+    written = sum(2 * cell.get("writes_bytes", 0) for cell in cells)
+    with folder(roomy(len(cells) * (ROOM_BYTES + image.taken_bytes) + written)) as place:
         jobs = [asked.job(["measure"], claim, disk, cells=[cell]) for disk, cell in enumerate(cells)]
-        disks = [f"{place}/copy{disk},{image.path}" for disk in range(len(cells))]
+        disks = [str(images.copy(image, place / f"copy{disk}")) for disk in range(len(cells))]
         ended = boot.boot(kernel, jobs, disks, limit_s=boot.START_S + sum(map(_limit_s, cells)))
     seen: list[tuple[Observation | None, str]] = []
     for number in range(len(cells)):

@@ -114,7 +114,7 @@ def boot(
 ) -> Ended:
     """Run a kernel until it has done its work. Raises Refusal where it cannot be started here.
 
-    `disks`: images, the guest's /dev/ubda, ubdb ...; `COPY,BACKING` keeps what is written in COPY.
+    `disks`: images, the guest's /dev/ubda, ubdb ...
     """
     check(kernel)
     limit_s = limit_s or START_S + JOB_S * len(work)
