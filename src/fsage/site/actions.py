@@ -37,6 +37,7 @@ WAITS_A_LIFE = 8
 """Beside one after each step and each cell; a life begins and ends with an empty target."""
 OWN_FILES = 16
 """Token, lease, mark, probe: files of fsage's own on the target, made anew whenever they change."""
+OWN_NOTES_BYTES = MIB
 OWN_NOTES = "; fsage's own notes, less than 1 MiB, on any"
 PHASES = ("write", "read")
 LONGEST_S = 900.0
@@ -279,7 +280,7 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
         files += sum(_files_of(cell, target) for plan in plans for cells in plan.missing.values() for cell in cells)
         rows += [
             ("space in use at a time", f"at most {round_size(capacity_bytes)}"),
-            ("bytes written in all", f"at most {round_size(written)}"),
+            ("bytes written in all", f"at most {round_size(written + OWN_NOTES_BYTES)}"),
             *_by_ost(target, plans, written, files),
             (
                 "files and directories made",
