@@ -46,8 +46,8 @@ KINDS = ["loop", "directory", "lustre"]
 MAKE_NOTHING = {"fragment", "delete_files", "free_reserved_run", "defragment"}
 TAKE_ALL = {"replica", "keep_free_space", "plant_free_space"}
 """Fill what is fsage's own to the last block, by Quota.rest, and are refused on anything else."""
-REPLACES_ALL = {"restore"}
-"""Takes the place of a file system of fsage's own, as large as that at most, and is refused on anything else."""
+REPLACES_ALL = {"restore", "mkfs"}
+"""Take the place of a file system of fsage's own, as large as that at most, and are refused on anything else."""
 OSTS_MIB = (60, 90, 120)
 SEGMENTS = [[8 * MIB, 1, MIB], [None, 2, MIB]]
 

@@ -155,7 +155,7 @@ def test_more_cells_that_are_wrong_are_refused(load, wrong, said):
 @pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.stem)
 def test_each_axis_of_each_study_can_be_narrowed_down_to_a_level_and_not_to_another(path):
     study = load_study(path)
-    axes = Axes(study.states, study.cells)
+    axes = Axes(study.states, study.cells, study.mkfs)
     for axis, levels in axes.levels.items():
         for level in levels:
             plain = isinstance(level, int | float) and not axis.endswith("_size")

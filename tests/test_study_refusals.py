@@ -15,8 +15,8 @@ from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
 TOP = (
-    "name, title, question, target, targets, states, cells, additional_cells, sentinels, reference_reads, traces, "
-    "only, exclude, tuning, order_seed, state_order, warm_up, headline, count, compare"
+    "name, title, question, target, targets, states, mkfs, cells, additional_cells, sentinels, reference_reads, "
+    "traces, only, exclude, tuning, order_seed, state_order, warm_up, headline, count, compare"
 )
 STATES = (
     "recipe, capacity, fragmentation, file_size, seed, reuse, filler, request_size, files_at_once, notation, structures"

@@ -60,10 +60,7 @@ def differs(target: Target, now: Token, seen: JsonView) -> str | None:
 
 
 def remove_measured(target: Target, now: Token | None = None) -> None:
-    """Delete a cell's files and wait until their blocks are free: on Lustre, until the OSTs hold what the token says.
-
-    Raises Failure.
-    """
+    """Delete a cell's files and wait until their blocks are free, on Lustre by what the token says. Raises Failure."""
     target.refuse_unmounted()
     for mount in target.mounts:
         path = mount / "measured"  # the directory itself stays: a new one could get another place on the device

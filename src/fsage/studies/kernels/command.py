@@ -48,7 +48,7 @@ def kernels(
 
 @app.command(
     rich_help_panel=PANEL,
-    epilog="./run fsage bisect kernels --target kernel --state 80.50+1@264M --tree linux --good v6.1 --bad v6.12",
+    epilog="./run fsage bisect kernels --state S --tree linux --good v6 --bad v7",
 )
 def bisect(
     context: typer.Context,
