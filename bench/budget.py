@@ -22,7 +22,7 @@ from scipy.stats import median_abs_deviation
 from fsage import dataset
 from fsage.adaptive.design import explore, unknown
 from fsage.adaptive.surface import OF_MEDIAN, Z
-from fsage.model import MIB, counting
+from fsage.model import counting
 
 ROOT = Path(__file__).resolve().parents[1]
 PRIMARY = ["10.00", "40.00", "80.00", "80.50"]
@@ -31,14 +31,14 @@ PRECISION = 0.03
 
 
 def counted(frame: pd.DataFrame) -> dict[tuple[str, float], float]:
-    """The rate of each state and transfer, MiB/s, as computed from where its first layout was counted."""
+    """The share of a whole file's rate, by state and transfer, as computed from where its first layout was counted."""
     layouts = pd.read_parquet(ROOT / "docs/data/series1_counts.parquet")
     rates = {}
     for row in layouts[layouts["layout"] == 1].itertuples():
         extents = json.loads(row.pieces)
         for size in frame["transfer_size_bytes"].dropna().unique():
             cost = counting.cost(json.loads(row.device), extents, int(size), row.capacity_bytes)
-            rates[row.state, size] = row.file_bytes / MIB / cost["seconds"]
+            rates[row.state, size] = cost["whole_seconds"] / cost["seconds"]
     return rates
 
 

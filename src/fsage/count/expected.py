@@ -6,7 +6,7 @@ import time
 from statistics import median
 
 from fsage.count.work import Counted, Layout, count
-from fsage.model import MIB, counting
+from fsage.model import counting
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import say
 from fsage.plan.plan import Plan
@@ -15,7 +15,10 @@ from fsage.study.study import StudyError, unseeded
 SHARE = 0.2
 """Of a run's time at most so much is spent on counting."""
 Expected = dict[tuple[str, str], float]
-"""State and cell -> the rate that is expected, MiB/s."""
+"""State and cell -> the share of the rate that a whole file would have.
+
+Of the rate itself nothing is expected: small transfers have a seventh of what the device's charges allow.
+"""
 
 
 def expected(plan: Plan, seconds: float) -> Expected:
@@ -65,9 +68,9 @@ def _in_time(plan: Plan, device: object, layouts: int, seconds: float) -> Counte
 
 
 def _rate(counted: Counted, layout: Layout, transfer_bytes: int) -> float | None:
-    """What the device gives a file in a layout, MiB/s; None where the file could not be written."""
+    """The share of a whole file's rate that one in a layout has; None where the file could not be written."""
     for row in counted.kept(layout) or ():
         if row["extents"]:
             cost = counting.cost(counted.device, row["extents"], transfer_bytes, counted.device_bytes)
-            return float(row["file_bytes"] / MIB / cost["seconds"])
+            return cost["whole_seconds"] / cost["seconds"]
     return None

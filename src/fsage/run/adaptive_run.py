@@ -258,7 +258,7 @@ class AdaptiveRun:
         return measured
 
     def expected_of(self, cells: Sequence[OfLayout]) -> float:
-        """The median of what is expected of these cells, MiB/s; 1 where nothing was counted."""
+        """The median of what is expected of these cells (fsage.count.expected); 1 where nothing was counted."""
         return float(np.median([self.expected.get((each.layout, each.cell.name), 1.0) for each in cells]))
 
     @property
