@@ -33,13 +33,13 @@ PRECISION = 0.03
 def counted(frame: pd.DataFrame) -> dict[tuple[str, float], float]:
     """The share of a whole file's rate, by state and transfer, as computed from where its first layout was counted."""
     layouts = pd.read_parquet(ROOT / "docs/data/series1_counts.parquet")
-    rates = {}
+    shares = {}
     for row in layouts[layouts["layout"] == 1].itertuples():
         extents = json.loads(row.pieces)
         for size in frame["transfer_size_bytes"].dropna().unique():
             cost = counting.cost(json.loads(row.device), extents, int(size), row.capacity_bytes)
-            rates[row.state, size] = cost["whole_seconds"] / cost["seconds"]
-    return rates
+            shares[row.state, size] = cost["whole_seconds"] / cost["seconds"]
+    return shares
 
 
 def main() -> None:

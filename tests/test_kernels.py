@@ -25,7 +25,7 @@ from fsage.run import request
 from fsage.studies.kernels import building, images, report
 from fsage.studies.kernels.bisection import Bisection, Lies
 from fsage.studies.kernels.host import uml
-from fsage.studies.kernels.model import TASK, boot, programs
+from fsage.studies.kernels.model import TASK, boot, programs, run
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.kernels.model.images import Image
@@ -386,12 +386,12 @@ def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts() -> None:
         for options, extents in made
         for layout in range(1, 7)
     ]
-    said = report.answer(shown(rows), None)  # type: ignore[arg-type]
+    said = report.answer(shown(rows), None)  # type: ignore[arg-type] # no study is asked
     assert said and said.sentences[0] == (
         "Filled and emptied alike, ext4 80.50, a new file of 384M gets 2 extents with 6.1; "
         "13 to 18 extents with 6.1, mkfs -G 1."
     )
-    medians = [line[3] for line in report.table(shown(rows)).table[1:]]  # type: ignore[union-attr]
+    medians = [line[3] for line in report.table(shown(rows)).table[1:]]  # type: ignore[union-attr] # there is a table
     assert medians == ["15.5 (13 to 18)", "2 (2 to 2)"]
 
 
@@ -468,7 +468,7 @@ def test_the_first_commit_with_other_counts_is_found(
     commits = tree_of(tmp_path / "tree", [f"{3 if number < changed else 40 + number}" for number in range(9)])
 
     def counts(of: Bisection, commit: str, *_: object) -> Lies:
-        shown = building.run(["git", "-C", str(of.tree), "show", f"{commit}:file"])
+        shown = run(["git", "-C", str(of.tree), "show", f"{commit}:file"])
         extents = int(shown.split()[1])
         return Lies(extents, extents - 1)
 
@@ -478,7 +478,7 @@ def test_the_first_commit_with_other_counts_is_found(
     monkeypatch.setattr(Bisection, "_recipe", lambda of: None)
     monkeypatch.setattr(images, "of", lambda recipe, kernel: Image(tmp_path, {}))
     monkeypatch.setattr(programs, "some", lambda name: None)
-    search = Bisection(None, "80.50", tmp_path / "tree")  # type: ignore[arg-type]
+    search = Bisection(None, "80.50", tmp_path / "tree")  # type: ignore[arg-type] # counts stand in the tree
     found = search.find(commits[0], commits[-1], lambda line: None)
     assert (found.commit, found.subject) == (commits[changed], f"commit {changed}")
     assert (found.before.extents, found.after.extents) == (3, 40 + changed) and found.tried <= 5
@@ -499,26 +499,24 @@ def test_of_eight_commits_the_one_that_changes_the_allocator_is_named(
     """A small tree made from linux-source: kernels are built, and one cell is counted in each."""
     try:
         building.refuse_unready()
-        building.run(["apt-get", "download", SOURCE], tmp_path)
+        run(["apt-get", "download", SOURCE], tmp_path)
     except (Refusal, Failure) as why:
         pytest.skip(str(why))
-    building.run(["dpkg-deb", "--extract", str(next(tmp_path.glob("*.deb"))), str(tmp_path / "package")])
+    run(["dpkg-deb", "--extract", str(next(tmp_path.glob("*.deb"))), str(tmp_path / "package")])
     tree = tmp_path / "tree"
     tree.mkdir()
-    building.run(
-        ["tar", "-x", "-f", str(next(tmp_path.glob("package/usr/src/*.tar.xz"))), "--strip-components=1"], tree
-    )
+    run(["tar", "-x", "-f", str(next(tmp_path.glob("package/usr/src/*.tar.xz"))), "--strip-components=1"], tree)
     git = ["git", "-C", str(tree), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
     header = tree / "fs/ext4/mballoc.h"
     assert LIMIT in header.read_text()
-    building.run([*git, "init", "-q"])
+    run([*git, "init", "-q"])
     for number in range(9):
         if number == 6:
             header.write_text(header.read_text().replace(LIMIT, LIMIT.replace("16", "1000000")))
         else:
             (tree / f"fs/ext4/number{number}.h").write_text(f"/* {number} */\n")
-        building.run([*git, "add", "-A", "-f"])
-        building.run([*git, "commit", "-q", "-m", f"ext4: commit {number}"])
+        run([*git, "add", "-A", "-f"])
+        run([*git, "commit", "-q", "-m", f"ext4: commit {number}"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("FSAGE_VENV", str(tmp_path / "venv"))
     (tmp_path / "venv/programs/kernels").mkdir(parents=True)

@@ -38,6 +38,8 @@ def test_options_are_joined_with_those_that_the_command_has(options, command):
         ("ext4", "-d tree"),
         ("xfs", "-l logdev=sda"),
         ("xfs", "-d name=x"),
+        ("ext4", "-Nm 5"),
+        ("ext4", "-b"),
         ("xfs", "-p x"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rates that counts let one expect of a study's cells: on a modelled device they follow from where the bytes lie."""
+"""What counts let one expect of a study's cells: on a modelled device rates follow from where the bytes lie."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Of the rate itself nothing is expected: small transfers have a seventh of what t
 
 
 def expected(plan: Plan, seconds: float) -> Expected:
-    """Count a study's layouts, for at most a share of these `seconds`, and compute the rates of its cells.
+    """Count a study's layouts, for at most a share of these `seconds`, and compute what is expected of its cells.
 
-    A cell's rate is that of a file of the largest transfer at the first place, in its own layout where that was
+    A cell's share is that of a file of the largest transfer at the first place, in its own layout where that was
     counted, else the median of its state. Empty where the device has no model, or a state has no count.
     """
     device = plan.target.spec["device_model"]
@@ -37,15 +37,15 @@ def expected(plan: Plan, seconds: float) -> Expected:
     except (StudyError, Refusal, Failure) as why:
         say(f"{plan.title}: not counted: {why}")
         return {}
-    rates: dict[tuple[str, int | None], dict[int, float]] = {}  # of a state and a transfer, by layout
+    shares: dict[tuple[str, int | None], dict[int, float]] = {}  # of a state and a transfer, by layout
     for layout in counted.all_layouts():
         for size in sizes:
-            rate = _rate(counted, layout, size)
-            if rate:
-                rates.setdefault((layout.state, size), {})[layout.number] = rate
+            share = _share(counted, layout, size)
+            if share:
+                shares.setdefault((layout.state, size), {})[layout.number] = share
     found: Expected = {}
     for state, cell in plan.all_cells():
-        of_layouts = rates.get((unseeded(state), cell.params.get("transfer_size")))
+        of_layouts = shares.get((unseeded(state), cell.params.get("transfer_size")))
         if of_layouts:
             number = plan.states[state].nominal.get("structure", 1)
             found[state, cell.name] = of_layouts.get(number, median(of_layouts.values()))
@@ -67,7 +67,7 @@ def _in_time(plan: Plan, device: object, layouts: int, seconds: float) -> Counte
     return counted
 
 
-def _rate(counted: Counted, layout: Layout, transfer_bytes: int) -> float | None:
+def _share(counted: Counted, layout: Layout, transfer_bytes: int) -> float | None:
     """The share of a whole file's rate that one in a layout has; None where the file could not be written."""
     for row in counted.kept(layout) or ():
         if row["extents"]:

@@ -265,7 +265,7 @@ class AdaptiveRun:
     def predicted_by(self) -> str:
         """What predicts a cell that is not measured."""
         if self.expected:
-            return "computed from where its bytes lie, as counted, and by how much the measured cells differ from that"
+            return "predicted by the measured cells, and by what its layout costs, as counted and computed"
         return "predicted by the measured cells"
 
     def is_measured(self, layout: str) -> bool:

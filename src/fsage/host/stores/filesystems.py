@@ -112,14 +112,16 @@ def with_options(command: Sequence[str], options: str, letters: str) -> list[str
     options set counts, and not what the command has for the same key.
     """
     words = shlex.split(options)
-    pairs = list(zip(words[::2], words[1::2]))
+    if len(words) % 2:
+        words.append("")  # an option without a value, which is refused
+    allowed = [f"-{letter}" for letter in letters]
     found = list(command)
-    for option, value in pairs:
+    for option, value in zip(words[::2], words[1::2]):
         given = {part.partition("=")[0]: part for part in value.split(",")}
-        if option[1:] not in letters or "/" in value or not given.keys().isdisjoint(OTHER_FILES):
-            allowed = ", ".join(f"-{letter}" for letter in letters)
+        if option not in allowed or not value or "/" in value or not given.keys().isdisjoint(OTHER_FILES):
+            asked = f"{option} {value}".strip()
             raise Refusal(
-                f"{command[0]}: {option} {value} is not allowed. Allowed are {allowed}, without files and devices"
+                f"{command[0]}: {asked} is not allowed. Allowed are {', '.join(allowed)}, without files and devices"
             )
         if option in found:
             place = found.index(option) + 1

@@ -16,7 +16,7 @@ from fsage.plan.plan import Plan
 from fsage.run.request import DEFAULTS, with_inputs
 from fsage.studies.kernels import building, images
 from fsage.studies.kernels.images import Recipe
-from fsage.studies.kernels.model import programs
+from fsage.studies.kernels.model import programs, run
 from fsage.studies.kernels.model.boot import Kernel, boot, folder, kept, roomy
 from fsage.studies.kernels.model.images import Image, copy
 from fsage.study.study import StudyError
@@ -95,7 +95,7 @@ class Bisection:
         return is_older.returncode == 0 and first != last
 
     def _git(self, *words: str) -> str:
-        return building.run(["git", "-C", str(self.tree), *words]).strip()
+        return run(["git", "-C", str(self.tree), *words]).strip()
 
     def _kernel(self, commit: str, say: Callable[[str], None]) -> Kernel:
         """The kernel of a commit, built unless it is here; what did not change is not compiled again."""

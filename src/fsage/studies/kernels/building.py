@@ -10,18 +10,16 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from fsage.model.errors import Failure, Refusal
-from fsage.studies.kernels.model import programs
+from fsage.studies.kernels.model import programs, run
 from fsage.studies.kernels.model.boot import Kernel
 
 CONFIG = Path(__file__).parent / "kernel.config"
 NEEDED = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils", "tar": "tar"}
 """Programs, and the packages of Debian that have them."""
 PACKAGE = re.compile(r"linux-source-[\d.]+")
-TAIL = 8
 
 
 def build(source: str) -> Kernel:
@@ -63,7 +61,7 @@ def made(tree: Path, out: Path, suffix: str) -> Kernel:
     run(["strip", "-g", "-o", str(part), str(out / "linux")])
     shutil.copyfile(out / ".config", place / "config")
     part.rename(place / "linux")
-    return Kernel(place.name, place / "linux", place / "lib")
+    return programs.of(place / "linux")
 
 
 def _refuse_without(config: Path) -> None:
@@ -107,7 +105,7 @@ def suffix_of(commit: str) -> str:
 def of_commit(commit: str) -> Kernel | None:
     """The kernel that was built of a commit before."""
     for program in programs.unpacked().glob(f"*{suffix_of(commit)}/linux"):
-        return Kernel(program.parent.name, program, program.parent / "lib")
+        return programs.of(program)
     return None
 
 
@@ -130,14 +128,3 @@ def checked_out(tree: Path, commit: str, to: Path) -> None:
 def _roomy() -> Path:
     """Where a source and what is compiled of it have room: 4 GiB are taken."""
     return Path(os.environ.get("TMPDIR", "/var/tmp"))
-
-
-def run(words: Sequence[str], place: Path | None = None) -> str:
-    """What a program prints. Raises Failure with the last lines where it fails."""
-    done = subprocess.run(
-        words, cwd=place, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, check=False
-    )
-    if done.returncode:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise Failure(f"`{' '.join(words)}` ended with status {done.returncode}: {'; '.join(said[-TAIL:])}")
-    return done.stdout

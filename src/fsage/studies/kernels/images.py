@@ -9,9 +9,8 @@ import base64
 import hashlib
 import os
 import re
-import subprocess
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from fsage.model.evidence import extents
 from fsage.model.structure import Step
 from fsage.model.typed import Json
 from fsage.recipes import State
-from fsage.studies.kernels.model import images
+from fsage.studies.kernels.model import images, run
 from fsage.studies.kernels.model.boot import LONGEST_S, Kernel, boot
 from fsage.studies.kernels.model.images import Image
 from fsage.studies.paf.recipe import States, expand
@@ -143,13 +142,7 @@ def put(image: Image, filesystem: str, to: Path) -> None:
         images.copy(image, part)
         check = filesystems.named(filesystem).check_command
         if check:
-            _run([*check, str(part)])
+            run([*check, str(part)])
         part.rename(to)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _run(words: Sequence[str]) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
-        raise Failure(f"`{' '.join(words)}` ended with status {done.returncode}: {(done.stdout + done.stderr).strip()}")

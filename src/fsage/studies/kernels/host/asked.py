@@ -7,19 +7,17 @@ is killed is a failed cell.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple, cast
 
-import fsage
 from fsage.host.cells import observed
 from fsage.host.cells.measure import undone
-from fsage.host.system import files
+from fsage.host.system import files, library
 from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Watch, held, refuse_if_held
 from fsage.host.targets.target import Target
@@ -155,7 +153,7 @@ def state(asked: Asked) -> Image:
     builder = programs.named(claim["kernel"])
     steps = typed.to_json(asked.request["steps"])
     mkfs = images.mkfs(asked.spec["filesystem"])
-    how = {"steps": steps, "claim": claim["id"], "kernel": builder.name, "mkfs": mkfs, "code": _code()}
+    how = {"steps": steps, "claim": claim["id"], "kernel": builder.name, "mkfs": mkfs, "code": library.digest()}
 
     def make(part: Path) -> Json:
         ended = boot.boot(
@@ -166,17 +164,6 @@ def state(asked: Asked) -> Image:
     name = f"{asked.spec['filesystem']}-{asked.request['state'].partition('@')[0]}"
     size_bytes = claim["stores"][0]["image_id"]["bytes"]
     return images.made(name, how, size_bytes, make)
-
-
-@cache
-def _code() -> str:
-    """A digest of all that runs in guests: images of another version are others."""
-    whole = hashlib.sha256()
-    package = Path(fsage.__file__).parent
-    for part in ("host/**/*.py", "model/**/*.py", "studies/*/host/*.py", "studies/*/model/*.py"):
-        for path in sorted(package.glob(part)):
-            whole.update(path.read_bytes())
-    return whole.hexdigest()[:12]
 
 
 def _told(ended: Ended, number: int = 0) -> Json:

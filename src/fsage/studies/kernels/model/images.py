@@ -18,8 +18,9 @@ from functools import cache
 from pathlib import Path
 
 from fsage.model import GIB
-from fsage.model.errors import Failure, Refusal
+from fsage.model.errors import Refusal
 from fsage.model.typed import Json
+from fsage.studies.kernels.model import run
 from fsage.studies.kernels.model.boot import kept
 
 USUAL_GIB = "8"
@@ -75,10 +76,7 @@ def copy(image: Image, to: Path) -> Path:
     A guest's own copy-on-write disk (`ubda=COPY,BACKING`) gave blocks back as they were before it wrote them: an XFS
     found its log two records behind its metadata (Linux 6.1.176).
     """
-    command = ["cp", "--sparse=always", "--reflink=auto", str(image.path), str(to)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
-        raise Failure(f"`{' '.join(command)}` ended with status {done.returncode}: {done.stderr.strip()}")
+    run(["cp", "--sparse=always", "--reflink=auto", str(image.path), str(to)])
     to.chmod(0o644)
     return to
 

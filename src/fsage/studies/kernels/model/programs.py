@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from fsage.model import filesystems
 from fsage.model.errors import Failure, Refusal
+from fsage.studies.kernels.model import run
 from fsage.studies.kernels.model.boot import Kernel, boot, folder
 
 PACKAGES = ("user-mode-linux", "libc6")
@@ -31,7 +30,7 @@ def unpacked() -> Path:
 
 def here() -> list[Kernel]:
     """All that are unpacked or installed, the oldest first."""
-    kernels = [_of(path) for path in unpacked().glob("*/linux")]
+    kernels = [of(path) for path in unpacked().glob("*/linux")]
     installed = shutil.which(PROGRAM)
     if installed:
         versions = [path.name for path in (Path(installed).resolve().parents[1] / "lib/uml/modules").glob("*")]
@@ -61,7 +60,8 @@ def some(name: str | None) -> Kernel:
     return kernels[-1]
 
 
-def _of(program: Path) -> Kernel:
+def of(program: Path) -> Kernel:
+    """The kernel in a folder of its own, which has its name and may have a C library beside it."""
     return Kernel(program.parent.name, program, program.parent / "lib")
 
 
@@ -93,10 +93,10 @@ def fetch(release: str) -> Kernel:
             "APT::Sandbox::User": "root",
         }
         apt = ["apt-get", "-qq", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
-        _run([*apt, "update"], place)
-        _run([*apt, "download", *PACKAGES], place / "packages")
+        run([*apt, "update"], place)
+        run([*apt, "download", *PACKAGES], place / "packages")
         for package in sorted((place / "packages").glob("*.deb")):
-            _run(["dpkg-deb", "--extract", str(package), str(place / "root")], place)
+            run(["dpkg-deb", "--extract", str(package), str(place / "root")], place)
         return _put(place / "root")
 
 
@@ -118,26 +118,16 @@ def _put(root: Path) -> Kernel:
     place = unpacked() / modules[0].name
     shutil.rmtree(place, ignore_errors=True)
     made.rename(place)
-    return _of(place / "linux")
+    return of(place / "linux")
 
 
 def _mirror() -> str:
     """The archive that this machine's apt uses: no address stands in fsage. Raises Failure."""
     words = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"]
-    found = _run([*words, "Origin: Debian"], Path("/")).split()
+    found = run([*words, "Origin: Debian"], Path("/")).split()
     if not found:
         raise Failure("apt knows no archive of Debian here: have its lists read (apt-get update), or name a program")
     return found[0]
-
-
-def _run(words: Sequence[str], place: Path) -> str:
-    try:
-        done = subprocess.run(words, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-    except FileNotFoundError as error:
-        raise Failure(f"{words[0]} is not here: kernels are unpacked on Debian. Name a program by its path") from error
-    if done.returncode:
-        raise Failure(f"{words[0]} {words[-1]} failed: {done.stderr.strip()}")
-    return done.stdout
 
 
 @cache
