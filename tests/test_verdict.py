@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import re
 import shlex
 from pathlib import Path
@@ -16,9 +17,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fsage.cli import app
+from fsage.evidence import verdict as said_of
 from fsage.evidence.verdict import GIB, MIB, NAMES, new_files, of_fragments, parse_limits, reached, verdict
 from fsage.host.system import mounting
 from fsage.model.evidence import placement, texts
+from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.placement import ByRequest, Extents, NearestFirst
 
 ROOT = Path(__file__).parents[1]
@@ -231,6 +234,7 @@ def test_a_command_runs_with_evidence_beside_it_and_its_exit_code_is_passed_on(t
 )
 def test_fragments_begins_with_the_files_and_each_file_system(tmp_path):
     (tmp_path / "file").write_bytes(b"x" * 5000)
+    os.sync()
     words = ["fragments", str(tmp_path), str(tmp_path / "file"), "--seek-ms", "9", "--rate-mb-s", "200"]
     done = CliRunner().invoke(app, [*words, "--fail-on", "full=0"], env={"COLUMNS": "4000"})
     first, second = done.stdout.splitlines()[:2]
@@ -239,3 +243,16 @@ def test_fragments_begins_with_the_files_and_each_file_system(tmp_path):
     assert done.exit_code == 3 and done.stderr.count("fsage: full is ") == 1, "one file system"
     none = {"all": {"files": 0}, "files_in_pieces": 0}
     assert of_fragments(none).values == {"fragmented": 0.0}
+
+
+def test_files_without_an_extent_are_named_and_not_counted_as_whole():
+    """Just written: the kernel has given them no place yet (delayed allocation)."""
+    layouts = FileLayouts(4096)
+    for number in range(200):
+        layouts.add([Extent(0, 4096 * number, 4096, False)] if number % 4 else [])
+    files = {"found": layouts.summary()}
+    [sentence, *_] = said_of._of_files({"files": files, "source": {}}, "/data")
+    assert "50 of 200 have none: they are empty, lie in their inodes, or were just written" in sentence
+    every = {"files": 3, "extents": 0}
+    said = of_fragments({"all": every, "files_in_pieces": 0})
+    assert said.sentences == [f"None of 3 files has an extent: {said_of.WITHOUT}."]

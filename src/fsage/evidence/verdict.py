@@ -20,6 +20,9 @@ GIB = 1 << 30
 NEW_FILES = (MIB, 64 * MIB, GIB)
 """Sizes of which is said how a new file would lie."""
 FOUND = "found"
+LEAST_PLACELESS = 0.01
+"""From this share of files without an extent on they are named."""
+WITHOUT = "they are empty, lie in their inodes, or were just written, and `sync` gives those a place"
 """What the files are called that were looked at themselves."""
 RUNS = (GIB, 64 * MIB, 8 * MIB, MIB)
 """Sizes of free extents of which is said when there are none left."""
@@ -313,6 +316,9 @@ def _of_files(store: Json, what: str) -> Iterator[str]:
         count = files["files"]
         if not count:
             continue
+        if not files["extents"]:
+            yield _none_of(count)
+            continue
         if not files["extents_per_file"]:
             yield f"Files have {files['extents']:,} extents, where {count:,} would do."
             continue
@@ -323,9 +329,21 @@ def _of_files(store: Json, what: str) -> Iterator[str]:
         else:
             share = f"{100 * several / count:.1f}% of {count:,} files {name} have 2 extents or more"
             sentence = f"{share}; all files have {extents}, {files['extents'] / count:.3g} each."
-        yield sentence + _notes(store, "files")
+        yield sentence + _notes(store, "files") + _without_extents(files)
         if several and name == FOUND:
             yield f"`./run fsage fragments {shlex.quote(what)}` lists the worst."
+
+
+def _none_of(count: int) -> str:
+    return f"None of {counted(count, 'file')} has an extent: {WITHOUT}."
+
+
+def _without_extents(files: Json) -> str:
+    """That some files have no extent, which is no sign of how well they lie; '' where hardly any is so."""
+    number = files["extents_per_file"].get("0", 0)
+    if number < LEAST_PLACELESS * files["files"] or not number:
+        return ""
+    return f" {number:,} of {files['files']:,} have none: {WITHOUT}."
 
 
 def _two_digits(pieces: int) -> int:
@@ -339,6 +357,8 @@ def of_fragments(fragments: Json) -> Verdict:
     broken = fragments["files_in_pieces"]
     if not every["files"]:
         return Verdict(["No file was found."], {FRAGMENTED: 0.0})
+    if not every["extents"]:
+        return Verdict([_none_of(every["files"])], {FRAGMENTED: 0.0})
     percent = 100 * broken / every["files"]
     sentence = (
         f"{broken:,} of {every['files']:,} files ({percent:.1f}%) have more extents than they need: all in "
