@@ -26,6 +26,7 @@ from fsage.study.comparisons import (
     Count,
     Filter,
     Headline,
+    Mkfs,
     any_matches,
     of_cells,
     read_targets,
@@ -84,10 +85,6 @@ def _read_tuning(block: Any) -> dict[str, object]:
     if problems:
         refuse(problems)
     return dict(block)
-
-
-Mkfs = Annotated[str, Field(pattern=r"^(default|-[A-Za-z] [\w.=,:^]+( -[A-Za-z] [\w.=,:^]+){0,7})$")]
-"""Pairs of an option and its value, without a path."""
 
 
 class Study(Strict):
