@@ -1,7 +1,5 @@
 """What a time budget would have taken of Series 1 as it was measured whole, and how far its predictions were off.
 
-`--counted`: as on a modelled device, where a budget counts layouts first and predicts how far the rates are from those.
-
 The records (docs/data/series1.parquet) are measured again out of the table, in an order of samples drawn by a seed, by
 what a budget runs by (fsage.adaptive). Of the medians that were not measured so: how many lie in their 95% intervals,
 and the largest error. A median of five is itself not known exactly: the second share allows for that. Goals: within 3%
@@ -10,36 +8,21 @@ of all from a quarter of the time, the primary comparisons within a tenth.
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy.stats import median_abs_deviation
 
 from fsage import dataset
 from fsage.adaptive.design import explore, unknown
 from fsage.adaptive.surface import OF_MEDIAN, Z
-from fsage.model import counting
 
 ROOT = Path(__file__).resolve().parents[1]
 PRIMARY = ["10.00", "40.00", "80.00", "80.50"]
 SEEDS = 3
 PRECISION = 0.03
-
-
-def counted(frame: pd.DataFrame) -> dict[tuple[str, float], float]:
-    """The share of a whole file's rate, by state and transfer, as computed from where its first layout was counted."""
-    layouts = pd.read_parquet(ROOT / "docs/data/series1_counts.parquet")
-    shares = {}
-    for row in layouts[layouts["layout"] == 1].itertuples():
-        extents = json.loads(row.pieces)
-        for size in frame["transfer_size_bytes"].dropna().unique():
-            cost = counting.cost(json.loads(row.device), extents, int(size), row.capacity_bytes)
-            shares[row.state, size] = cost["whole_seconds"] / cost["seconds"]
-    return shares
 
 
 def main() -> None:
@@ -48,7 +31,7 @@ def main() -> None:
     from replay import RATES, Replay
 
     frame = dataset.read(ROOT / "docs/data/series1.parquet")
-    replayed = partial(Replay, frame, primary=PRIMARY, expected=counted(frame) if "--counted" in sys.argv else None)
+    replayed = partial(Replay, frame, primary=PRIMARY)
     whole_s = replayed(0).whole_s
     for share in (0.15, 0.25, 0.5, 1.0):
         took, found = [], {rate: [] for rate in RATES}

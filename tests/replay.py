@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
@@ -23,9 +21,7 @@ class Replay:
         seed: int,
         primary: list[str],
         seconds: float = np.inf,
-        expected: Mapping[tuple[str, float], float] | None = None,
     ) -> None:
-        """`expected`: rates by state and transfer, MiB/s, which counts give: samples are shares of them."""
         draw = np.random.default_rng(seed)
         valid = frame[frame["status"] == "valid"]
         planned = valid[valid["kind"] == "planned"]
@@ -38,11 +34,7 @@ class Replay:
         self.state = np.array([self.states.index(one[0]) for one in found])
         place = np.array([[a, b, np.log2(t)] for _, a, b, t, _ in found])
         self.points = Points((place - place.min(0)) / np.ptp(place, axis=0), self.state)
-        shares = [1.0 if expected is None else expected[state, size] for state, _, _, size, _ in found]
-        self.logs = [
-            [np.log(planned.loc[one[-1], rate].to_numpy() / share) for one, share in zip(found, shares, strict=True)]
-            for rate in RATES
-        ]
+        self.logs = [[np.log(planned.loc[rows, rate].to_numpy()) for *_, rows in found] for rate in RATES]
         self.truth = [np.array([np.median(one) for one in of_rate]) for of_rate in self.logs]
         self.sample_s = np.array([planned.loc[one[-1], "seconds_total"].mean() for one in found])
         extras = valid[valid["kind"] != "planned"].groupby("state")["seconds_total"].sum()
