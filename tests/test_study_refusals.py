@@ -27,7 +27,7 @@ STATES = (
     ("path", "value", "message"),
     [
         ("headlines", [], f"headlines: unknown key; did you mean 'headline'? allowed: {TOP}"),
-        ("name", "Series 1", "name: 'Series 1' is not allowed; it must match ^[a-z][a-z0-9_]{0,31}$"),
+        ("name", "Series 1", "name: 'Series 1' is not a name of at most 32 of a-z, 0-9 and '_', a letter first"),
         ("name", "other", "name: 'other' is not what the file is called; allowed: small"),
         ("title", None, "title: null is not text (quote what looks like a number)"),
         ("order_seed", "x", "order_seed: 'x' is not a whole number: write it in digits, such as 60"),

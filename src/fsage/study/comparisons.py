@@ -23,6 +23,7 @@ from fsage.recipes import State
 from fsage.study.cells import CellAxes, Combination, level_text
 from fsage.text.strict import (
     Problem,
+    Spelled,
     Strict,
     block_of,
     count_of,
@@ -36,7 +37,9 @@ from fsage.text.strict import (
     unknown_value,
 )
 
-TARGETS = r"^[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,63}$"
+TARGETS = Spelled(
+    r"[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,63}", "a folder of inventories/, or several as in a,b"
+)
 SHARE = "share"
 REPEAT = "repeat"
 """Each measures a part of the states; each measures all."""
@@ -195,7 +198,7 @@ def any_matches(filters: list[Filter], cell: Combination) -> bool:
     )
 
 
-NAME = r"^[a-z][a-z0-9_]{0,31}$"
+NAME = Spelled(r"[a-z][a-z0-9_]{0,31}", "a name of at most 32 of a-z, 0-9 and '_', a letter first")
 """Of a study."""
 
 
@@ -233,7 +236,7 @@ class Compare:
         problems: list[Problem] = []
         levels = {}
         study: Any = block_of(block).get("study")
-        if not isinstance(study, str) or not re.fullmatch(NAME, study):
+        if not isinstance(study, str) or not re.fullmatch(NAME.pattern, study):
             problems.append(Problem(("study",), f"{show(study)} is not the name of a study"))
         for key, value in block.items():
             with noting(problems, key):

@@ -90,10 +90,10 @@ def _read_tuning(block: Any) -> dict[str, object]:
 class Study(Strict):
     """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
 
-    name: Annotated[str, Field(pattern=NAME, description="the file's name; names results too")]
+    name: Annotated[str, NAME, Field(description="the file's name; names results too")]
     title: str = Field(description="heads the report")
     question: str = Field(description="what the study answers, in a sentence")
-    target: Annotated[str, Field(pattern=TARGETS)] | None = Field(
+    target: Annotated[str, TARGETS] | None = Field(
         None,
         description="default target (inventories/<target>), or several with commas; null: this machine's",
     )

@@ -15,10 +15,12 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PlainValidator,
     TypeAdapter,
     ValidationError,
 )
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from fsage.model.typed import Json
@@ -197,8 +199,6 @@ def _sentence(detail: Any, model: type[BaseModel]) -> str:
             return f"{show(value)} is too small; allowed: at least {ctx['ge']}"
         case "less_than_equal":
             return f"{show(value)} is too large; allowed: at most {ctx['le']}"
-        case "string_pattern_mismatch":
-            return f"{show(value)} is not allowed; it must match {ctx['pattern']}"
     return f"{show(value)}: {detail['msg']}"
 
 
@@ -237,6 +237,25 @@ def read_size(value: object) -> int:
 
 Size = Annotated[int, PlainValidator(read_size, json_schema_input_type=Annotated[str, Field(pattern=SIZE_PATTERN)])]
 """A size in bytes, written as text: 264M."""
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """Mark a field of text that all of a `pattern` must match: `words` say to people what that is."""
+
+    pattern: str
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "pattern": f"^{self.pattern}$"}
+
+    def _check(self, text: str | None) -> str | None:
+        if text is not None and not re.fullmatch(self.pattern, text):
+            raise ValueError(f"{show(text)} is not {self.words}")
+        return text
 
 
 @dataclass(frozen=True)

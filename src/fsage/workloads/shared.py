@@ -24,7 +24,7 @@ from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.typed import JsonView
 from fsage.parse import VERSION, BadOutput, fio, printed_version
-from fsage.text.strict import problems_of
+from fsage.text.strict import Spelled, problems_of
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
@@ -34,14 +34,12 @@ class Params(BaseModel):
     """Parameters of one cell: each is named and of its type, and none changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    kernel: str | None = Field(
+    kernel: Annotated[str, Spelled(r"\d[\w.+-]*", "a release of Linux, such as 6.12")] | None = Field(
         default=None,
-        pattern=r"^\d[\w.+-]*$",
         description="release of Linux, or its beginning (6.12), that runs as a program; null: the target's own",
     )
-    mount: str | None = Field(
+    mount: Annotated[str, Spelled(r"[a-z][\w=.,-]*", "a list of options, such as nodelalloc,noatime")] | None = Field(
         default=None,
-        pattern=r"^[a-z][\w=.,-]*$",
         description="mount options beside the usual ones, e.g. mb_optimize_scan=0; defaults: none; null: none",
     )
 

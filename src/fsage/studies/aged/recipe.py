@@ -16,9 +16,9 @@ from fsage.recipes import State
 from fsage.studies.aged.model import Age, Restore
 from fsage.studies.aged.model.churn import Way
 from fsage.studies.replica.model import KeepFreeSpace
-from fsage.text.strict import Levels, Problem, Strict, refuse
+from fsage.text.strict import Levels, Problem, Spelled, Strict, refuse
 
-Image = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Image = Annotated[str, Spelled(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a file in images/")]
 ORIGINAL = "original"
 COPIED = "copied"
 JOINED = "joined"

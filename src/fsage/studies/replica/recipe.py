@@ -12,13 +12,13 @@ from pydantic import Field, model_validator
 
 from fsage.recipes import State
 from fsage.studies.replica.model import Replica
-from fsage.text.strict import Levels, Problem, Strict, refuse
+from fsage.text.strict import Levels, Problem, Spelled, Strict, refuse
 
 COPIED = "copied"
 JOINED = "joined"
 EMPTY = "empty"
 Layout = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_=-]{0,63}(\.[A-Za-z0-9]{1,8}){0,3}$", description="a file's name")
+    str, Spelled(r"[A-Za-z0-9][A-Za-z0-9_=-]{0,63}(\.[A-Za-z0-9]{1,8}){0,3}", "the name of a file in layouts/")
 ]
 
 

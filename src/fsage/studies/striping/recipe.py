@@ -10,7 +10,7 @@ from fsage.recipes import State
 from fsage.studies.striping import model as laid
 from fsage.studies.striping import patterns
 from fsage.studies.striping.patterns import Pattern, Written
-from fsage.text.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
+from fsage.text.strict import Levels, Problem, Size, Spelled, Strict, noting, refuse, show, unknown_value
 
 MOST_PERCENT = 50
 MEMORY = "memory"
@@ -44,9 +44,10 @@ class Patterned(Strict):
         description="segments: a file for each, in a directory striped as it (without Lustre: its objects); pfl: one "
         "file with Lustre's own composite layout",
     )
-    own: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9.-]{0,31}$")], Written] = Field(
-        default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
-    )
+    own: dict[
+        Annotated[str, Spelled(r"[A-Za-z][A-Za-z0-9.-]{0,31}", "a name of at most 32 letters, digits, '.' and '-'")],
+        Written,
+    ] = Field(default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml")
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, to which its watermarks refer")
     eviction_file: EvictionFile | None = Field(
         None,
