@@ -36,7 +36,7 @@ def of_classes(
     for row in classes:
         if not row.extents:
             continue
-        if not row.low * row.extents <= row.blocks <= row.high * row.extents:
+        if not max(1, row.low) * row.extents <= row.blocks <= row.high * row.extents:
             raise NotThisText(
                 f"its row of {row.low} to {row.high} blocks has {row.extents} extents of {row.blocks} blocks in all, "
                 "which cannot be"
