@@ -156,6 +156,7 @@ def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
     ("change", "message"),
     [
         ({"filesytem": "ext4"}, "no key 'filesytem'; did you mean 'filesystem'"),
+        ({"scale": {5: 1}}, "scale has no key 5"),
         ({"filesystem": "ext5"}, "'ext5': allowed are btrfs, ext4, xfs"),
         ({"name": "../etc"}, "name is '../etc'"),
         ({"stores": 0}, "stores is 0: a positive whole number"),

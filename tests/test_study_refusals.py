@@ -113,6 +113,8 @@ STATES = (
             {"every": 2, "transfer_size": "65M"},
             "sentinels.transfer_size: 8M, 64M do not divide 65M, the largest; a cell moves multiples of that one",
         ),
+        ("traces", 5, "traces: 5 is not a block of keys"),
+        ("sentinels", True, "sentinels: true is not a block of keys"),
         (
             "only",
             [{"capacity": 85}],

@@ -444,6 +444,7 @@ File size of /c is 262144 (64 blocks of 4096 bytes)
    1:       32..      63:       1004..      1035:     32:       1032: last,encoded,shared,eof
 /c: 2 extents found
 """
+LISTED = (HERE / "23-xfs-16mib-enospc" / "freesp-d-45-blocks.txt").read_text()
 OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
 OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
 E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
@@ -502,6 +503,10 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (WHOLE.replace("2097152", "2,097,152"), "numbers that cannot be: '2,097,152' is no number"),
         (TABLE.replace("4000 ", "4 000 "), "continues with .*4 000 .*, which is none of its rows"),
         (TABLE.replace("4000 ", "4.000 "), "continues with .*4.000.*, which is none of its rows"),
+        (
+            re.sub("dblocks.*\n", "", LISTED).replace("44          1", "44          0"),
+            "1 extents of 0 blocks in all, which",
+        ),
         (OLD_FREESP.split("\n")[0] + "\n", "no block is free, or it was cut short; run freesp -s"),
         (
             "        AG    extents     blocks\n         0          5        100\n",

@@ -32,7 +32,7 @@ def complete(spec: Mapping[str, object]) -> Spec:
     full["limits"] = {**usual(Limits), **declared(Limits, full.get("limits", {}), "fsage_target.limits")}
     for key, names in (("kind", kinds.names()), ("filesystem", filesystems.names())):  # an extension may have more
         if full[key] not in names:
-            near = difflib.get_close_matches(full[key], names, 1, 0)
+            near = difflib.get_close_matches(str(full[key]), names, 1, 0)
             meant = f"; {near[0]}?" if near else ""
             raise Refusal(f"fsage_target.{key} is {shown(full[key])}: allowed are {', '.join(names)}{meant}")
     if full["geometry"] is not None:
@@ -149,7 +149,7 @@ def device_model(given: object, where: str = "fsage_target.device_model") -> dic
 def known_keys(where: str, given: Mapping[str, object], allowed: Mapping[str, object]) -> None:
     for key in given:
         if key not in allowed:
-            near = difflib.get_close_matches(key, allowed, 1, 0)
+            near = difflib.get_close_matches(str(key), allowed, 1, 0)
             raise Refusal(f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}")
 
 

@@ -74,9 +74,10 @@ class Traces:
         """Return the traces of a block; raises ValidationError with everything that is wrong in it."""
         problems: list[Problem] = []
         states: tuple[str, ...] = ()
+        traced = block_of(block)
         with noting(problems, "states"):
-            states = names_of(block_of(block).get("states"), least=1)
-        params = _one_cell(block, planned, "states", "traced cells", problems)
+            states = names_of(traced.get("states"), least=1)
+        params = _one_cell(traced, planned, "states", "traced cells", problems)
         return cls(states, {**params, "iteration": 1})
 
     def cell(self) -> tuple[str, str, dict[str, object]]:
