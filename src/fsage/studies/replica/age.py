@@ -83,6 +83,9 @@ def prepare(
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
         raise ValueError(f"{layouts} layouts; allowed are {MOST_LAYOUTS} at most")
+    for source in sources:
+        if source != "-":
+            os.stat(source)  # what is not there is named before what the target lacks
     if base and (why := whole.why_none(base.target)):
         raise ValueError(f"{why}, such as target local (`--target local`, as root); nothing was touched")
     refuse_stale(claim_copy)
