@@ -16,8 +16,7 @@ import numpy as np
 from scipy.stats import median_abs_deviation
 
 from fsage import dataset
-from fsage.adaptive.design import explore, unknown
-from fsage.adaptive.surface import OF_MEDIAN, Z
+from fsage.adaptive import OF_MEDIAN, Z, explore, unknown
 
 ROOT = Path(__file__).resolve().parents[1]
 PRIMARY = ["10.00", "40.00", "80.00", "80.50"]

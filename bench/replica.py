@@ -19,8 +19,7 @@ from pathlib import Path
 from evidence import GROUPS, write_dumpe2fs
 from target import loop_target
 
-from fsage.evidence.free import read
-from fsage.evidence.windows import Windows
+from fsage.evidence.free import Windows, read
 from fsage.host.states import state
 from fsage.host.stores import fiemap
 from fsage.host.structure import files, work

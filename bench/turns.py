@@ -5,7 +5,7 @@
                               (--idle: nobody else does on purpose)
 
 A run has two states that are alike, of five samples each, of writes and reads. It is judged as a report judges: two
-comparisons, one family (fsage.analysis.headline).
+comparisons, one family (fsage.analysis.comparisons).
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fsage.adaptive.design import Costs, Visit
-from fsage.adaptive.surface import Points, Samples
+from fsage.adaptive import Costs, Points, Samples, Visit
 from fsage.plan.plan import STATE_S
 
 RATES = ["write_bw_mib_s", "read_bw_mib_s"]

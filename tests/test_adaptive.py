@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from tiers import first_row_of
 
-from fsage.adaptive.design import Costs, Visit, explore, unknown
-from fsage.adaptive.surface import Points, Samples, believe, prior
+from fsage.adaptive import Costs, Points, Samples, Visit, believe, explore, prior, unknown
 from fsage.run.adaptive_run import levelled
 
 SHARES = np.linspace(0, 1, 5)

@@ -32,7 +32,7 @@ from fsage.figures import (
     Series,
     Strips,
     Trace,
-    charts,
+    drawing,
     limits_with_zero,
     lines,
     style,
@@ -239,7 +239,7 @@ def test_a_study_without_records_has_no_figures_and_says_what_measures_it(tmp_pa
 def test_names_of_bars_do_not_touch_and_the_last_one_is_there(powers: int, rows: int, named: list[int]) -> None:
     classes = ["1", *(f"{(1 << power - 1) + 1}-{1 << power}" for power in range(1, powers + 1))]
     bars = Bars("Extents of a file", tuple(classes), {"a": (1.0,) * len(classes)}, Axis("extents"), Axis("files, %"))
-    names, used_rows = charts.names_of_bars(bars.classes, charts.LETTERS)
+    names, used_rows = drawing.names_of_bars(bars.classes, drawing.LETTERS)
     assert (used_rows, list(names)) == (rows, named)
     with style.style(PAGE, **{"axes.axisbelow": True}):
         figure, axes = style.canvas(bars.title, "stamp", PAGE, tick_rows=rows)

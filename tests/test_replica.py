@@ -31,7 +31,7 @@ from states import bring
 from tiers import first_of
 
 from fsage.evidence import free
-from fsage.evidence.windows import Windows
+from fsage.evidence.free import Windows
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from fsage import dataset
+from fsage.analysis.comparisons import comparisons
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
-from fsage.analysis.headline import comparisons
 from fsage.analysis.words import Finding
-from fsage.report import drift
+from fsage.report import caveats
 from fsage.statistics import Interval, Ratio, Units, factor
 from fsage.study.comparisons import Headline
 
@@ -302,19 +302,19 @@ def drifting(rise, passes_fall=0.0, states=8, seed=3):
 
 
 def test_a_drift_within_one_state_is_found_and_named():
-    text = drift.section(drifting(0.1)).text
+    text = caveats.drift_section(drifting(0.1)).text
     assert "Within states, 1 of 8 trend tests (Kendall, over time) find a drift" in text
     assert "Writes at 80.00@264M rise (tau +0." in text
 
 
 def test_steady_states_have_no_drift():
-    text = drift.section(drifting(0)).text
+    text = caveats.drift_section(drifting(0)).text
     assert "0 of 8 trend tests (Kendall, over time) find a drift, under" in text
     assert "Over the study: no drift" in text
 
 
 def test_passes_show_a_drift_between_states_and_what_a_state_did():
-    found = drift.section(drifting(0, passes_fall=0.01))
+    found = caveats.drift_section(drifting(0, passes_fall=0.01))
     assert "one fixed range of the device was read before and after 8 states" in found.text
     assert re.search(r"Over the study: a fall \(Kendall's tau -(0\.9\d|1\.00), p=\d", found.text)
     assert re.search(r"After a state they reach 0\.99\dx of before \(0\.99\d-0\.99\d, 99\.2%\)\.", found.text)
@@ -324,4 +324,4 @@ def test_passes_show_a_drift_between_states_and_what_a_state_did():
 
 
 def test_a_state_of_single_cells_has_no_trend_instead_of_none_found():
-    assert drift.section(table_of(taken(1))).text == "Too few samples in each state for a trend test."
+    assert caveats.drift_section(table_of(taken(1))).text == "Too few samples in each state for a trend test."

@@ -14,9 +14,9 @@ from records import TARGET, make_records
 from simulated import stays_below
 
 from fsage import dataset, report
+from fsage.analysis.comparisons import comparisons
 from fsage.analysis.conditions import basis
 from fsage.analysis.groups import samples
-from fsage.analysis.headline import comparisons
 from fsage.analysis.targets import compared, effects, interaction_p, pooled
 from fsage.study.files import load_study
 from fsage.study.study import Study

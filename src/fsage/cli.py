@@ -14,8 +14,7 @@ import typer
 import fsage
 from fsage import interrupt
 from fsage.commands import answers, jobs, layouts, studies, targets
-from fsage.commands.common import Where, target_names
-from fsage.commands.line import EXIT_CODES, Command, Group
+from fsage.commands.common import EXIT_CODES, Command, Group, Where, target_names
 from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.message import say, whole_output

@@ -1,14 +1,13 @@
 """Which choice is best, how sure that is, and what the data leave open.
 
-The best is the one of the least median cost; each other one is tested against it (exact rank-sum test, two-sided). What
-was picked as best may be so by chance, so with k choices each p is taken (k - 1) / 2 times, once at least. Then, at
-ALPHA:
-- where the best of several are equal, one is declared the only best with a chance of ALPHA at most: it would have to
-  beat each of the others at ALPHA, two-sided (Gutmann and Maymin, Is the selected population the best?, Annals of
-  Statistics 15, 1987);
-- the truly best is not among those told worse with a chance of 1 - ALPHA at least: any of k - 1 others might be picked
-  and beat it by chance, each with half its p, and these add up to ALPHA at most (Bonferroni).
-Choices that share some of their samples differ by less noise than the test assumes, which errs on the safe side.
+The best is the one of the least median cost; each other one is tested against it (exact rank-sum test, two-sided).
+What was picked as best may be so by chance, so with k choices each p is taken (k - 1) / 2 times, once at least. Then,
+at ALPHA: - where the best of several are equal, one is declared the only best with a chance of ALPHA at most: it would
+have to   beat each of the others at ALPHA, two-sided (Gutmann and Maymin, Is the selected population the best?, Annals
+of   Statistics 15, 1987); - the truly best is not among those told worse with a chance of 1 - ALPHA at least: any of k
+- 1 others might be picked   and beat it by chance, each with half its p, and these add up to ALPHA at most
+(Bonferroni). Choices that share some of their samples differ by less noise than the test assumes, which errs on the
+safe side.
 
 The advice on one study's records: the request, the costs, the decision, and what makes it doubtful.
 """
@@ -26,11 +25,10 @@ import pandas as pd
 
 from fsage.advise.distribution import Distribution, single_size
 from fsage.advise.measured import At, Cost, Measured, Options, Seconds, Weighed, gather, weigh
+from fsage.analysis.comparisons import stamp
 from fsage.analysis.conditions import basis, conditions
-from fsage.analysis.drift import drifts
 from fsage.analysis.groups import samples
-from fsage.analysis.headline import stamp
-from fsage.analysis.missing import PlannedCell, gaps
+from fsage.analysis.validity import PlannedCell, drifts, gaps
 from fsage.model import plugins
 from fsage.statistics import ALPHA, Ratio, compare, ratio, smallest_p, trend
 from fsage.study.study import Study

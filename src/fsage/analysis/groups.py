@@ -72,7 +72,7 @@ def factors(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_ratio(factor: statistics.Ratio) -> dict[str, Any]:
-    """A ratio as columns of a tidy row (fsage.figures.tidy)."""
+    """A ratio as columns of a tidy row (fsage.figures.values)."""
     held = factor.interval
     return {
         "median": math.nan if factor.value is None else factor.value,
@@ -84,7 +84,7 @@ def of_ratio(factor: statistics.Ratio) -> dict[str, Any]:
 
 
 def of_samples(taken: list[float]) -> dict[str, Any]:
-    """At least one sample as columns of a tidy row (fsage.figures.tidy)."""
+    """At least one sample as columns of a tidy row (fsage.figures.values)."""
     summary = statistics.summarise(taken)
     held = summary.interval
     return {

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fsage.analysis.comparisons import at_largest_transfer, of_state
 from fsage.analysis.conditions import values
 from fsage.analysis.groups import measures, plural, samples
-from fsage.analysis.headline import at_largest_transfer, of_state
 from fsage.statistics import ALPHA, MARGIN, adjust_primary
 from fsage.study.comparisons import REPEAT, SHARE
 from fsage.study.study import Study

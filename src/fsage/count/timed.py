@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fsage.report import charges
+from fsage.report import layout
 from fsage.report.section import Section
 from fsage.study.study import unseeded
 
@@ -19,17 +19,17 @@ def section(frame: pd.DataFrame, records: pd.DataFrame) -> Section | None:
         return None
     sentences = [*_alike(frame, valid)]
     largest = valid[valid["transfer_size_bytes"] == valid["transfer_size_bytes"].max()]
-    table = charges.slopes(largest)
+    table = layout.slopes(largest)
     if not table:
-        sentences.append(f"Timed files have too few different numbers of jumps ({charges.LEAST} at least) for a line.")
+        sentences.append(f"Timed files have too few different numbers of jumps ({layout.LEAST} at least) for a line.")
     else:
         sentences.append(
             "A line through each timed file's time over its jumps, at the largest transfer. What is unexplained is the "
             "standard deviation about it."
         )
-    figure = charges.over_jumps(largest)
+    figure = layout.over_jumps(largest)
     figures = [figure] if figure else []
-    rows = [charges.HEADS, *table] if table else []
+    rows = [layout.HEADS, *table] if table else []
     return Section("Counted against timed", " ".join(sentences), figures, table=rows, front=len(figures))
 
 

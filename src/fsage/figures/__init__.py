@@ -6,7 +6,6 @@ read on a phone, tells its parts apart by marker, dash or hatch as well as by co
 (modelled) device its numbers were taken.
 """
 
-from fsage.figures.tidy import ends_of, limits, limits_from_zero, limits_with_zero, lines, placed, powers_of_two, shares
 from fsage.figures.values import (
     Axis,
     Band,
@@ -22,6 +21,14 @@ from fsage.figures.values import (
     Series,
     Strips,
     Trace,
+    ends_of,
+    limits,
+    limits_from_zero,
+    limits_with_zero,
+    lines,
+    placed,
+    powers_of_two,
+    shares,
     slug,
 )
 

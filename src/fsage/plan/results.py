@@ -44,7 +44,7 @@ class Results:
 
     @property
     def amount(self) -> Path:
-        """How much each task moves in a study that copies layouts (fsage.run.amount)."""
+        """How much each task moves in a study that copies layouts (fsage.run.request)."""
         return self.root / "amounts" / self.target / f"{self.study}.json"
 
     def state(self, state: str) -> Path:
@@ -112,7 +112,7 @@ class Results:
         return self.root / "benchmarks" / self.target / self.study / f"{name}.tsv"
 
     def requested(self, state: str) -> Path:
-        """The requests to the target in a state, of all runs (fsage.records.requested)."""
+        """The requests to the target in a state, of all runs (fsage.records.messages)."""
         return self.root / "requested" / self.target / self.study / f"{state}.json"
 
     def refused(self, name: str) -> Path:

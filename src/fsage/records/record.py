@@ -1,11 +1,17 @@
-"""From observations to records: unpack what a play fetched, judge it, keep it in the store."""
+"""From observations to records: unpack what a play fetched, judge it, keep it in the store.
+
+On a modelled device a sample may be disturbed: it took more than the model charges for its own files. The claim has
+the rule before anything is measured (fsage.model.device.DISTURBED), and the rule looks at no other sample. Such a
+sample is taken again, a few times at most. Each stays in raw/, and the record counts them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +23,49 @@ from fsage.model.observation import Observation
 from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.results import Results
-from fsage.records import disturbed
-from fsage.records.messages import OBSERVATION_BYTES, read_observation
-from fsage.records.requested import Requested
+from fsage.records.messages import OBSERVATION_BYTES, Requested, read_observation
+
+PHASES = ("write", "read")
+
+
+def disturbed_by(record: JsonView) -> str | None:
+    """Why a sample is disturbed; None: it is not, or nobody knows."""
+    rule = _rule(record)
+    charges_s = record.get("model_seconds")
+    if not rule or not charges_s or record["status"] != "valid" or record["kind"] in ("traced", "warm_up"):
+        return None
+    for phase in PHASES:
+        seconds = record["metrics"].get(f"{phase}_seconds", 0.0)
+        over_percent = 100 * (seconds / charges_s - 1)
+        if over_percent > rule["over_percent"]:
+            return (
+                f"disturbed: {phase} took {seconds:.2f} s, {over_percent:.0f}% over the {charges_s:.2f} s that the "
+                "device charges for its extents"
+            )
+    return None
+
+
+def takes_again(record: Json, before: Iterable[JsonView]) -> bool:
+    """Whether a sample is to be taken again. Notes in its record how many of the cell were disturbed.
+
+    `before`: the records of the attempts before, the last one first.
+    """
+    rule = _rule(record)
+    if not rule or not record.get("model_seconds"):
+        return False
+    most = rule["again_at_most"] + 1
+    disturbed = sum(1 for _ in takewhile(disturbed_by, before)) % most  # after the last attempt another series begins
+    reason = disturbed_by(record)
+    record["disturbed"] = disturbed + bool(reason)
+    if reason and record["disturbed"] == most:
+        record["warnings"] = [*record["warnings"], f"{reason}, as were the {disturbed} samples before"]
+    return bool(reason) and record["disturbed"] < most
+
+
+def _rule(record: JsonView) -> Json | None:
+    rule: Json | None = (record["conditions"].get("device_model") or {}).get("disturbed")
+    return rule
+
 
 SCHEMA = 1
 ENTRIES = 100_000  # of a bundle
@@ -287,7 +333,7 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     kept = {**observation, **renumbered}
     record = make_record(kept, raw, root)
     raws = (results.read(where.raw(state, cell, number)) for number in range(attempt - 1, 0, -1))
-    again = disturbed.again(record, ({**before, **make_judgement(before)} for before in raws))
+    again = takes_again(record, ({**before, **make_judgement(before)} for before in raws))
     results.write(raw, kept)
     if not again and not where.record(state, cell).exists():
         results.write(where.record(state, cell), record)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fsage.analysis.comparisons import Comparison, at_largest_transfer, comparisons, of_state
 from fsage.analysis.conditions import units, values
 from fsage.analysis.groups import measure_label, of_samples
-from fsage.analysis.headline import Comparison, at_largest_transfer, comparisons, of_state
 from fsage.analysis.words import Finding, doing, over_words
 from fsage.figures import Axis, Figure, Lines, limits, lines
 from fsage.report.section import Data

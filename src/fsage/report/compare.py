@@ -13,10 +13,9 @@ from typing import Any
 import pandas as pd
 
 from fsage import dataset, statistics
+from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING
 from fsage.analysis.groups import measure_label, of_ratio, params_labels, plural, samples, summarise
-from fsage.analysis.headline import stamp
-from fsage.analysis.paired import ALIKE, changed, pairs
 from fsage.analysis.words import joined
 from fsage.figures import Axis, Figure, Level, Place, Plane, limits, lines, placed
 from fsage.report.page import draw
@@ -86,11 +85,11 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     """A row a group of both: the factor `median` with its interval, both medians, `same` layouts or not, and p.
 
     Beside these p by measure that the whole did not change. All p are of one family: of the groups that both measured
-    in the same blocks (`fsage.analysis.paired`). Other layouts have neither p nor verdict.
+    in the same blocks (`fsage.analysis.comparisons`). Other layouts have neither p nor verdict.
     """
     both = main_groups(before).merge(main_groups(after), on=ALIKE, suffixes=("_before", "_after"))
     both = both.sort_values(ORDER, kind="stable", ignore_index=True)
-    ps, whole = changed(pairs(before, after))
+    ps, whole = changed_between(paired(before, after))
     p = pd.Series([ps.get(key) for key in both[ALIKE].itertuples(index=False, name=None)], both.index, "float64")
     groups = zip(both["units_after"], both["units_before"], p.notna(), strict=True)
     ratios = [statistics.factor(here, reference, same) for here, reference, same in groups]

@@ -23,7 +23,7 @@ from fsage.model.message import Unacceptable
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
 from fsage.report.render import known
-from fsage.report.view import view_of
+from fsage.report.section import view_of
 from fsage.text.sizes import round_size
 
 AGAIN = "move the file away and run the study again"

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from fsage import dataset, statistics
+from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
 from fsage.analysis.groups import measure_label, samples
-from fsage.analysis.headline import at_largest_transfer, stamp
-from fsage.analysis.paired import ALIKE, changed, pairs
 from fsage.figures import Axis, limits, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import draw
@@ -52,7 +51,7 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     if common.empty:
         states = "; ".join(f"{name}: {', '.join(_states(frame))}" for name, frame in zip(names, frames, strict=True))
         raise CompareError(f"nothing to compare: no state and cell is in all results. {states}")
-    steps = [pairs(*ends) for ends in pairwise(frames)]
+    steps = [paired(*ends) for ends in pairwise(frames)]
     sections = [
         _courses(common, names),
         _steps(steps, names),
@@ -119,7 +118,7 @@ def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
     table = [["state", "rate", "from", "to", "ratio", "p"]]
     groups = 0
     for at, rows in enumerate(steps, start=1):
-        ps, whole = changed(rows)
+        ps, whole = changed_between(rows)
         groups += len(ps)
         of_measure = rows.groupby("measure")["log"].median()
         of_group = rows.groupby(ALIKE)["log"].median()

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fsage import dataset, recipes
-from fsage.analysis import missing
 from fsage.analysis import targets as blocks
+from fsage.analysis import validity
+from fsage.analysis.comparisons import comparisons, stamp
 from fsage.analysis.conditions import basis, conditions, reduced
 from fsage.analysis.groups import samples, summarise
-from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure, Lines
 from fsage.plan.target import Target
-from fsage.report import absent, charges, drift, evidence, latency, layout, provenance, render, signs, targets, traces
+from fsage.report import caveats, evidence, layout, provenance, render, requests, targets
 from fsage.report import evidence as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
 from fsage.report.render import template
-from fsage.report.section import Data, Section
-from fsage.report.view import view_of
+from fsage.report.section import Data, Section, view_of
 from fsage.study.study import Study
 
 if TYPE_CHECKING:
@@ -99,16 +98,16 @@ def contents(
         "target": target,
         "doubts": _gaps(frame),
         "verdicts": [*view.published(data, compared), *_notes(frame)],
-        "counts": missing.counts(frame, cells),
-        "extras": missing.extras(frame),
+        "counts": validity.counts_of_cells(frame, cells),
+        "extras": validity.extras(frame),
         "states": state_table.states(frame, planned, layout_evidence),
         "undigested": render.undigested(frame),
         "groups": render.groups(table),
         "cells": render.cells(frame, cells),
-        "gaps": missing.gaps(frame, cells),
+        "gaps": validity.gaps(frame, cells),
         "outliers": render.outliers(table),
-        "again": missing.commands(study, target),
-        "short": missing.short_samples(frame),
+        "again": validity.commands(study, target),
+        "short": validity.short_samples(frame),
         "facts": provenance.facts(study, target, frame, layout_evidence, claim),
         "tunables": provenance.tunables(frame),
         "examples": provenance.example_commands(frame),
@@ -160,13 +159,18 @@ def _notes(frame: pd.DataFrame) -> list[str]:
 def _gaps(frame: pd.DataFrame) -> list[str]:
     """What keeps samples out of the answer: cells that failed, and conditions that are not alike."""
     valid_rows = samples(frame)
-    doubts = [*missing.failures(frame), *signs.sentences(frame), *signs.waits(frame), *absent.sentences(frame)]
+    doubts = [
+        *validity.failures(frame),
+        *caveats.signs_sentences(frame),
+        *caveats.waits(frame),
+        *caveats.absent_sentences(frame),
+    ]
     return [*doubts, *(conditions(valid_rows) if len(valid_rows) else ())]
 
 
 def _warnings(frame: pd.DataFrame) -> list[str]:
     """What the answer leaves open, for the first screen of the terminal and of the page."""
-    return [*blocks.warnings(frame), *missing.of_references(frame), *reduced(samples(frame))]
+    return [*blocks.warnings(frame), *validity.of_references(frame), *reduced(samples(frame))]
 
 
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
@@ -184,13 +188,13 @@ def _parts(study: Study, data: Data, seen: Evidence, traced: Iterable[Path], mor
         targets.section(data.frame, study),
         *(section(data) for section in view_of(data.frame).sections),
         *more,
-        charges.section(data.frame, headline),
-        latency.section(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
+        layout.charges(data.frame, headline),
+        requests.latencies(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
         layout.section(seen, data.planned, headline, data.frame),
-        traces.section(traced),
-        drift.section(data.frame),
-        signs.section(data.frame),
-        absent.section(data.frame),
+        requests.traced(traced),
+        caveats.drift_section(data.frame),
+        caveats.signs_section(data.frame),
+        caveats.absent_section(data.frame),
     ]
     shown = [_shown(section) for section in all_sections if section]
     return [section for section in shown if section]

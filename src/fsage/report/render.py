@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from fsage.analysis.groups import measure_label, measures, params_labels
-from fsage.analysis.missing import PlannedCell, missing
+from fsage.analysis.validity import PlannedCell, missing
 from fsage.text.sizes import counted, ratio_text, round_size
 
 

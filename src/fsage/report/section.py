@@ -1,17 +1,23 @@
-"""What passes between the report and those who say what its sections hold."""
+"""What passes between the report and those who say what its sections hold.
+
+What is particular to the report of a recipe is its View, in the module `report` of a study's folder.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import pandas as pd
 
+from fsage.analysis.comparisons import Comparison
 from fsage.figures import Figure, slug
+from fsage.model import plugins
 from fsage.model.typed import Json
-from fsage.study.study import means
+from fsage.report.answer import Answer, by_comparisons
+from fsage.study.study import Study, means
 
 
 @dataclass(frozen=True)
@@ -66,3 +72,28 @@ class Section:
     def anchor(self) -> str:
         """The title as part of an address."""
         return slug(self.title)
+
+
+@dataclass(frozen=True)
+class View:
+    """`sections`: in their order; each takes the data and shows what these can fill, or nothing.
+
+    `reference`: what a group is compared with, in words. `answer`: what stands on top; none: nothing can be said.
+    `published`: sentences on what was published beside it. `headings`: what columns of the table of states are called
+    in the recipe's own words.
+    """
+
+    sections: tuple[Callable[[Data], Section | None], ...] = ()
+    reference: str = "the state that its recipe names as reference"
+    answer: Callable[[Data, Study], Answer | None] = by_comparisons
+    published: Callable[[Data, Sequence[Comparison]], list[str]] = lambda data, compared: []
+    headings: Mapping[str, str] = field(default_factory=dict)
+
+
+def view_of(frame: pd.DataFrame) -> View:
+    """VIEW of the report of the records' recipe; a recipe without one has the tables only."""
+    recipe = next(iter(frame["recipe"].dropna()), None)
+    if recipe not in plugins.having("report"):  # the name is a record's: no other module is taken by it
+        return View()
+    view: View = plugins.of_study(recipe, "report").VIEW
+    return view

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fsage.adaptive.design import Choice, explore, unknown
-from fsage.adaptive.surface import LEVEL, Belief, Z, believe, prior
+from fsage.adaptive import LEVEL, Belief, Choice, Z, believe, explore, prior, unknown
 from fsage.model.message import say
 from fsage.plan.plan import Plan
 from fsage.records import store

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fsage import workloads
-from fsage.adaptive.design import Costs, Visit, unknown
-from fsage.adaptive.surface import Belief, Points, Samples
+from fsage.adaptive import Belief, Costs, Points, Samples, Visit, unknown
 from fsage.model.errors import Failure
 from fsage.model.message import say
 from fsage.plan.plan import Plan

@@ -1,27 +1,122 @@
 """The request: all that a playbook is told about a state and its cells, as one JSON file.
 
 What steps need beside what they say, such as a layout that is to be copied, it has by its digest.
+
+How much each task moves in a study is the target's amount, or less, where a layout or the disk below has less room.
+What is compared must have moved alike, so the amount is the same for all states of a study on a target. It is noted
+when the first state is requested, and holds as long as the claim and the layouts do.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
-from fsage import workloads
+from fsage import recipes, workloads
 from fsage.model import plugins, structure, typed
-from fsage.model.claim import Claim
+from fsage.model.claim import REDUCED, Claim
+from fsage.model.declaration import MIB
 from fsage.model.message import Unacceptable
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request
+from fsage.model.sparse import takes
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
-from fsage.records import requested
-from fsage.run import amount, runs
+from fsage.records import messages
+from fsage.run import runs
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
+
+STEP_MIB = 64
+"""Amounts are multiples of the largest transfer of the studies, as the calibration's are."""
+LEAST_S = 0.25
+"""A sample lasts at least so long at the calibrated rate: a shorter one rides the burst that a device allows."""
+MAPS_SHARE = 1 / 64
+"""Of what is free, for the maps of files in many pieces."""
+
+
+class Room(NamedTuple):
+    """Where files lie, such as 'state e.copied', and the bytes that they can take there."""
+
+    place: str
+    left_bytes: int
+
+
+def fitting_amount(plan: Plan, claim: Claim) -> Claim:
+    """The claim with the amount that all states of the study have room for. Raises StudyError: it is too little."""
+    layouts = _layouts(plan)
+    if not layouts and not plan.target.spec["sparse"]:
+        return claim
+    about = {"claim": claim["id"], "layouts": sorted(map(str, layouts))}
+    noted = results.read(plan.results.amount) or {}
+    if any(noted.get(key) != value for key, value in about.items()):
+        noted = {**about, "reduced": _reduced(plan, claim, layouts)}
+        results.write(plan.results.amount, noted)
+    fitted: object = {**claim, **noted["reduced"]}
+    return cast(Claim, fitted)
+
+
+def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, int | str]:
+    """`amount_mib` and `amount_source` in place of the claim's, where there is less room; else nothing."""
+    if not _makes_bytes(plan, claim):
+        return {}
+    kept_bytes = sum(
+        store["f_frsize"] * (store["f_bfree"] - store["f_bavail"]) for store in claim.get("statfs_empty", ())
+    )
+    rooms = [
+        Room(
+            f"state {state}", int(plugins.beside(step, "inputs").free_bytes(plan, step) * (1 - MAPS_SHARE)) - kept_bytes
+        )
+        for step, state in layouts.items()
+    ]
+    if plan.target.spec["sparse"]:
+        rooms.append(Room("the disk below the sparse image", takes(plan.target.spec).written_bytes))
+    fullest = min(rooms, key=lambda room: room.left_bytes)
+    usual = claim["amount_mib"]
+    amount_mib = claim["amount_mib"]
+    tasks = max(1, len(claim.get("hosts", ()))) * claim.get("tasks", 1)
+    rate_mib_s = max(claim["calibration"]["write_mib_s"], claim["calibration"]["read_mib_s"])
+    least_mib = min(usual, _whole(LEAST_S * rate_mib_s / tasks / claim.get("passes", 1)))
+    while _makes_bytes(plan, {**claim, "amount_mib": amount_mib}) > fullest.left_bytes and amount_mib > least_mib:
+        amount_mib = max(least_mib, (amount_mib - 1) // STEP_MIB * STEP_MIB)
+    needed = _makes_bytes(plan, {**claim, "amount_mib": amount_mib})
+    if needed > fullest.left_bytes:
+        raise StudyError(
+            f"study {plan.study.name} on target {plan.target.name}: files of a cell take {needed / MIB:.0f} MiB at "
+            f"least, and {fullest.place} has room for {fullest.left_bytes / MIB:.0f} MiB. A sample of less than "
+            f"{least_mib} MiB for each task lasts less than {LEAST_S:g} s and tells nothing. Measure on a larger "
+            "target (size_gib); nothing was touched"
+        )
+    if amount_mib == usual:
+        return {}
+    return {
+        "amount_mib": amount_mib,
+        "amount_source": f"{REDUCED} {usual} MiB in all states: {fullest.place} has room for "
+        f"{fullest.left_bytes / MIB:.0f} MiB",
+    }
+
+
+def _layouts(plan: Plan) -> dict[Step, str]:
+    """The layouts that states copy, each with one of these: how much is free there is known before it is built."""
+    return {
+        plugins.beside(step, "inputs").layout_of(step): state.name
+        for state in recipes.expand(plan.study)
+        for step in state.steps(plan.target.file_scale, plan.seed)
+        if step.needs_input and hasattr(plugins.beside(step, "inputs"), "free_bytes")
+    }
+
+
+def _makes_bytes(plan: Plan, claim: Claim) -> int:
+    """The most bytes that the files of a cell of these states hold."""
+    every = {str({**cell.params, "iteration": 0}): cell.params for _, cell in plan.all_cells()}.values()
+    return max((workloads.bytes_of(workloads.params_of(params), claim)[1] for params in every), default=0)
+
+
+def _whole(mib: float) -> int:
+    return max(1, -int(-mib // STEP_MIB)) * STEP_MIB
+
 
 SCHEMA: Literal[1] = 1
 DEFAULTS = "defaults"
@@ -31,14 +126,14 @@ DEFAULTS = "defaults"
 def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
     """The request for a state with `cells` to measure in it (none: only build the state).
 
-    The request is noted (fsage.records.requested): only its answers are accepted. Raises StudyError when the state is
+    The request is noted (fsage.records.messages): only its answers are accepted. Raises StudyError when the state is
     not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
     plan.check_state(state_name)
     plan.check()
     state = plan.states[state_name]
     run = runs.current()
-    claim = amount.fitting(plan, plan.claim) if plan.claim else None
+    claim = fitting_amount(plan, plan.claim) if plan.claim else None
     steps, needed = with_inputs(plan, plan.steps(state_name))
     request: Request = {
         "schema": SCHEMA,
@@ -66,7 +161,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
         "evidence": str(plan.results.state(state_name).absolute()),
     }
     made: dict[str, object] = typed.to_json(request)
-    requested.note(plan.results, made)
+    messages.note_request(plan.results, made)
     return made
 
 

@@ -16,17 +16,23 @@ from fsage.statistics.comparisons import (
     smallest_p,
 )
 from fsage.statistics.intervals import (
+    DRAWN,
+    LAYOUT,
     MARGIN,
+    PLACE,
+    SAMPLE,
+    TARGET,
     Interval,
     Ratio,
     Summary,
+    Units,
     coefficient_of_variation,
+    factor,
     median_interval,
     ratio,
     summarise,
 )
 from fsage.statistics.series import LEAST_FOR_CHANGE, Change, Trend, change, outliers, trend
-from fsage.statistics.units import DRAWN, LAYOUT, PLACE, SAMPLE, TARGET, Units, factor
 
 __all__ = [
     "ALPHA",

@@ -14,13 +14,12 @@ from typing import Any
 
 import pandas as pd
 
+from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import counts, medians, samples
-from fsage.analysis.headline import comparisons
 from fsage.analysis.words import NONE, joined, times
 from fsage.figures import Axis, Lines, ends_of, lines, placed
 from fsage.report.answer import Answer, cards_of
-from fsage.report.section import Data, Section
-from fsage.report.view import View
+from fsage.report.section import Data, Section, View
 from fsage.statistics import ratio
 from fsage.studies.allocator.model import considered
 from fsage.studies.limits import report as limits

@@ -12,8 +12,7 @@ import pandas as pd
 
 from fsage.recipes import USUAL_MKFS
 from fsage.report.answer import Answer
-from fsage.report.section import Data, Section
-from fsage.report.view import View
+from fsage.report.section import Data, Section, View
 from fsage.statistics.intervals import LEAST, median_interval
 from fsage.study.study import Study
 from fsage.text.sizes import format_size

@@ -13,14 +13,13 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from fsage.analysis.comparisons import comparisons
 from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import counts, factors, plural, samples
-from fsage.analysis.headline import comparisons
 from fsage.analysis.words import joined
 from fsage.figures import Axis, Level, limits, limits_with_zero, lines, placed, powers_of_two, shares
 from fsage.report.answer import Answer, cards_of
-from fsage.report.section import Data, Section
-from fsage.report.view import View
+from fsage.report.section import Data, Section, View
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 

@@ -24,7 +24,7 @@ from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target, load_claim
 from fsage.records.messages import check_claim
 from fsage.records.store import quarantine
-from fsage.run import amount
+from fsage.run import request
 from fsage.run.request import PLACE
 from fsage.statistics import reachable
 from fsage.statistics.intervals import LEAST
@@ -217,7 +217,7 @@ def amount_line(plan: Plan) -> list[str]:
     """
     if plan.claim is None:
         return []
-    claim = amount.fitting(plan, plan.claim)
+    claim = request.fitting_amount(plan, plan.claim)
     if claim["amount_mib"] == plan.claim["amount_mib"]:
         return []
     return [f"each task measures {claim['amount_mib']} MiB, {claim['amount_source']}"]

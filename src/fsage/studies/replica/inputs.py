@@ -110,7 +110,7 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
 def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:
     """The free extents for a device of that size: all, or a sample of windows of a larger one. Raises ValueError."""
     if free.head.device_bytes > device_bytes:
-        from fsage.evidence.windows import Windows
+        from fsage.evidence.free import Windows
 
         return Windows(free, step.window_groups).sample(device_bytes, step.seed or 0, step.draw)
     if len(free.places) > MOST_EXTENTS:

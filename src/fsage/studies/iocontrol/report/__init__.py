@@ -12,8 +12,7 @@ from fsage.analysis.groups import of_ratio
 from fsage.analysis.words import joined
 from fsage.figures import Axis, Level, Lines, ends_of, lines
 from fsage.report.answer import Answer, Card
-from fsage.report.section import Data
-from fsage.report.view import View
+from fsage.report.section import Data, View
 from fsage.statistics import MARGIN
 from fsage.studies.iocontrol.report.rates import fair, queries, sharing, steps
 from fsage.studies.iocontrol.report.rows import (

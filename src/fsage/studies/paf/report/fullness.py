@@ -16,9 +16,9 @@ from typing import Any
 
 import pandas as pd
 
+from fsage.analysis.comparisons import at_largest_transfer, comparisons, stamp
 from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import factors, of_ratio, params_labels, samples
-from fsage.analysis.headline import at_largest_transfer, comparisons, stamp
 from fsage.analysis.truth import planted
 from fsage.analysis.words import doing, joined
 from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, lines

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from fsage.analysis.comparisons import at_largest_transfer
 from fsage.analysis.groups import counts
-from fsage.analysis.headline import at_largest_transfer
 from fsage.analysis.words import OVER
 from fsage.figures import Axis, Figure, Place, Plane
 from fsage.report.section import Data, Section

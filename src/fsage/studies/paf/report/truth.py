@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from fsage.analysis.comparisons import Comparison, of_state
 from fsage.analysis.groups import plural
-from fsage.analysis.headline import Comparison, of_state
 from fsage.analysis.truth import Recovered, recovered
 from fsage.analysis.words import Finding, joined
 from fsage.figures import Axis, Figure, Level, Lines, Point, Series

@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from fsage.analysis.comparisons import Comparison, at_largest_transfer
 from fsage.analysis.groups import measures, plural
-from fsage.analysis.headline import Comparison, at_largest_transfer
 from fsage.model import filesystems
 from fsage.report.answer import Answer, Named, by_comparisons
-from fsage.report.section import Data
-from fsage.report.view import View
+from fsage.report.section import Data, View
 from fsage.statistics.intervals import AIM, Interval
 from fsage.studies.limits import report as limits
 from fsage.studies.replica.model import Replica

@@ -1,20 +1,106 @@
-"""Did anything change while it was measured? Within a state and from state to state, in the order of time."""
+"""What speaks against the numbers of a report, on top of it and in tables.
+
+What could not be had or known, with its reason. Signs of trouble during cells, as records have them. And whether
+anything changed while it was measured, within a state and from state to state, in the order of time.
+"""
 
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 
-from fsage.analysis.drift import drifts, over_group
 from fsage.analysis.groups import measure_label, measures, samples
+from fsage.analysis.validity import drifts, over_group
 from fsage.figures import Axis, Cloud, RunChart
 from fsage.report.section import Section
 from fsage.statistics import ALPHA, median_interval, trend
+from fsage.text.sizes import counted, duration
+
+FIRST = 3
+"""Reasons on the first screen."""
+
+
+def absent_sentences(frame: pd.DataFrame) -> list[str]:
+    """Sentences for the first screen, a reason each; none where nothing is absent."""
+    by_reason: dict[str, list[str]] = {}
+    for what, why, _ in _rows(frame):
+        by_reason.setdefault(why, []).append(what)
+    shown = [f"Not had or known: {', '.join(whats)}: {why.removesuffix('.')}." for why, whats in by_reason.items()]
+    return shown[:FIRST] + ([f"{len(shown) - FIRST} more reasons are below."] if len(shown) > FIRST else [])
+
+
+def absent_section(frame: pd.DataFrame) -> Section | None:
+    """All that is absent, a row each."""
+    rows = _rows(frame)
+    if not rows:
+        return None
+    text = "A cell that cannot run here is unsupported. What could not be read or set beside others is absent."
+    table = [["what", "why", "cells"], *([what, why, str(count)] for what, why, count in rows)]
+    return Section("What could not be had or known", text, [], table=table)
+
+
+def _rows(frame: pd.DataFrame) -> list[tuple[str, str, int]]:
+    """What is absent, why, and in how many cells; unsupported cells first."""
+    unsupported = frame[frame["status"] == "unsupported"]
+    counts: dict[tuple[str, str], int] = {}
+    for (workload, why), cells in unsupported.groupby(["workload", "why"], dropna=False, sort=False):
+        counts[f"{counted(len(cells), 'cell')} of workload {workload}", str(why)] = len(cells)
+    for text in frame["absent"].dropna():
+        for what, why in json.loads(text).items():
+            counts[what, str(why)] = counts.get((what, str(why)), 0) + 1
+    return [(what, why, count) for (what, why), count in counts.items()]
+
+
+SIGNS_SHOWN = 50
+
+
+def signs_sentences(frame: pd.DataFrame) -> list[str]:
+    """A sentence for the first screen; none where no sample has a warning."""
+    warned = frame[(frame["status"] == "valid") & frame["warnings"].notna()]
+    if warned.empty:
+        return []
+    first = warned.iloc[0]
+    return [
+        f"{len(warned)} of {int((frame['status'] == 'valid').sum())} valid samples have signs of trouble, the first "
+        f"{first['state']} {first['cell']}: {first['warnings'].removesuffix('.')}."
+    ]
+
+
+def waits(frame: pd.DataFrame) -> list[str]:
+    """A sentence on how often and how long the run waited for others; none where it never did."""
+    waited = frame[frame["waits"].fillna(0) > 0]
+    if waited.empty:
+        return []
+    first = waited.iloc[0]
+    return [
+        f"The run waited {int(waited['waits'].sum())} times, {duration(waited['wait_seconds'].sum())} in all, because "
+        f"others suffered (stop_if): the first time before {first['state']} {first['cell']}."
+    ]
+
+
+def signs_section(frame: pd.DataFrame) -> Section | None:
+    """All warnings, a row a cell."""
+    warned = frame[frame["warnings"].notna()]
+    if warned.empty:
+        return None
+    rows = warned[["state", "cell", "status", "warnings"]].head(SIGNS_SHOWN).to_numpy().tolist()
+    text = (
+        "Hosts are looked at before and after each phase: their connections to servers, what was sent again, errors in "
+        "the kernel's log. A sample with a sign of trouble stays valid, unless a server evicted its client."
+    )
+    if len(warned) > SIGNS_SHOWN:
+        more = [f"{len(warned) - SIGNS_SHOWN} more cells are in records.csv."]
+    else:
+        more = []
+    return Section("Signs of trouble", text, [], warnings=more, table=[["state", "cell", "status", "what"], *rows])
+
 
 REFERENCE = "read_bw_mib_s"
-SHOWN = 3
+TRENDS_SHOWN = 3
 
 
-def section(frame: pd.DataFrame) -> Section | None:
+def drift_section(frame: pd.DataFrame) -> Section | None:
     """Samples and sentinels over their group, trends within states, and the reference reads between them."""
     drawn = [_sentinels(frame), _trends(frame), _reference_reads(frame)]
     sentences = [words for words, _ in drawn if words]
@@ -60,11 +146,11 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
         return ("" if samples(frame).empty else "Too few samples in each state for a trend test."), []
     text = f"Within states, {len(drifting)} of {tested.tests} trend tests (Kendall, over time) find a drift, under "
     text += "false-discovery control."
-    if len(drifting) > SHOWN:
-        more = [f"{len(drifting) - SHOWN} more"]
+    if len(drifting) > TRENDS_SHOWN:
+        more = [f"{len(drifting) - TRENDS_SHOWN} more"]
     else:
         more = []
-    found = [f"{trend[:1].upper()}{trend[1:]}." for trend in [*drifting[:SHOWN], *more]]
+    found = [f"{trend[:1].upper()}{trend[1:]}." for trend in [*drifting[:TRENDS_SHOWN], *more]]
     return " ".join([text, *found]), []
 
 
