@@ -22,7 +22,7 @@ from target import loop_target
 from fsage.host import token
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.states import state
-from fsage.host.states.fingerprint import digest
+from fsage.host.states.inspection import digest
 from fsage.host.structure import files
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target

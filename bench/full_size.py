@@ -23,7 +23,7 @@ from made_ost import EXTENTS, GROUPS, make
 from target import loop_target
 
 from fsage.evidence import free
-from fsage.host.device import below, kept
+from fsage.host.device import below
 from fsage.host.states import state
 from fsage.host.stores.ext4 import BlockBitmap
 from fsage.host.structure import work
@@ -155,7 +155,7 @@ def main() -> None:
             print(f"at most {peak_gb():.1f} GB (goal 4); all but {1 - notes['agree_share']:.1e} of it agree")
             again, _, copied = laid(spec, step, path)
             print(f"laid again in {copied.seconds:.1f} s (goal 10): {again['held_by']}")
-            kept.forget(open_target(spec).home)
+            below.forget_kept(open_target(spec).home)
             ours, c = beside_c(spec, list(read.pairs()), Path(place))
             print(
                 f"taking the blocks: {ours}, the C program {c}: {ours.seconds / c.seconds:.2f} times its time, "

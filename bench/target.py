@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 from fsage.host.system import namespace
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 
 numbers = itertools.count(os.getpid())
 
@@ -30,9 +30,9 @@ def loop_target(size_gib: int, amount_mib: int = 64, **more: object) -> Iterator
             "amount_mib": amount_mib,
             **more,
         }
-        create.create(spec, {}, False)
+        claim.create(spec, {}, False)
         try:
             claim.claim(spec, {}, False)
             yield spec
         finally:
-            create.remove(spec, {}, False)
+            claim.remove(spec, {}, False)

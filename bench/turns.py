@@ -28,7 +28,7 @@ import numpy as np
 from fsage.host.cells import measure
 from fsage.host.states import state as states
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.statistics import ALPHA, adjust_primary, compare, ratio
 from fsage.studies.paf.model import Populate
 from fsage.workloads import sequential
@@ -185,7 +185,7 @@ def directory() -> Iterator[dict]:
             "budget_gib": 1,
             "amount_mib": 64,
         }
-        create.create(spec, {}, False)
+        claim.create(spec, {}, False)
         claim.claim(spec, {}, False)
         yield spec
 

@@ -27,7 +27,7 @@ from session import PREFIX
 
 from fsage.host.device import capabilities, cgroups, loops, seek
 from fsage.host.system import files, journal, mounting, namespace
-from fsage.host.verbs import create
+from fsage.host.verbs import claim
 from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
 
@@ -224,7 +224,7 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
     }
     try:
         yield spec
-        create.remove(spec, {}, False)
+        claim.remove(spec, {}, False)
         home = Path(spec["home"]) / name
         assert not (home / "claim.json").exists() and not (home / "images.json").exists()
         assert not journal.path_of(home).exists()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fsage.host.claiming import calibrate
+from fsage.host import claiming
 from fsage.host.device import loops
 from fsage.host.kinds.loop import Loop
 from fsage.host.system import files, mounting
@@ -20,12 +20,12 @@ from fsage.host.system.shell import run
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import GIB
 
 Spec = dict[str, Any]
 _measured: dict[tuple[object, ...], dict[str, Any]] = {}
-_pair = calibrate._pair
+_pair = claiming._pair
 
 
 def written(spec: Spec) -> Spec:
@@ -52,8 +52,8 @@ def claimed(spec: Spec) -> Target:
     """Create and claim a target. How fast it is, the first one of the session has found out."""
     with pytest.MonkeyPatch.context() as patched:
         if not spec.get("device_model"):
-            patched.setattr(calibrate, "_pair", _remembered)
-        create.create(spec, {}, False)
+            patched.setattr(claiming, "_pair", _remembered)
+        claim.create(spec, {}, False)
         claim.claim(spec, {}, False)
     return open_target(spec)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fsage.host.claiming import calibrate
+from fsage.host import claiming
 from fsage.host.remote import probe
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import tools
 from fsage.model.errors import Refusal
 
@@ -18,14 +18,14 @@ Spec = dict[str, Any]
 
 @pytest.mark.root
 def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate, "BACKING_MIB", 128)
+    monkeypatch.setattr(claiming, "BACKING_MIB", 128)
     local_target |= {"amount_mib": None, "scale": {"tasks": 2}}
-    create.create(local_target, {}, False)
+    claim.create(local_target, {}, False)
     ours = claim.claim(local_target, {}, False)["claim"]
     found = ours["calibration"]
     assert ours["amount_source"] == "calibrated" and ours["tasks"] == 2
     assert ours["amount_mib"] == 64, "of 15% of 1 GiB, shared by two tasks, 64 MiB is what fits"
-    assert ours["passes"] >= 1 and min(found["write_s"], found["read_s"]) >= calibrate.SAMPLE_S
+    assert ours["passes"] >= 1 and min(found["write_s"], found["read_s"]) >= claiming.SAMPLE_S
     assert found["pair_s"] > found["write_s"] + found["read_s"] and found["backing_read_mib_s"] > 0
     assert len(found["commands"]) == 4 and all(command.startswith("fio ") for command in found["commands"])
     assert f"--loops={ours['passes']}" in found["commands"][-1]
@@ -33,7 +33,7 @@ def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.Monkey
 
 @pytest.mark.root
 def test_amounts_that_do_not_fit_are_refused(local_target: Spec) -> None:
-    create.create(local_target, {}, False)
+    claim.create(local_target, {}, False)
     with pytest.raises(Refusal, match=r"amount_mib is 2048 for each of 1 tasks, and target .* has 10\d\d MiB"):
         claim.claim({**local_target, "amount_mib": 2048}, {}, False)
     with pytest.raises(Refusal, match="does not hold 64 MiB for each of 9 tasks"):

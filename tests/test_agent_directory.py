@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from local_targets import claimed
 
+from fsage.host import claiming
 from fsage.host.__main__ import hold
-from fsage.host.claiming import calibrate
 from fsage.host.states import state
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create, held
+from fsage.host.verbs import claim, held
 from fsage.model.declaration import GIB, MIB, complete
 from fsage.model.errors import Failure, Refusal
 from fsage.run.runs import identity
@@ -34,11 +34,11 @@ def test_life_of_a_directory(directory_target: Spec) -> None:
     place = Path(directory_target["directory"])
     with pytest.raises(Refusal, match="does not exist; create the target first"):
         claim.claim(directory_target, {}, False)
-    assert create.create(directory_target, {}, False)["changed"]
-    assert not create.create(directory_target, {}, False)["changed"]
+    assert claim.create(directory_target, {}, False)["changed"]
+    assert not claim.create(directory_target, {}, False)["changed"]
     ours = claim.claim(directory_target, {}, False)["claim"]
     assert not claim.claim(directory_target, {}, False)["changed"]
-    assert not create.create(directory_target, {}, False)["changed"]
+    assert not claim.create(directory_target, {}, False)["changed"]
     assert ours["capacity_bytes"] == min(GIB, int(0.1 * space.free_bytes(place))) or ours["capacity_bytes"] <= GIB
     assert ours["filesystem_state_known"] is False and ours["device_model"]["kind"] == "none"
     target = open_target(directory_target)
@@ -54,9 +54,9 @@ def test_life_of_a_directory(directory_target: Spec) -> None:
     released = claim.release(directory_target, {}, False)
     assert "left what is not: users.txt" in released["proof"][0]
     assert [p.name for p in place.iterdir()] == ["users.txt"]
-    assert create.remove(directory_target, {}, False)["left"] == [str(place)]
+    assert claim.remove(directory_target, {}, False)["left"] == [str(place)]
     (place / "users.txt").unlink()
-    assert create.remove(directory_target, {}, False)["changed"] and not place.exists()
+    assert claim.remove(directory_target, {}, False)["changed"] and not place.exists()
 
 
 @pytest.mark.parametrize("there", ["", "project", "project/ada/target"])
@@ -65,8 +65,8 @@ def test_release_leaves_each_directory_that_was_there(there: str, directory_targ
     spec = {**directory_target, "directory": str(top / "project/ada/target")}
     (top / there).mkdir(parents=True)
     before = sorted(top.rglob("*"))
-    create.create(spec, {}, False)
-    create.remove(spec, {}, False)
+    claim.create(spec, {}, False)
+    claim.remove(spec, {}, False)
     assert sorted(top.rglob("*")) == before
 
 
@@ -74,15 +74,15 @@ def test_a_directory_that_is_not_ours_is_refused(directory_target: Spec, tmp_pat
     place = Path(directory_target["directory"])
     place.mkdir()
     (place / "precious").write_text("x")
-    for verb in (create.create, claim.claim):
+    for verb in (claim.create, claim.claim):
         with pytest.raises(Refusal, match="not empty, and not claimed by target"):
             verb(directory_target, {}, False)
     assert (place / "precious").read_text() == "x" and len(list(place.iterdir())) == 1
     with pytest.raises(Refusal, match="which is memory"):
-        create.create({**directory_target, "directory": f"/dev/shm/fsage-{os.getpid()}"}, {}, False)
+        claim.create({**directory_target, "directory": f"/dev/shm/fsage-{os.getpid()}"}, {}, False)
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(Refusal, match="not a directory"):
-        create.create({**directory_target, "directory": str(tmp_path / "link")}, {}, False)
+        claim.create({**directory_target, "directory": str(tmp_path / "link")}, {}, False)
 
 
 def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target: Spec) -> None:
@@ -118,9 +118,9 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
         (place / ".fsage/claim.json").rename(place / ".fsage/.claim.json.17")
         (place / "measured").exists() and shutil.rmtree(place / "measured")
         (place / "filler").rmdir()
-        assert create.create(directory_target, {}, False)["msg"].endswith("is in place")
+        assert claim.create(directory_target, {}, False)["msg"].endswith("is in place")
         return
-    for verb in (create.create, claim.claim, claim.release, create.remove):
+    for verb in (claim.create, claim.claim, claim.release, claim.remove):
         for request in ({}, {"take_over": "another"}):
             with pytest.raises(Refusal, match=f"has the mark of target .*claim .*--take-over {old}`.*release .*{old}`"):
                 verb(directory_target, request, False)
@@ -133,11 +133,11 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
     request = {"take_over": old}
     assert "would take over" in claim.claim(directory_target, request, True)["msg"] and not home.exists()
     if how in ("release", "remove"):
-        (claim.release if how == "release" else create.remove)(directory_target, request, False)
+        (claim.release if how == "release" else claim.remove)(directory_target, request, False)
         assert not place.exists(), "fsage had made it"
         assert "nothing was touched" not in claim.release(directory_target, request, False)["msg"]
         return
-    create.create(directory_target, request, False)
+    claim.create(directory_target, request, False)
     assert claim.claim(directory_target, request, False)["claim"]["id"] != old
     with pytest.raises(Refusal, match="was claimed anew at"):
         hold(directory_target, run, False)
@@ -199,9 +199,9 @@ def test_a_fio_that_hangs_or_crashes_at_the_claim_is_named(
     (tmp_path / "bin/fio").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setattr("fsage.host.containers.VERSION_S", 0.5 if fio == "sleep 60" else 30)
-    monkeypatch.setattr(calibrate, "LEAST_S", 0.5 if "sleep" in fio else 30)
-    monkeypatch.setattr(calibrate, "SLOWEST_MIB_S", 1e6)
-    create.create(directory_target, {}, False)
+    monkeypatch.setattr(claiming, "LEAST_S", 0.5 if "sleep" in fio else 30)
+    monkeypatch.setattr(claiming, "SLOWEST_MIB_S", 1e6)
+    claim.create(directory_target, {}, False)
     with pytest.raises((Refusal, Failure), match=said):
         claim.claim(directory_target, {}, False)
     claim.release(directory_target, {}, False)
@@ -259,7 +259,7 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
 def test_any_amount_that_fits_can_be_declared(directory_target: Spec, amount: int) -> None:
     """Then studies are for the transfer sizes that divide it; others are refused with what would do."""
     directory_target |= {"amount_mib": amount, "budget_gib": 1.5}
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     ours = claim.claim(directory_target, {}, False)["claim"]
     assert (ours["amount_mib"], ours["passes"], ours["amount_source"]) == (amount, 1, "declared")
     fits = {"transfer_size": MIB, "iteration": 1}
@@ -269,13 +269,13 @@ def test_any_amount_that_fits_can_be_declared(directory_target: Spec, amount: in
 
 
 def test_the_amounts_of_all_clients_are_within_the_budget(directory_target: Spec) -> None:
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     spec = complete({**directory_target, "amount_mib": None, "budget_gib": 2})
-    assert calibrate.room(spec, GIB, 1) == 128 and calibrate.room(spec, GIB, 2) == 64
+    assert claiming.room(spec, GIB, 1) == 128 and claiming.room(spec, GIB, 2) == 64
     with pytest.raises(Refusal, match="does not hold 64 MiB for each of 3 tasks"):
-        calibrate.room(spec, GIB, 3)
+        claiming.room(spec, GIB, 3)
     with pytest.raises(Refusal, match=r"amount_mib is 600 for each of 2 tasks, and target .* has 1024 MiB"):
-        calibrate.room({**spec, "amount_mib": 600}, GIB, 2)
+        claiming.room({**spec, "amount_mib": 600}, GIB, 2)
 
 
 def test_hosts_that_share_a_directory_probe_it_at_the_same_time(

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from session import PREFIX
 
-from fsage.host.claiming import calibrate
+from fsage.host import claiming
 from fsage.host.device import cgroups, iocost
 from fsage.host.instruments.cleanup import undo
 from fsage.host.system import files, journal, mounting
 from fsage.host.system.mounting import Mount, mounts
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import MIB
 from fsage.model.errors import Failure, Refusal
 
@@ -115,7 +115,7 @@ def device(new_target: Spec, alone_with_controllers: None) -> str:
     """A loop device of this test's own, where a model can be had."""
     if why := iocost.possible({}):
         pytest.skip(f"no device model here: {why}")
-    return str(create.create(new_target, {}, False)["devices"][0])
+    return str(claim.create(new_target, {}, False)["devices"][0])
 
 
 def controllers() -> tuple[list[str], list[str]]:
@@ -150,21 +150,21 @@ def test_put_read_back_and_undone(new_target: Spec, device: str) -> None:
 
     argv = [
         "fio",
-        *calibrate.FIO,
+        *claiming.FIO,
         "--name=x",
         f"--filename={device}",
         "--rw=write",
         "--bs=1M",
         "--size=64M",
-        *calibrate.DIRECT,
+        *claiming.DIRECT,
     ]
     group = cgroups.path_of(name)
     with cgroups.inside(group):
-        inside = calibrate._fio(argv, "write", 64 * MIB)
+        inside = claiming._fio(argv, "write", 64 * MIB)
     assert inside > 1.1, "64 MiB at 50 MiB/s: never faster than the model; slower only where others load the machine"
     counted = (group / "io.stat").read_text()
     assert f" wbytes={64 * MIB} " in counted
-    calibrate._fio(argv, "write", 64 * MIB)
+    claiming._fio(argv, "write", 64 * MIB)
     assert (group / "io.stat").read_text() == counted, "what runs outside of the group is not charged"
 
     proof = claim.release(new_target, {}, False)["proof"]
@@ -240,7 +240,7 @@ def test_a_group_with_processes_is_named(new_target: Spec, device: str, monkeypa
 
 @pytest.mark.root
 def test_a_claim_with_a_model(new_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate, "BACKING_MIB", 128)
+    monkeypatch.setattr(claiming, "BACKING_MIB", 128)
     new_target["device_model"] = {"kind": "iocost", "bytes_per_s": 100 * MIB}
     ours = claim.claim(new_target, {}, False)["claim"]
     model, found = ours["device_model"], ours["calibration"]

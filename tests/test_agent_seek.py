@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from local_targets import claimed
 
-from fsage.host.claiming import calibrate
+from fsage.host import claiming
 from fsage.host.device import capabilities, loops, seek, seekdisk
 from fsage.host.system import files, journal, mounting
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import MIB
 from fsage.model.errors import Failure, Refusal
 
@@ -40,7 +40,7 @@ def spec(module_target: Spec) -> Iterator[Spec]:
     if why := seek.Seek.unavailable_because({}):
         pytest.skip(why)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrate, "BACKING_MIB", 64)
+        patch.setattr(claiming, "BACKING_MIB", 64)
         module_target["device_model"] = {"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": SEEK_S}
         claimed(module_target)
         yield module_target
@@ -98,7 +98,7 @@ def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec: Spec) -> None
     assert info and info.flags & loops.LO_FLAGS_DIRECT_IO and info.inode == seekdisk.DISK
     assert not loops.devices_of(target.claim["stores"][0]["image_id"]), "nothing goes past the disk"
     pid = server(target)
-    assert not claim.claim(spec, {}, False)["changed"] and not create.create(spec, {}, False)["changed"]
+    assert not claim.claim(spec, {}, False)["changed"] and not claim.create(spec, {}, False)["changed"]
     target.format()
     assert server(open_target(spec)) == pid
 
@@ -144,7 +144,7 @@ def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:
     while seek.server_of(target.claim["stores"][0]["image"]):
         time.sleep(0.01)
     files.write_json(journal.path_of(target.home), {"boot_id": "before", "entries": []})
-    assert create.create(spec, {}, True)["changed"] and create.create(spec, {}, False)["changed"]
+    assert claim.create(spec, {}, True)["changed"] and claim.create(spec, {}, False)["changed"]
     assert len(open_target(spec).notes) == 1
 
 

@@ -18,7 +18,7 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import filesystems as known
 from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.root
 @pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
 def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
     new_target["filesystem"] = filesystem
-    made = create.create(new_target, {}, False)
-    assert made["changed"] and not create.create(new_target, {}, False)["changed"]
+    made = claim.create(new_target, {}, False)
+    assert made["changed"] and not claim.create(new_target, {}, False)["changed"]
     image = made["images"][0]
     assert image["bytes"] == GIB and os.stat(image["image"]).st_blocks * 512 >= GIB, "written, not sparse"
 
@@ -68,8 +68,8 @@ def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
     with pytest.raises(Refusal, match="has not been claimed"):
         open_target(new_target)
     claim.claim(new_target, {}, False)  # the images are still there
-    assert create.remove(new_target, {}, False)["changed"]
-    assert not Path(image["image"]).exists() and not create.remove(new_target, {}, False)["changed"]
+    assert claim.remove(new_target, {}, False)["changed"]
+    assert not Path(image["image"]).exists() and not claim.remove(new_target, {}, False)["changed"]
 
 
 @pytest.mark.long
@@ -103,14 +103,14 @@ def test_placement_repeats_after_a_remount(local_target: Spec) -> None:
 
 
 def test_check_changes_nothing(new_target: Spec) -> None:
-    assert create.create(new_target, {}, True)["changed"]
+    assert claim.create(new_target, {}, True)["changed"]
     assert not Path(new_target["image_dir"]).exists() and not Path(new_target["home"]).exists()
-    create.create(new_target, {}, False)
+    claim.create(new_target, {}, False)
     assert claim.claim(new_target, {}, True)["changed"] and not claim_file(new_target).exists()
     claim.claim(new_target, {}, False)
     with untouched(new_target):
         assert claim.release(new_target, {}, True)["changed"]
-        assert create.remove(new_target, {}, True)["changed"]
+        assert claim.remove(new_target, {}, True)["changed"]
 
 
 @contextlib.contextmanager
@@ -133,9 +133,9 @@ def backing_of(filesystem: str, tmp_path: Path) -> Iterator[Path]:
 def test_size_follows_the_free_space(new_target: Spec, tmp_path: Path) -> None:
     with backing_of("ext4", tmp_path) as small:
         new_target |= {"image_dir": str(small / "images"), "size_gib": 16}
-        assert "1 x 1 GiB" in create.create(new_target, {}, True)["msg"]
+        assert "1 x 1 GiB" in claim.create(new_target, {}, True)["msg"]
         with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
-            create.create({**new_target, "minimum_gib": 2}, {}, False)
+            claim.create({**new_target, "minimum_gib": 2}, {}, False)
         assert not (small / "images").exists()
 
 
@@ -143,11 +143,11 @@ def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, t
     with backing_of("btrfs", tmp_path) as store:
         new_target["image_dir"] = str(store / "images")
         Path(new_target["image_dir"]).mkdir()
-        made = create.create(new_target, {}, False)
+        made = claim.create(new_target, {}, False)
         (image,) = made["images"]
         assert image["nocow"] and "chattr +C" in made["msg"]
         assert "C" in run(["lsattr", image["image"]]).stdout.split()[0]
-        create.remove(new_target, {}, False)
+        claim.remove(new_target, {}, False)
         assert os.listdir(new_target["image_dir"]) == [], "it was there before, and stays"
 
 

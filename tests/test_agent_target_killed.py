@@ -20,7 +20,7 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import filesystems as known
 from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
@@ -35,7 +35,7 @@ def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
     again = open_target(local_target)
     assert len(again.notes) == 2 and mounting.mounted_at(again.mounts[0])
     take_down(again)
-    assert create.create(local_target, {}, False)["changed"]
+    assert claim.create(local_target, {}, False)["changed"]
     assert claim.claim(local_target, {}, False)["changed"]
 
 
@@ -63,7 +63,7 @@ def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: s
 @pytest.mark.parametrize("sparse", first_of(False, True))
 def test_a_claim_killed_anywhere_is_finished_or_removed(new_target: Spec, sparse: bool) -> None:
     local_target = {**new_target, "sparse": True} if sparse else written(new_target)
-    create.create(local_target, {}, False)
+    claim.create(local_target, {}, False)
     given = json.dumps({"target": local_target})
     for tenths in range(1, 9):
         with subprocess.Popen(
@@ -85,9 +85,9 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(new_target: Spec, sparse
             with pytest.raises(Refusal, match="interrupted"):
                 open_target(local_target)
         if tenths % 3 == 0:
-            create.remove(local_target, {}, False)
+            claim.remove(local_target, {}, False)
             assert not claim_file(local_target).exists()
-            create.create(local_target, {}, False)
+            claim.create(local_target, {}, False)
         if tenths % 4 == 0:
             claim.claim(local_target, {}, False)
             open_target(local_target)
@@ -95,7 +95,7 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(new_target: Spec, sparse
 
 
 def test_a_creation_that_was_killed_is_made_anew(new_target: Spec) -> None:
-    create.create(new_target, {}, False)
+    claim.create(new_target, {}, False)
     journal = claim_file(new_target).parent / "images.json"
     known = files.read_json(journal)
     image = known["images"][0]
@@ -105,9 +105,9 @@ def test_a_creation_that_was_killed_is_made_anew(new_target: Spec) -> None:
     os.truncate(image["image"], MIB)
     with pytest.raises(Refusal, match="has not been created"):
         claim.claim(new_target, {}, False)
-    assert create.create(new_target, {}, False)["changed"]
+    assert claim.create(new_target, {}, False)["changed"]
     assert os.stat(image["image"]).st_size == GIB
     files.write_json(journal, {**known, "images": [half]})
     loops.detach(images_of(new_target)[0] | loops.identity(image["image"]))
-    create.remove(new_target, {}, False)
+    claim.remove(new_target, {}, False)
     assert not Path(image["image"]).exists()

@@ -19,7 +19,7 @@ from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model.claim import utc_now
 from fsage.model.errors import Failure, Refusal
 
@@ -44,7 +44,7 @@ def test_a_changed_declaration_is_refused(local_target: Spec) -> None:
         with pytest.raises(Refusal, match="claimed with stores 1, and 2 is declared now"):
             open_target({**local_target, "stores": 2})
         with pytest.raises(Refusal, match="was created as"):
-            create.create({**local_target, "size_gib": 2}, {}, False)
+            claim.create({**local_target, "size_gib": 2}, {}, False)
 
 
 @root
@@ -63,7 +63,7 @@ def test_another_image_of_the_same_name_is_refused(local_target: Spec) -> None:
         open_target(local_target)
     with pytest.raises(Refusal, match="is another file now"):
         claim.claim(local_target, {}, False)
-    removed = create.remove(local_target, {}, False)
+    removed = claim.remove(local_target, {}, False)
     assert removed["left"] == [str(path)] and path.read_bytes() == b"a user's own file"
     assert not claim_file(local_target).exists()
 
@@ -170,7 +170,7 @@ def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
 )
 def test_a_wrong_declaration_is_refused(change: Spec, message: str, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=message):
-        create.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
+        claim.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
     assert not (tmp_path / "home").exists()
 
 
@@ -188,7 +188,7 @@ def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
     }
     lease.take(target.home, {"holder": holder})
     with untouched(local_target):
-        for verb in (create.create, create.remove, claim.claim, claim.release):
+        for verb in (claim.create, claim.remove, claim.claim, claim.release):
             with pytest.raises(Refusal, match=r"is held by run another .*snakemake series1"):
                 verb(local_target, {}, False)
     mounting.unmount(target.mounts[0])  # as the run does before it mounts it anew

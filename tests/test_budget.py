@@ -26,8 +26,8 @@ from tiers import first_of
 
 from fsage.host.cells import measure
 from fsage.host.lustre import space, stripes
-from fsage.host.structure import eviction, files, work
-from fsage.host.structure.quota import Quota
+from fsage.host.structure import files, work
+from fsage.host.structure.files import Quota
 from fsage.host.targets import claims, kinds
 from fsage.host.targets.target import Target
 from fsage.model import striping, structure, typed
@@ -83,7 +83,7 @@ def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> N
     "module",
     [
         *(sys.modules[structure.step_type(kind).__module__] for kind in structure.kinds()),
-        eviction,
+        files,
         free_space_layout,
         punched,
         whole_extents,

@@ -10,7 +10,7 @@ import pytest
 from fsage import workloads
 from fsage.host import containers
 from fsage.host.remote import probe
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 from fsage.plan.target import Target
@@ -100,7 +100,7 @@ def test_what_is_missing_is_said_before_anything_is_changed(folder, directory_ta
     (folder / take).unlink()
     directory_target["containers"] = str(folder)
     place, home = Path(directory_target["directory"]), Path(directory_target["home"])
-    for verb in (create.create, claim.claim):
+    for verb in (claim.create, claim.claim):
         with pytest.raises(Refusal, match=rf"fsage_target.containers is {folder}, and .*{said}.*; nothing was touched"):
             verb(directory_target, {}, False)
     assert not place.exists() and not home.exists()

@@ -19,7 +19,7 @@ from fsage.evidence import verdict
 from fsage.host.filesystems.btrfs import RESERVED
 from fsage.host.inspect import inspect
 from fsage.host.states import inspection, state
-from fsage.host.states.fingerprint import layout_of
+from fsage.host.states.inspection import layout_of
 from fsage.host.stores import ext4, fiemap
 from fsage.host.stores.filesystems import named
 from fsage.host.structure import fillers

@@ -13,7 +13,7 @@ from studies import blocks
 from workload_cells import ALL
 
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import frozen
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
@@ -131,7 +131,7 @@ def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_targe
             open_target(edited(key, directory_target))
         for check in (False, True):  # as ansible-playbook local_target.yml claim.yml, and with --check
             with pytest.raises(Refusal, match=f"was claimed with {key} "):
-                create.create(edited(key, directory_target), {}, check)
+                claim.create(edited(key, directory_target), {}, check)
             with pytest.raises(Refusal, match=f"was claimed with {key} "):
                 claim.claim(edited(key, directory_target), {}, check)
         assert claim_file(directory_target).read_text() == before
@@ -154,7 +154,7 @@ def test_a_claimed_loop_target_is_opened_as_declared_or_not_at_all(spec: dict) -
 
 def test_commands_are_launched_as_declared_now_and_cells_say_so(tmp_path: Path, directory_target: dict) -> None:
     """The copy of the claim that a plan reads was fetched when the target was claimed."""
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     claimed = claim.claim(directory_target, {}, False)["claim"]
     inventory = tmp_path / "inventories" / directory_target["name"]
     (inventory / "group_vars/all").mkdir(parents=True)

@@ -12,7 +12,7 @@ import pytest
 from fsage.host import host_agent
 from fsage.host.remote import connection, probe, remote_hosts
 from fsage.host.remote.remote_hosts import Hosts
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 from fsage.model.hosts import skews
@@ -59,10 +59,10 @@ def test_hosts_are_asked_before_the_first_change(tmp_path, client, server, said)
         }
     }
     if said is None:
-        assert create.create(spec, request, True)["changed"]
+        assert claim.create(spec, request, True)["changed"]
     else:
         with pytest.raises(Refusal) as refused:
-            create.create(spec, request, False)
+            claim.create(spec, request, False)
         assert said in str(refused.value) and "nothing was touched" in str(refused.value)
     assert not (tmp_path / "t").exists() and not (tmp_path / "home").exists()
 
@@ -71,7 +71,7 @@ def test_hosts_are_asked_before_the_first_change(tmp_path, client, server, said)
 def test_a_launcher_that_is_not_there_is_missed_before_the_first_change(tmp_path, monkeypatch, kind):
     monkeypatch.setenv("PATH", str(tmp_path))
     spec = {"name": "t", "kind": kind, "launcher": "srun", "home": str(tmp_path / "home")}
-    for verb in create.create, claim.claim:
+    for verb in claim.create, claim.claim:
         with pytest.raises(Refusal, match=r"lacks srun: fsage_target.launcher names it; .*; nothing was touched"):
             verb({**spec, "directory": str(tmp_path / "t"), "amount_mib": 8}, {}, False)
     assert list(tmp_path.iterdir()) == []
@@ -83,7 +83,7 @@ def test_what_srun_starts_would_not_see_a_loop_target(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     spec = {"name": "t", "kind": "loop", "launcher": "srun", "home": str(tmp_path / "home")}
     with pytest.raises(Refusal, match=r"launcher is srun and kind is loop\. .* declare launcher openmpi or mpich"):
-        create.create(spec, {}, False)
+        claim.create(spec, {}, False)
 
 
 def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ from fsage.host.remote import remote_hosts
 from fsage.host.states import state
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import typed
 from fsage.model.errors import Refusal
 from fsage.model.token import BUILDING, READY
@@ -58,7 +58,7 @@ def several(directory_target, tmp_path):
             others.append({"name": name, "python": str(tmp_path / name), "local": True})
         return {"clients": [{"name": "n1"}, *others], "servers": []}
 
-    create.create(spec, {"hosts": hosts()}, False)
+    claim.create(spec, {"hosts": hosts()}, False)
     claim.claim(spec, {"hosts": hosts()}, False)
     bring(spec, STEP)
     return spec, lies, hosts

@@ -18,13 +18,13 @@ from states import bring
 from fsage import workloads
 from fsage.host.cells import measure
 from fsage.host.device import cgroups, iocost, loops
-from fsage.host.instruments import cleanup, groups, io_groups, scheduler
+from fsage.host.instruments import cleanup, io_groups
 from fsage.host.states import state
 from fsage.host.system import journal
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.host.verbs import recover
+from fsage.host.verbs import tune
 from fsage.model import structure
 
 pytestmark = pytest.mark.root
@@ -73,11 +73,11 @@ def outcome(target: Target, one: dict, *more: dict) -> workloads.Outcome:
 
 def queue(target: Target) -> str:
     (device,) = loops.devices_of(target.claim["stores"][0]["image_id"])
-    return scheduler._now(scheduler._path(device))
+    return cleanup._scheduler_now(cleanup._scheduler_path(device))
 
 
 def in_groups(target: Target) -> list[str]:
-    found = {pid for group in groups.left_over(target.home) for pid in cgroups.words(group / "cgroup.procs")}
+    found = {pid for group in cleanup.groups_left_over(target.home) for pid in cgroups.words(group / "cgroup.procs")}
     return sorted(found - {str(os.getpid())})  # which goes there to start another
 
 
@@ -93,9 +93,9 @@ def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
         pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
     found = outcome(target, cell(target, "P3", "bfq", cgroup="v1"))
     assert found.status == "valid" and 1.4 < found.metrics["bw_ratio"] < 2.6, found
-    assert not groups.left_over(target.home) and iocost._below(str(cgroups.v1())) == 0
+    assert not cleanup.groups_left_over(target.home) and iocost._below(str(cgroups.v1())) == 0
     # The next cells move the controller. An idle worker of the loop device would hold it in v1 for nearly two minutes.
-    recover.put_back(target.home)
+    tune.put_back(target.home)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_what_cannot_be_had_is_unsupported_with_the_reason(target: Target) -> No
 def test_a_group_that_vanishes_fails_the_cell(target: Target) -> None:
     def remove() -> None:
         wait_for(lambda: bool(in_groups(target)))
-        groups.end_readers(target.home)
-        for group in groups.left_over(target.home):
+        cleanup.end_readers(target.home)
+        for group in cleanup.groups_left_over(target.home):
             iocost.UNDO["group"]({"path": str(group)})
 
     remover = Thread(target=remove)
@@ -191,23 +191,23 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
     assert queue(target) == "none" and not in_groups(target)
 
     killed(target, "sqlite")
-    there = groups.left_over(target.home)
-    assert recover.recover(target.spec, {}, True)["changed"], "--check says so and changes nothing"
-    proof = recover.recover(target.spec, {}, False)["proof"]
+    there = cleanup.groups_left_over(target.home)
+    assert tune.recover(target.spec, {}, True)["changed"], "--check says so and changes nothing"
+    proof = tune.recover(target.spec, {}, False)["proof"]
     assert any("has the scheduler none again" in line for line in proof)
     assert not any(Path(group).exists() for group in there)
     if not cgroups.names():  # nobody else's target needs it
         assert not journal.entries(journal.SHARED)
-    assert not recover.recover(target.spec, {}, False)["changed"]
+    assert not tune.recover(target.spec, {}, False)["changed"]
     assert state.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
 
 
 def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(target: Target) -> None:
-    recover.put_back(target.home)
+    tune.put_back(target.home)
     now = open_target(target.spec)  # on another loop device than before
-    scheduler.put(now, "bfq")
-    assert queue(target) == "bfq" and not groups.left_over(target.home) and cleanup.left_over(target.home)
-    scheduler.put(now, "bfq")
+    cleanup.put_scheduler(now, "bfq")
+    assert queue(target) == "bfq" and not cleanup.groups_left_over(target.home) and cleanup.left_over(target.home)
+    cleanup.put_scheduler(now, "bfq")
     assert len(journal.entries(journal.path_of(target.home))) == 1, "what was before is noted once"
     assert state.diagnose(target.spec, request([]), False)["todo"] == []
     assert queue(target) == "none" and not cleanup.left_over(target.home)
@@ -215,11 +215,11 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
 
 def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -> None:
     now = open_target(target.spec)
-    path = scheduler._path(now.devices[0])
+    path = cleanup._scheduler_path(now.devices[0])
     path.write_text("bfq")
     switch = path.parent / "iosched/low_latency"
     assert switch.read_text() == "1\n"
-    scheduler.put(now, "bfq")
+    cleanup.put_scheduler(now, "bfq")
     assert switch.read_text() == "0\n"
     cleanup.put_back(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")

@@ -20,7 +20,7 @@ from fsage.model import GIB, MIB
 from fsage.model.answers import Obstacle
 from fsage.model.errors import Failure, Refusal
 from fsage.plan import target
-from fsage.report.section import Data
+from fsage.report.parts import Data
 from fsage.run import request
 from fsage.studies.kernels import building, images, report
 from fsage.studies.kernels.bisection import Bisection, Lies

@@ -17,14 +17,14 @@ from session import PREFIX
 from test_measure import asked
 from test_plan import plan as plan
 
+from fsage.host import claiming
 from fsage.host.cells import measure
-from fsage.host.claiming import calibrate
 from fsage.host.states import inspection, state
 from fsage.host.system.shell import run
-from fsage.host.targets import site_limits
+from fsage.host.targets import budget
+from fsage.host.targets.budget import Pace
 from fsage.host.targets.opening import open_target
-from fsage.host.targets.site_limits import Pace
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import GIB, MIB, declaration, limits
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
@@ -59,7 +59,7 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     place = Path(tempfile.mkdtemp(prefix="fsage-test-limits-", dir="/var/tmp"))
     spec = {"name": f"{PREFIX}limits", "kind": "directory", "directory": str(place / "target"), "amount_mib": 64}
     spec |= {"home": str(place / "home")}
-    create.create(spec, {}, False)
+    claim.create(spec, {}, False)
     claim.claim(spec, {}, False)
     yield spec
     shutil.rmtree(place)
@@ -91,19 +91,19 @@ def test_wrong_limits_are_refused_wherever_they_stand(given: Any, says: str, roo
         complete({"limits": given})
     roots_file.write_text(json.dumps(given))
     with pytest.raises(Refusal, match=rf"limits\.json: .*{says}"):
-        site_limits.of_host()
+        budget.of_host()
 
 
 @pytest.mark.root
 def test_roots_file_is_roots_and_the_stricter_of_both_holds(roots_file: Path) -> None:
-    assert site_limits.effective(site(clients=4)) == site(clients=4), "no file"
+    assert budget.effective(site(clients=4)) == site(clients=4), "no file"
     roots_file.write_text(json.dumps({"clients": 2, "hours": "22:00-06:00", "bandwidth_mib_s": 500}))
-    both = site_limits.effective(site(clients=4, hours="20:00-04:00", bandwidth_mib_s=100, gib_a_day=7))
+    both = budget.effective(site(clients=4, hours="20:00-04:00", bandwidth_mib_s=100, gib_a_day=7))
     assert both == site(clients=2, bandwidth_mib_s=100, gib_a_day=7) | {"hours": "20:00-04:00 and 22:00-06:00"}
     os.seteuid(12345)
     try:
         with pytest.raises(Refusal, match=r"Permission denied: what root allows is not known, so nothing was touched"):
-            site_limits.of_host()
+            budget.of_host()
     finally:
         os.seteuid(0)
     for spoil in (
@@ -115,7 +115,7 @@ def test_roots_file_is_roots_and_the_stricter_of_both_holds(roots_file: Path) ->
         roots_file.write_text("{}")
         spoil()
         with pytest.raises(Refusal, match="others"):
-            site_limits.of_host()
+            budget.of_host()
 
 
 def test_fio_moves_no_more_than_its_share(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_what_cannot_be_kept_to_a_rate_is_refused_before_anything_is_made(guest:
 def test_what_fsage_writes_makes_and_deletes_keeps_to_its_pace(guest: Any, roots_file: Path) -> None:
     roots_file.write_text(json.dumps({"bandwidth_mib_s": 300, "operations_s": 400}))
     target = open_target(guest)
-    pair = calibrate.amount(target, 500)["calibration"]
+    pair = claiming.amount_for(target, 500)["calibration"]
     assert max(pair["write_mib_s"], pair["read_mib_s"]) < 1.1 * 300
     began, pace = time.monotonic(), Pace(target.spec["limits"], share=2)
     for _ in range(10):
@@ -175,24 +175,24 @@ def test_what_fsage_writes_makes_and_deletes_keeps_to_its_pace(guest: Any, roots
 
 def test_the_bytes_of_a_day_are_of_claims_states_and_cells_of_all_targets(directory_target, roots_file: Path) -> None:
     roots_file.write_text(json.dumps({"gib_a_day": 0.25}))
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
-    note = declaration.usual_home() / site_limits.WRITTEN
+    note = declaration.usual_home() / budget.WRITTEN
     assert sum(json.loads(note.read_text()).values()) == 64 * MIB, "the claim wrote them"
     allowed = open_target(directory_target).spec["limits"]
-    assert site_limits.why_not_now(allowed, "cell one", 0, 150 * MIB) is None
-    assert "0.26 GiB would be written today" in str(site_limits.why_not_now(allowed, "cell two", 0, 50 * MIB))
+    assert budget.why_not_now(allowed, "cell one", 0, 150 * MIB) is None
+    assert "0.26 GiB would be written today" in str(budget.why_not_now(allowed, "cell two", 0, 50 * MIB))
     claim.release(directory_target, {}, False)
     assert note.exists(), "or a release and a claim would begin the day anew"
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     with pytest.raises(Refusal, match=r"with calibrating, .* limits\.gib_a_day is 0\.25"):
         claim.claim(directory_target, {}, False)
     note.write_text(json.dumps({"2026-01-01": GIB}))
-    assert site_limits.forget() == [] and not note.exists()
+    assert budget.forget() == [] and not note.exists()
 
 
 def test_hours_guard_claims_states_and_cells(directory_target: Any, guest: Any, roots_file: Path) -> None:
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     with pytest.raises(Refusal, match=r"the claim of target .* limits\.hours is .*Nothing was touched"):
         claim.claim({**directory_target, "limits": {"hours": hours(-2, -1)}}, {}, False)
     request = asked([]) | {"reach_s": 2 * 3600.0}

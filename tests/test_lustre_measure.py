@@ -11,7 +11,7 @@ from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats,
 
 from fsage.host.cells import measure
 from fsage.host.kinds.lustre import Lustre, LustreOsts
-from fsage.host.lustre import cold, granted, ldiskfs
+from fsage.host.lustre import clients, granted, ldiskfs
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
 from fsage.host.system import settings
@@ -163,7 +163,7 @@ def test_busy_locks_of_others_on_the_mount_are_a_note_and_no_failure(
     spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of another mount of the file system nothing is asked, nor cancelled: `site` has no answer to that."""
-    monkeypatch.setattr(cold, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(clients, "PAUSES_S", (0.0, 0.0))
     site.answer(UNUSED, locks(3))
     site.commands()
     seen = measured(spec)

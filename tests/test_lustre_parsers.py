@@ -10,7 +10,7 @@ import pytest
 from lustre_site import NEIGHBOUR, SERVERS, Site, recorded, session
 
 from fsage.host.__main__ import way_out
-from fsage.host.lustre import mounts, params, servers, space, stripes
+from fsage.host.lustre import clients, params, servers, space, stripes
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
@@ -143,13 +143,13 @@ def test_a_target_of_which_an_ost_is_lost_is_not_opened(site: Site, monkeypatch:
     site.answer(f"lfs getname {PLACE}", f"lustre-{of_mount} {PLACE}\n")
 
     def wait(*osts: int) -> None:
-        mounts.await_servers(PLACE, "lustre", lambda: list(osts) or None)
+        clients.await_servers(PLACE, "lustre", lambda: list(osts) or None)
 
     wait()
     assert len(site.commands(SERVERS)) == 3
     site.answer(SERVERS, lost.replace("DISCONN", "DISCONN\tDEACTIVATED"), lost)
     wait()
-    monkeypatch.setattr(mounts, "PATIENCE_S", 0)
+    monkeypatch.setattr(clients, "PATIENCE_S", 0)
     wait(1)  # no file of it lies on OST 0
     with pytest.raises(Failure, match=r"lustre-OST0000 \(DISCONN\): no answer on .* would wait for ever"):
         wait(0, 1)
@@ -209,9 +209,9 @@ def test_what_others_may_change_is_tolerated_and_no_more() -> None:
 
 
 def test_a_client_is_told_from_servers() -> None:
-    (client,) = mounts.parse(recorded("findmnt_lustre.json"))
+    (client,) = clients.parse_mounts(recorded("findmnt_lustre.json"))
     assert client[:4] == (Path("/mnt/lustre"), "10.0.2.15@tcp", "lustre", "/")
-    assert mounts.parse("") == []
+    assert clients.parse_mounts("") == []
 
 
 @pytest.mark.parametrize(
@@ -234,13 +234,13 @@ def test_a_client_is_told_from_servers() -> None:
 def test_another_file_system_is_refused(site: Site, directory: str, declared: dict, says: str) -> None:
     site.answer("findmnt --json --list --types lustre", recorded("findmnt_lustre.json"))
     with pytest.raises(Refusal, match=says):
-        mounts.client_mount(declared, Path(directory))
+        clients.client_mount(declared, Path(directory))
 
 
 def test_a_fileset_is_a_mount_of_its_file_system(site: Site) -> None:
     text = recorded("findmnt_lustre.json").replace(":/lustre", ":/lustre/projects")
     site.answer("findmnt --json --list --types lustre", text)
-    mount = mounts.client_mount({"mgs": "10.0.2.15@tcp", "fsname": "lustre"}, Path("/mnt/lustre/fsage"))
+    mount = clients.client_mount({"mgs": "10.0.2.15@tcp", "fsname": "lustre"}, Path("/mnt/lustre/fsage"))
     assert mount.root == "/projects"
 
 

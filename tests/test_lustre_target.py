@@ -21,7 +21,7 @@ from fsage.host.structure import fillers
 from fsage.host.system import privilege
 from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
@@ -136,13 +136,13 @@ def test_a_second_target_on_the_file_system_of_one_is_refused_from_anywhere(
     run = {"holder": {**identity("test"), "run": "2"}}
     hold(other, run, False)  # as a study begins, which then claims
     with pytest.raises(Refusal, match=r"target scratch has claimed .* two targets on one file system"):
-        create.create(other, {}, False)
+        claim.create(other, {}, False)
     hold(other, {**run, "release": True}, False)
     assert not Path(other["directory"]).exists() and not (tmp_path / "another_host" / "other").exists()
     claim.release(spec, {}, False)
     Path(spec["directory"]).rmdir()
     site.answer(f"lfs path2fid {other['directory']}", recorded("lfs_path2fid.txt"))
-    create.create(other, {}, False)
+    claim.create(other, {}, False)
     assert "would claim" in claim.claim(other, {}, True)["msg"]
 
 
@@ -216,12 +216,12 @@ def test_a_scrub_after_which_objects_are_left_fails(whole: dict, site: Site) -> 
 def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site: Site) -> None:
     place = Path(spec["directory"])
     place.rmdir()
-    assert create.create(spec, {}, False)["changed"]
+    assert claim.create(spec, {}, False)["changed"]
     claim.claim(spec, {}, False)
-    assert f"{place} is gone" in create.remove(spec, {}, False)["proof"]
+    assert f"{place} is gone" in claim.remove(spec, {}, False)["proof"]
     site.answer("findmnt --json --list --types lustre", rc=1)  # it is not mounted, and the mount point is there
     with pytest.raises(Refusal, match="no Lustre client mount"):
-        create.create(spec, {}, False)
+        claim.create(spec, {}, False)
     assert list(root_of(spec).iterdir()) == []
 
 
@@ -280,7 +280,7 @@ def test_a_target_whose_claim_was_lost_with_its_client_is_taken_over_by_the_mark
     spec = lustre_target(tmp_path, site, **({"capacity_gib": "all"} if alone else {}))
     old = claim.claim(spec, {}, False)["claim"]["id"]
     shutil.rmtree(spec["home"])
-    for verb in (create.create, claim.claim, claim.release):
+    for verb in (claim.create, claim.claim, claim.release):
         with pytest.raises(Refusal, match=f"has the mark of target .*--take-over {old}"):
             verb(spec, {}, False)
     claim.release(spec, {"take_over": old}, False)
@@ -426,7 +426,7 @@ def test_a_claim_whose_striping_is_refused_leaves_nothing_in_the_next_ones_way(
         (place / "measured").rmdir()
         (place / ".fsage/claim.json").unlink()
     site.answer(f"lfs getstripe -y -d {place}/measured", text)
-    create.create(spec, {}, False)
+    claim.create(spec, {}, False)
     assert claim.claim(spec, {}, False)["changed"]
     claim.release(spec, {}, False)
     assert list(place.iterdir()) == []

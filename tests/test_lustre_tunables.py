@@ -12,7 +12,7 @@ import pytest
 from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, lustre_target
 
 from fsage.host import __main__ as agent
-from fsage.host.lustre import granted, tunables
+from fsage.host.lustre import clients, granted
 from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
@@ -224,7 +224,7 @@ def test_a_mount_that_is_gone_holds_nothing(knobs: Knobs) -> None:
     granted.tune("lustre", holder("a"), rpcs(16))
     book = json.loads(knobs.path.read_text())
     knobs.path.write_text(json.dumps({**book, "known": {}}))
-    assert tunables.put_back(holder("a")) == [] and not settings.NOTE.exists()
+    assert clients.put_tunables_back(holder("a")) == [] and not settings.NOTE.exists()
 
 
 def test_a_note_that_cannot_be_read_is_not_no_note(spec: dict, knobs: Knobs) -> None:

@@ -26,7 +26,7 @@ from fsage.host.structure.files import make_room
 from fsage.host.system import files, mounting, places
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import directories, lease
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import plugins
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
@@ -81,7 +81,7 @@ def precious(tmp_path: Path) -> Path:
 @pytest.fixture
 def place(directory_target: Spec) -> Path:
     """The directory of a claimed target of that kind."""
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
     return Path(directory_target["directory"])
 
@@ -209,7 +209,7 @@ def test_what_every_system_has_on_the_way_is_allowed_and_what_is_made_is_for_its
 def test_what_a_target_keeps_is_for_its_owner_alone(directory_target: Spec) -> None:
     old = os.umask(0)
     try:
-        create.create(directory_target, {}, False)
+        claim.create(directory_target, {}, False)
         claim.claim(directory_target, {}, False)
         state.scrub(directory_target, {"steps": [], "state": "empty", "reuse": "fresh"}, False)
         observed.bundle(directory_target, {}, False)
@@ -514,7 +514,7 @@ def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(
     allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
     for value in WRONG:
         with pytest.raises(Refusal) as why:
-            create.create({**spec, key: value}, {}, False)
+            claim.create({**spec, key: value}, {}, False)
         assert f"fsage_target.{key} is " in str(why.value) and (
             allowed if isinstance(value, str) else "text is wanted"
         ) in str(why.value)
@@ -548,7 +548,7 @@ def test_memory_of_any_kind_is_no_place_for_images(new_target: Spec, tmp_path: P
     try:
         for declared in (point, point / name):  # devtmpfs is one for the whole machine
             with pytest.raises(Refusal, match=rf"is on {kind}, which is memory, not a disk.*fsage_target.image_dir"):
-                create.create({**new_target, "image_dir": str(declared)}, {}, False)
+                claim.create({**new_target, "image_dir": str(declared)}, {}, False)
         assert not (point / name).exists() and not list(point.glob("fsage-*"))
     finally:
         mounting.unmount(point)

@@ -19,11 +19,11 @@ from states import MIB, bring
 from striped import osts_of, step
 
 from fsage.host.cells import measure
-from fsage.host.claiming.calibrate import amount
+from fsage.host.claiming import amount_for
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import commands
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model.errors import Refusal
 from fsage.model.structure import Step
 from fsage.studies.netflow.workloads import netflow
@@ -61,7 +61,7 @@ def measured(spec: dict[str, Any], workload: Any, params: dict, hosts: dict | No
 def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[str, Any]) -> None:
     spec = {**local_target, "run_as": SOMEBODY.pw_name}
     del spec["mount_dir"]  # the test's own folder is closed to others
-    create.create(spec, {}, False)
+    claim.create(spec, {}, False)
     claim.claim(spec, {}, False)  # calibrated by fio
     target = open_target(spec)
     remove_measured(target)
@@ -72,7 +72,7 @@ def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[st
     said = [str(SOMEBODY.pw_uid), groups, SOMEBODY.pw_dir, f"CapEff:\t{0:016x}"]
     assert (ran["rc"], ran["stdout"].splitlines()) == (0, said), ran["stderr"]
     assert (place / "made").owner() == SOMEBODY.pw_name and target.claim["uid"] == target.uid == SOMEBODY.pw_uid
-    assert amount(target, 100)["calibration"]["write_mib_s"] > 0
+    assert amount_for(target, 100)["calibration"]["write_mib_s"] > 0
     assert target.front(["fio", f"--filename={target.devices[0]}"]) == [], "the device itself only root reads"
     assert "--allow-run-as-root" not in mpirun(target.claim) and "--allow-run-as-root" in mpirun({"uid": 0})
     (place / "made").chmod(0o600)
@@ -87,7 +87,7 @@ def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[st
 def test_a_user_who_is_not_there_is_refused_before_the_first_change(
     local_target: dict[str, Any], name: str, said: str
 ) -> None:
-    create.create(local_target, {}, False)
+    claim.create(local_target, {}, False)
     with pytest.raises(Refusal, match=said):
         claim.claim({**local_target, "run_as": name}, {}, False)
     assert not (Path(local_target["home"]) / local_target["name"] / "claim.json").exists()
@@ -124,10 +124,10 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
     ):
         is_there(lie)
         with pytest.raises(Refusal, match=why):
-            create.create(spec, {"hosts": hosts}, False)
+            claim.create(spec, {"hosts": hosts}, False)
         assert not (place / "target").exists()
     is_there()
-    create.create(spec, {"hosts": hosts}, False)
+    claim.create(spec, {"hosts": hosts}, False)
     claim.claim(spec, {"hosts": hosts}, False)
     bring(spec, STEP)
     for workload, params in (
@@ -141,7 +141,7 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
         assert len(ran) >= 2 and set(ran) == {str(SOMEBODY.pw_uid)}, "on each client"
     bring(spec, replace(STEP, seed=2))
     claim.release(spec, {}, False)
-    create.remove(spec, {}, False)
+    claim.remove(spec, {}, False)
     assert not (place / "target").exists()
 
 

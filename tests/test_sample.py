@@ -13,7 +13,7 @@ from test_measure import asked, cell, observed
 from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.cells.structure_check import StructureCheck
-from fsage.host.states.sample import LOOKS, SIZE, Sample, seen
+from fsage.host.states.inspection import LOOKS, SIZE, Sample, seen
 from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
 

@@ -17,7 +17,7 @@ from fsage.host.instruments.instrument import Visit
 from fsage.host.remote.remote_hosts import Hosts, Lost
 from fsage.host.system import settings
 from fsage.host.targets import lease
-from fsage.host.verbs import recover
+from fsage.host.verbs import tune
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
@@ -193,8 +193,8 @@ def test_why_it_cannot_be_set_is_said(spec: dict, site: Site) -> None:
 def test_recovering_is_refused_while_a_run_holds_the_target(spec: dict) -> None:
     home = Path(spec["home"]) / "scratch"
     home.mkdir(parents=True)
-    assert not recover.recover(spec, {}, False)["changed"]
+    assert not tune.recover(spec, {}, False)["changed"]
     mine = {"run": "r1", "machine": lease.machine(), "pid": 1, "pid_start": lease.start_of(1), "host": "here"}
     lease.take(home, {"holder": {**mine, "since": "now", "command": "snakemake"}})
     with pytest.raises(Refusal, match="is held by run r1"):
-        recover.recover(spec, {}, False)
+        tune.recover(spec, {}, False)

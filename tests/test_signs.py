@@ -16,13 +16,13 @@ from local_targets import claimed, written
 from records import contents, make_records
 from test_measure import asked, cell, observed
 
+from fsage.host import claiming
 from fsage.host.cells import measure
-from fsage.host.claiming import calibrate
 from fsage.host.device import seek
 from fsage.host.instruments import signs as looks
 from fsage.host.states import state
 from fsage.host.system import mounting
-from fsage.host.verbs import create
+from fsage.host.verbs import claim
 from fsage.model import signs, typed
 from fsage.model.caches import KEPT
 from fsage.model.declaration import complete
@@ -49,7 +49,7 @@ def on_a_full_disk(tmp_path: Path, new_target: dict) -> Iterator[dict]:
     subprocess.run(["mount", "-o", "loop", disk, mount], check=True)
     try:
         yield written({**new_target, "image_dir": str(mount / "images")})
-        create.remove({**new_target, "image_dir": str(mount / "images")}, {}, False)
+        claim.remove({**new_target, "image_dir": str(mount / "images")}, {}, False)
     finally:
         subprocess.run(["umount", mount], check=True)
 
@@ -237,7 +237,7 @@ def test_a_disk_that_is_frozen_amid_a_phase_is_on_record(local_target: dict, mon
     """The server of a simulated disk is stopped for 8 s while fio reads, and goes on."""
     if why := seek.Seek.unavailable_because({}):
         pytest.skip(why)
-    monkeypatch.setattr(calibrate, "BACKING_MIB", 64)
+    monkeypatch.setattr(claiming, "BACKING_MIB", 64)
     target = claimed({**local_target, "amount_mib": 64, "device_model": {"kind": "seek", "seek_s": 0.004}})
     spec = {**local_target, "amount_mib": 64, "device_model": {"kind": "seek", "seek_s": 0.004}}
     state.scrub(spec, asked([]) | {"steps": []}, False)

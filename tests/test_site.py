@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from fsage.commands.common import Where
-from fsage.host.verbs import checks, create
+from fsage.host.verbs import checks, claim
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 from fsage.plan.target import Target, load_target
@@ -261,7 +261,7 @@ def test_a_site_is_refused_what_its_claim_is_refused_and_by_the_same_words(tmp_p
         return
     assert len(found) == 1 and said in found[0]
     with pytest.raises(Refusal) as claimed:
-        create.create(spec, {}, False)
+        claim.create(spec, {}, False)
     assert str(claimed.value) in found[0]
 
 

@@ -17,9 +17,9 @@ from test_site import host, lustre
 from tiers import first_of
 
 from fsage.host.cells import measure
-from fsage.host.lustre import cold
+from fsage.host.lustre import clients
 from fsage.host.states import state
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import declaration, limits
 from fsage.model.declaration import complete
 from fsage.plan.plan import Plan
@@ -109,7 +109,7 @@ def test_what_a_run_does_is_on_the_page(
     (dropped,) = [act for act in acts if "/proc/sys/vm/drop_caches" in act.places]
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the agent of a run is in memory, and writes none
     with watched() as did:
-        create.create(spec, {}, False)
+        claim.create(spec, {}, False)
         claimed = claim.claim(spec, {}, False)["claim"]
         wish = asked([]) | {"steps": []}
         state.scrub(spec, wish, False)
@@ -117,7 +117,7 @@ def test_what_a_run_does_is_on_the_page(
         one = {"kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
         measured = measure.measure(spec, {**wish, "cells": [{**one, "name": name} for name in ("a", "b")]}, False)
         claim.release(spec, {}, False)
-        create.remove(spec, {}, False)
+        claim.remove(spec, {}, False)
     noted = (tmp_path / "usual/written.json").exists()
     assert noted == any(f"{tmp_path}/usual/written.*" in act.places for act in acts) == (kind == "directory")
     assert measured["measured"] == 2 and did.programs["fio"] >= 4
@@ -206,5 +206,5 @@ def test_the_page_is_true_for_a_guest_and_before_the_claim(tmp_path: Path) -> No
     root = Site([host("n1", **{**told, "root": True})], ("clients",))
     (locks,) = [act for act in actions.acts(root, target, [plan]) if "lru_size=clear" in act.what]
     phases = 2 * sum(map(len, plan.missing.values()))
-    assert locks.most == phases * 2 * len(cold.PAUSES_S) and "own mount" in locks.what
+    assert locks.most == phases * 2 * len(clients.PAUSES_S) and "own mount" in locks.what
     assert actions.user_words(root) == "ada (uid 1000), by the helper where root is needed"

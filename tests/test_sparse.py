@@ -23,7 +23,7 @@ from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.host.verbs import claim, create, recover
+from fsage.host.verbs import claim, tune
 from fsage.model import declaration, sparse
 from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
@@ -56,8 +56,8 @@ def unmount_below(spec: Spec) -> None:
 def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> None:
     large["filesystem"] = filesystem
     taken = sparse.takes(declaration.complete(large))
-    assert taken.words() in create.create(large, {}, True)["msg"] and not Path(large["image_dir"]).exists()
-    create.create(large, {}, False)
+    assert taken.words() in claim.create(large, {}, True)["msg"] and not Path(large["image_dir"]).exists()
+    claim.create(large, {}, False)
     [pool] = Path(large["image_dir"]).iterdir()
     assert pool.stat().st_size == taken.total_bytes <= pool.stat().st_blocks * 512, "all its blocks are given before"
 
@@ -81,11 +81,11 @@ def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> 
     holder.write_bytes(bytes(MIB))
     device = run(["losetup", "--find", "--show", str(holder)]).stdout.strip()
     try:
-        assert create.create(large, {}, True)["changed"]
-        assert create.create(large, {}, False)["changed"] and open_target(large).notes == [
+        assert claim.create(large, {}, True)["changed"]
+        assert claim.create(large, {}, False)["changed"] and open_target(large).notes == [
             f"mounted {point}" for point in target.mounts
         ]
-        assert recover.recover(large, {}, False)["changed"]
+        assert tune.recover(large, {}, False)["changed"]
         assert not loops.devices_of(below.image(noted(large))), "nothing stays attached after a run"
         open_target(large)
     finally:
@@ -95,21 +95,21 @@ def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> 
     assert any(sentence.endswith("takes no room") for sentence in released["proof"])
     assert not loops.devices_of(below.image(noted(large))) and not mounting.mounted_at(below.point_of(target.home))
     assert not claim.release(large, {}, False)["changed"]
-    assert create.create(large, {}, False)["changed"], "the image is still there"
-    assert f"{pool} is gone" in create.remove(large, {}, False)["proof"] and not Path(large["image_dir"]).exists()
+    assert claim.create(large, {}, False)["changed"], "the image is still there"
+    assert f"{pool} is gone" in claim.remove(large, {}, False)["proof"] and not Path(large["image_dir"]).exists()
 
 
 def test_refused_where_the_disk_holds_less_than_it_takes(large: Spec) -> None:
     free = shutil.disk_usage("/var/tmp").free
     large["amount_mib"] = free // MIB
     with pytest.raises(Refusal, match=r"takes [\d.]+ GiB below: .* has [\d.]+ GiB free, and half"):
-        create.create(large, {}, False)
+        claim.create(large, {}, False)
     assert not Path(large["image_dir"]).exists() and not (claim_file(large).parent / "images.json").exists()
 
 
 @pytest.mark.parametrize("killed", first_of("before mkfs", "before the file", "in the file", "before the image"))
 def test_a_creation_that_was_killed_is_finished(large: Spec, killed: str) -> None:
-    create.create(large, {}, False)
+    claim.create(large, {}, False)
     home, now = claim_file(large).parent, noted(large)
     for image in now["images"]:
         loops.detach({**image, "dev": below.number(home)})
@@ -127,7 +127,7 @@ def test_a_creation_that_was_killed_is_finished(large: Spec, killed: str) -> Non
     files.write_json(home / "images.json", now)
     with pytest.raises(Refusal, match="has not been created"):
         claim.claim(large, {}, False)
-    assert create.create(large, {}, False)["changed"] and not create.create(large, {}, False)["changed"]
+    assert claim.create(large, {}, False)["changed"] and not claim.create(large, {}, False)["changed"]
 
 
 @pytest.mark.long
@@ -163,7 +163,7 @@ def measured(spec: Spec, steps: list[Step], *cells: dict) -> list[dict]:
 @pytest.mark.parametrize("filesystem", first_of("xfs", "ext4"))
 def test_cells_are_measured_on_blocks_that_are_there_and_give_them_back(large: Spec, filesystem: str) -> None:
     large |= {"filesystem": filesystem, "size_gib": 4}
-    create.create(large, {}, False)
+    claim.create(large, {}, False)
     target, steps = claimed(large), [populate(50)]
     bring(large, *steps)
     empty_bytes = below.room_bytes(target.home)
@@ -182,9 +182,9 @@ def small_disk(new_target: Spec, tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     with small("ext4", disk, size=3 * GIB):
         new_target |= {"size_gib": 4, "sparse": True, "image_dir": str(disk / "images"), "filesystem": "xfs"}
-        create.create(new_target, {}, False)
+        claim.create(new_target, {}, False)
         yield disk
-        create.remove(new_target, {}, False)
+        claim.remove(new_target, {}, False)
         assert not (disk / "images").exists()
 
 

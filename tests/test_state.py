@@ -13,8 +13,7 @@ from states import bring, fragment, populate
 
 from fsage.host import token
 from fsage.host.states import state
-from fsage.host.states.fingerprint import digest
-from fsage.host.states.inspection import remove_measured
+from fsage.host.states.inspection import digest, remove_measured
 from fsage.host.structure import files, fillers, verify
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target

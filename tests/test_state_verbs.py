@@ -12,7 +12,7 @@ from states import MIB, bring, fragment, populate
 from fsage.host import token
 from fsage.host.lustre import preallocation
 from fsage.host.states import inspection, state
-from fsage.host.states.fingerprint import digest, fingerprint
+from fsage.host.states.inspection import digest, fingerprint
 from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
 from fsage.model import structure

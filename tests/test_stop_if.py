@@ -18,15 +18,15 @@ from local_targets import claimed
 from test_hosts_together import fios
 from test_measure import STEPS, asked, observed
 
+from fsage.host import claiming
 from fsage.host.cells import measure
-from fsage.host.claiming import calibrate
 from fsage.host.device import seek
 from fsage.host.instruments import instrument, neighbours
 from fsage.host.instruments import limits as of_site
 from fsage.host.instruments.instrument import Instruments, Stopped, Visit
 from fsage.host.states import state
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import MIB, limits, stop_if, typed
 from fsage.model.answers import Busy
 from fsage.model.declaration import complete
@@ -62,14 +62,14 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
     """
     if why := seek.Seek.unavailable_because({}):
         pytest.skip(why)
-    monkeypatch.setattr(calibrate, "BACKING_MIB", 64)
+    monkeypatch.setattr(claiming, "BACKING_MIB", 64)
     monkeypatch.setattr(neighbours, "EVERY_S", 0.3)
     disk = claimed({**local_target, "device_model": {"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.004}})
     limits = {"slower": 2, "in_a_row": 3, "then": then, "wait_minutes": 1}
     guest = {"name": f"{local_target['name']}-g", "kind": "directory", "directory": str(disk.mounts[0] / "guest")}
     spec = {**guest, "home": str(tmp_path / "guest"), "budget_gib": 0.5, "amount_mib": 32, "stop_if": limits}
     hosts = {"clients": [{"name": "n1"}, {"name": "n2", "python": sys.executable, "local": True}][:clients]}
-    create.create(spec, {"hosts": hosts}, False)
+    claim.create(spec, {"hosts": hosts}, False)
     claim.claim({**spec, "stop_if": None}, {"hosts": hosts}, False)
     request = asked([]) | {"steps": [], "hosts": hosts}
     state.scrub(spec, request, False)
@@ -105,7 +105,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(
     else:
         assert (answer["measured"], answer["remaining"]) == (1, 1)
         assert answer["stopped"] == f"{seen['why']}; the same command resumes"
-    create.remove(spec, {}, False)
+    claim.remove(spec, {}, False)
 
 
 @pytest.mark.parametrize(
@@ -201,14 +201,14 @@ def test_below_a_limit_that_nothing_keeps_nothing_is_done(
     monkeypatch.setattr(neighbours, "QUIET", 5)
     monkeypatch.setattr(neighbours, "QUIET_EVERY_S", 0.0)
     monkeypatch.setattr(neighbours, "EVERY_S", 0.05)
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     place, never = Path(directory_target["directory"]), {"slower": None, "read_ms": 0.001, "stat_ms": 0.0001}
     spec = {**directory_target, "stop_if": never}
     why = r"was not calibrated: stop_if: others suffer: the probe \((stat|read)\) took .*resumes"
     with pytest.raises(Failure, match=why):
         claim.claim(spec, {}, False)
     assert not place.exists(), "nothing stays"
-    create.create(directory_target, {}, False)
+    claim.create(directory_target, {}, False)
     claimed(directory_target)
     request = asked(cells("one"))
     with pytest.raises(Failure, match=r"emptying did not begin: stop_if: .* the same command resumes"):
@@ -233,7 +233,7 @@ def test_a_calibration_that_always_makes_others_suffer_ends_with_that_reason(gue
 
     target = open_target(guest)
     with pytest.raises(Failure, match=r"ended 5 times, at last because stop_if: others suffer\. Declare a smaller"):
-        calibrate.amount(target, 100.0, Instruments([Suffer(Visit(target, {}))]))
+        claiming.amount_for(target, 100.0, Instruments([Suffer(Visit(target, {}))]))
 
 
 def doing(spec: dict[str, Any]) -> str:

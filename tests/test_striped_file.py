@@ -13,7 +13,7 @@ from striped import STORES, osts_of, step
 from fsage import recipes, workloads
 from fsage.host.cells import measure
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import striping
 from fsage.model.errors import Refusal
 from fsage.studies.striping import patterns
@@ -82,7 +82,7 @@ def test_a_file_is_written_and_read_in_its_layout(osts):
 @pytest.mark.long
 @pytest.mark.root
 def test_a_layout_that_the_target_cannot_have_is_noted_and_its_cells_are_unsupported(new_target):
-    create.create({**new_target, "stores": 2}, {}, False)
+    claim.create({**new_target, "stores": 2}, {}, False)
     claim.claim({**new_target, "stores": 2}, {}, False)
     steps = [step("IOR.4", "IOR.3")]
     ready = bring({**new_target, "stores": 2}, *steps)

@@ -24,7 +24,7 @@ from fsage.host.instruments.eviction import EvictionFile
 from fsage.host.instruments.instrument import Visit
 from fsage.host.lustre import stripes
 from fsage.host.remote.remote_hosts import Hosts
-from fsage.host.structure import eviction
+from fsage.host.structure import files
 from fsage.host.system import caches
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -267,11 +267,11 @@ def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict
     )
     site.answer(f"lfs getstripe -y -d {filler}", everywhere)
     with monkeypatch.context() as small:
-        small.setattr(eviction, "memory_bytes", lambda: 40 * MIB)
+        small.setattr(files, "memory_bytes", lambda: 40 * MIB)
         state = bring(spec, replace(STEPS[0], eviction_file="memory"))
     assert state["notes"]["stripe"]["eviction_bytes"] == state["bytes"] == 32 * MIB, "16 files of whole MiB"
     target = open_target(spec)
-    paths = eviction.paths_of(target.mounts)
+    paths = files.eviction_paths(target.mounts)
     for path in paths:
         caches.give_up(path)
     client = {"python": sys.executable, "local": True, "name": "c2"}

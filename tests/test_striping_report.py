@@ -18,7 +18,7 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.plan.target import load_target
-from fsage.report.section import Data
+from fsage.report.parts import Data
 from fsage.run import conclusion
 from fsage.site import page
 from fsage.site.inspect import Host, Site

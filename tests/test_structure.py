@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsage.host.structure import verify, work
-from fsage.host.targets.limits import Limits
-from fsage.host.targets.site_limits import UNLIMITED
+from fsage.host.targets.budget import UNLIMITED, Limits
 from fsage.model import structure
 from fsage.model.structure import Shard, draw, path_of
 from fsage.studies.paf import model as paf

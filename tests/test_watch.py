@@ -20,7 +20,7 @@ from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.states import inspection
-from fsage.host.states.fingerprint import fingerprint
+from fsage.host.states.inspection import fingerprint
 from fsage.host.structure import files, fillers
 from fsage.host.system import fanotify, mounting
 from fsage.host.targets.opening import open_target

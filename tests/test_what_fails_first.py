@@ -12,7 +12,7 @@ import pytest
 from fsage.host.stores import fiemap
 from fsage.host.structure import files
 from fsage.host.system import caches
-from fsage.report.section import Data
+from fsage.report.parts import Data
 from fsage.studies.limits.host import phase
 from fsage.studies.limits.model import Assignment
 from fsage.studies.limits.report import answer, section

@@ -124,12 +124,12 @@ def why_not_made(spec: Spec, memory_bytes: int) -> str | None:
     `memory_bytes`: of memory that must be available to lay something on it.
     """
     from fsage.host.system import space
-    from fsage.host.verbs import create
+    from fsage.host.verbs import claim
 
     if memory_bytes > (available := space.available_bytes()):
         return f"laying it takes {memory_bytes >> 20} MiB of memory, and {available >> 20} MiB are available here"
     try:
-        create.create(spec, {}, True)
+        claim.create(spec, {}, True)
     except (Refusal, Failure) as why:
         return str(why)
     return None

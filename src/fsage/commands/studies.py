@@ -15,7 +15,7 @@ from fsage.text.sizes import counted
 
 if TYPE_CHECKING:
     from fsage.plan.pool import Pool
-    from fsage.report.section import Section
+    from fsage.report.parts import Section
 
 app = typer.Typer()
 PANEL = "Studies"

@@ -19,8 +19,8 @@ from fsage.figures import Lines as LinesFigure
 from fsage.model.counting import device_words
 from fsage.plan.plan import Plan
 from fsage.report.page import draw
+from fsage.report.parts import Section
 from fsage.report.render import template
-from fsage.report.section import Section
 from fsage.study.study import Study, means
 from fsage.text.sizes import counted as number_of
 from fsage.text.sizes import format_size

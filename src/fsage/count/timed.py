@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fsage.report import layout
-from fsage.report.section import Section
+from fsage.report.parts import Section
 from fsage.study.study import unseeded
 
 

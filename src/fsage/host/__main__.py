@@ -26,7 +26,7 @@ from fsage.host.system.shell import find_administrators
 from fsage.host.targets import kinds as targets
 from fsage.host.targets import lease
 from fsage.host.targets.opening import claim_of, refuse_other_claim
-from fsage.host.verbs import checks, claim, create, recover, tune
+from fsage.host.verbs import checks, claim, tune
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal, in_words
@@ -48,7 +48,7 @@ def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
             tune.untune(spec, request, check)
             if cleanup.left_over(home):
                 with lease.held(home, request):
-                    recover.put_back(home)
+                    tune.put_back(home)
         finally:
             changed = lease.drop(home, request)
         if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):
@@ -87,12 +87,12 @@ def question(text: bytes) -> Json:
 
 VERBS: dict[str, Verb] = {
     "probe": checks.check_site,
-    "create": create.create,
-    "remove": create.remove,
+    "create": claim.create,
+    "remove": claim.remove,
     "claim": claim.claim,
     "release": claim.release,
     "hold": hold,
-    "recover": recover.recover,
+    "recover": tune.recover,
     "server_cache_back": server_cache.server_cache_back,
     "diagnose": state.diagnose,
     "tune": tune.tune,

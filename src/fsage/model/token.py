@@ -24,7 +24,7 @@ class Token:
     """What a target says of itself. `epoch` counts changes; `instance` is new each time the target is emptied.
 
     `done`: the steps that were done; of building, `step` is the one under way and `clients` who share it; of
-    measuring, `cell`. What follows was seen when the state was ready: see fsage.host.states.fingerprint. `osts`:
+    measuring, `cell`. What follows was seen when the state was ready: see fsage.host.states.inspection. `osts`:
     used bytes.
     """
 

@@ -25,7 +25,7 @@ from fsage.text.sizes import counted, duration, round_size
 GIB = 1 << 30
 AMOUNT_MIB = 64
 LONGEST_S = 1.25
-"""An amount is a multiple of this, and a sample lasts at most about so long (fsage.host.claiming.calibrate)."""
+"""An amount is a multiple of this, and a sample lasts at most about so long (fsage.host.claiming)."""
 
 
 class Written(NamedTuple):

@@ -19,8 +19,8 @@ from fsage.analysis.groups import measure_label, of_ratio, params_labels, plural
 from fsage.analysis.words import joined
 from fsage.figures import Axis, Figure, Level, Place, Plane, limits, lines, placed
 from fsage.report.page import draw
+from fsage.report.parts import Section
 from fsage.report.render import template
-from fsage.report.section import Section
 from fsage.text.sizes import counted, round_size
 
 ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]

@@ -22,8 +22,8 @@ from fsage.model.evidence.store import StoresLayout as Layout
 from fsage.model.message import Unacceptable
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
+from fsage.report.parts import view_of
 from fsage.report.render import known
-from fsage.report.section import view_of
 from fsage.text.sizes import round_size
 
 AGAIN = "move the file away and run the study again"

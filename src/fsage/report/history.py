@@ -17,8 +17,8 @@ from fsage.analysis.groups import measure_label, samples
 from fsage.figures import Axis, limits, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import draw
+from fsage.report.parts import Section
 from fsage.report.render import template
-from fsage.report.section import Section
 from fsage.text.sizes import counted
 
 LEAST = 2

@@ -21,7 +21,7 @@ from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, pow
 from fsage.model.evidence.store import StoreLayout as Store
 from fsage.model.evidence.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
-from fsage.report.section import Section
+from fsage.report.parts import Section
 from fsage.text.sizes import counted, round_size
 
 TOGETHER = 12

@@ -19,10 +19,9 @@ from fsage.figures import Figure, Lines
 from fsage.plan.target import Target
 from fsage.report import caveats, evidence, layout, provenance, render, requests, targets
 from fsage.report import evidence as state_table
-from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
+from fsage.report.parts import NO_ANSWER, NOTHING, Answer, Data, Section, view_of
 from fsage.report.render import template
-from fsage.report.section import Data, Section, view_of
 from fsage.study.study import Study
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from fsage.analysis.words import NONE
 from fsage.figures import Axis, Cloud, Figure, Lines, Trace, lines, placed
 from fsage.model.errors import in_words
 from fsage.report.evidence import first_problem
-from fsage.report.section import Section
+from fsage.report.parts import Section
 from fsage.text.sizes import round_size
 
 PERCENTILES = {"p50": "p50", "p99": "p99", "p99_9": "p99.9"}

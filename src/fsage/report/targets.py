@@ -8,7 +8,7 @@ from fsage.analysis.groups import measure_label, plural, samples
 from fsage.analysis.targets import Compared, Effect, compared, effects, targets_of, warnings
 from fsage.figures import Axis, Level, Lines, lines, placed
 from fsage.model.typed import Json
-from fsage.report.section import Section
+from fsage.report.parts import Section
 from fsage.statistics import ALPHA, MARGIN
 from fsage.study.study import Study
 

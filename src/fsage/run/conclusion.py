@@ -16,7 +16,7 @@ from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.plan.target import load_claim
 from fsage.records import store
-from fsage.report.section import Section
+from fsage.report.parts import Section
 from fsage.run import request, stopping
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError

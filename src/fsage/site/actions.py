@@ -29,7 +29,7 @@ from fsage.text.sizes import duration, round_size
 DROPS_A_PHASE = 102
 """Two, and a kernel that keeps a name is told again for 2 s, every 20 ms (fsage.host.system.caches)."""
 LOCKS_A_PHASE = 12
-"""Twice, and six times where others take new locks meanwhile (fsage.host.lustre.cold)."""
+"""Twice, and six times where others take new locks meanwhile (fsage.host.lustre.clients)."""
 COMMITS_A_WAIT = 380
 """One to four are usual; what was deleted is waited for 300 s, at most every 0.8 s (fsage.host.lustre.space)."""
 WAITS_A_STATE = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fsage.figures import Axis, limits_with_zero, lines
-from fsage.report.section import Data, Section, View
+from fsage.report.parts import Data, Section, View
 
 
 def rates(data: Data) -> Section | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host import token
-from fsage.host.cells import leftover, observed
+from fsage.host.cells import observed, phases
 from fsage.host.cells.phases import Phases
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.instruments.instrument import Instruments, Visit, opened
@@ -180,7 +180,7 @@ class Session:
         """
         try:
             if failed:
-                leftover.end([Path(os.path.realpath(mount)) / "measured" for mount in self.target.mounts])
+                phases.end_leftover([Path(os.path.realpath(mount)) / "measured" for mount in self.target.mounts])
             self._remove()
         except Failure as failure:
             return f"cleaning up failed: {failure}"

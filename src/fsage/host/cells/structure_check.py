@@ -14,9 +14,7 @@ from typing import Literal
 
 from fsage.host import token
 from fsage.host.lustre import space
-from fsage.host.states.fingerprint import digest, fingerprint
-from fsage.host.states.inspection import differs
-from fsage.host.states.sample import Sample
+from fsage.host.states.inspection import Sample, differs, digest, fingerprint
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets.target import Target
 from fsage.model.observation import Check

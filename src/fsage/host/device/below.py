@@ -1,22 +1,30 @@
 """What sparse images lie in: an XFS that fsage makes, in one file of which the disk below gives all blocks beforehand.
 
-A sparse image may be larger than the disk, and larger than a file may be there (ext4: 16 TiB). All that is ever written
-to it is written in this XFS, whose size is what the target takes (fsage.model.sparse). So the disk below cannot fill by
-it, and what others write to that disk cannot take blocks from it. `images.json` names the file before it exists, with
-the UUID of the XFS; it is mounted in the target's home while the target is in use.
+A sparse image may be larger than the disk, and larger than a file may be there (ext4: 16 TiB). All that is ever
+written to it is written in this XFS, whose size is what the target takes (fsage.model.sparse). So the disk below
+cannot fill by it, and what others write to that disk cannot take blocks from it. `images.json` names the file before
+it exists, with the UUID of the XFS; it is mounted in the target's home while the target is in use.
+
+A layout that was laid on a sparse target is kept as a sparse file beside its image: laid again, it is a copy. The XFS
+has room for `sparse.KEPT` of them, and they share their blocks with the image while nothing changes there (reflink). A
+file has its name only once it is complete. `release` removes all.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from fsage.host.device import loops
 from fsage.host.stores import filesystems
-from fsage.host.system import journal, mounting
+from fsage.host.system import files, journal, mounting
+from fsage.host.system.sparse_files import clone
+from fsage.model import sparse
 from fsage.model.claim import Image, Images
 from fsage.model.errors import Refusal
+from fsage.model.typed import Json
 
 FILESYSTEM = "xfs"
 NOWHERE = -1
@@ -91,3 +99,65 @@ def _end(entry: journal.Entry) -> str:
 
 
 UNDO = {"below": _end}
+
+
+PREFIX = "layout-"
+SUFFIX = ".img"
+NOTES = ".json"
+PART = ".part"
+
+
+def kept_path(home: Path, name: str) -> Path:
+    """Where the layout of this name, a digest, is kept once it was laid."""
+    return point_of(home) / f"{PREFIX}{name}{SUFFIX}"
+
+
+def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> Path:
+    """Keep a copy of a target's image as `change` makes it; where it is. Raises Failure, OSError."""
+    path = kept_path(home, name)
+    part = path.with_suffix(PART)
+    for other in sorted(_all_kept(home), key=lambda kept: kept.stat().st_mtime)[: -sparse.KEPT + 1 or None]:
+        files.remove(other)
+        files.remove(other.with_suffix(NOTES))
+    for killed in point_of(home).glob(f"{PREFIX}*{PART}"):
+        files.remove(killed)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        os.ftruncate(descriptor, image.stat().st_size)
+        clone(image, part)
+        change(str(part))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(part, path)
+    files.sync_dir(path.parent)
+    return path
+
+
+def note_kept(home: Path, name: str, notes: Json | None) -> None:
+    """Note beside a layout that is kept what is known of it, if it is kept; None: it is removed."""
+    if notes is None:
+        files.remove(kept_path(home, name))
+    elif kept_path(home, name).exists():
+        files.write_json(kept_path(home, name).with_suffix(NOTES), notes)
+
+
+def notes_of_kept(home: Path, name: str) -> Json | None:
+    """What was noted of a layout that is kept; None where there is none."""
+    path = kept_path(home, name)
+    if path.exists():
+        return files.read_json(path.with_suffix(NOTES))
+    return None
+
+
+def forget_kept(home: Path) -> list[str]:
+    """Remove all that are kept; a sentence for each."""
+    proof = []
+    for path in point_of(home).glob(f"{PREFIX}*"):
+        files.remove(path)
+        proof.append(f"{path} is gone")
+    return proof
+
+
+def _all_kept(home: Path) -> list[Path]:
+    return list(point_of(home).glob(f"{PREFIX}*{SUFFIX}"))

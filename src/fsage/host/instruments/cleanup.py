@@ -1,15 +1,181 @@
-"""What a cell or a target changed on its host, put back: groups that share the device, scheduler, cost model."""
+"""What a cell or a target changes on its host for those who share the device, and how that is put back.
+
+Control groups are made with a weight, counted by the kernel, and ended. The former I/O scheduler of a target's loop
+devices is noted, another is set for a cell, and the former restored. The cost model is put back with them.
+
+Kernel documentation: Documentation/admin-guide/cgroup-v2.rst (io.stat, io.weight), cgroup-v1/blkio-controller.rst,
+Documentation/block/switching-sched.rst.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import signal
 from collections.abc import Container
 from pathlib import Path
+from typing import NamedTuple
 
-from fsage.host.device import below, cgroups, iocost, seek
-from fsage.host.instruments import groups, scheduler, trace
+from fsage.host.device import below, cgroups, iocost, loops, seek
+from fsage.host.instruments import trace
 from fsage.host.system import files, journal
+from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.request import Group, IoGroups
+
+
+class Counted(NamedTuple):
+    """What a group has read from the target's devices: bytes, I/Os, and the time that IOCost charged it, in us."""
+
+    read_bytes: int
+    ios: int
+    cost_us: int
+
+
+def v1_unavailable_because() -> str | None:
+    """Why there can be no groups of cgroup v1 here; None when there can."""
+    why = cgroups.unavailable_because()
+    if why:
+        return f"no shares by weight in cgroup v1: {why}"
+    if cgroups.v1() is None:
+        return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
+    return None
+
+
+def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
+    """A reader's control group with its weight, made if it is not there; the cost model in place, or off.
+
+    `io_groups`: the phase's `io_groups`; `reader`: an entry of its `groups`. Raises Refusal, Failure.
+    """
+    name = f"{target.name}.{reader['name']}"
+    version = io_groups["cgroup"]
+    folder = cgroups.path_of(name, version)
+    if version == "v2":
+        cost = io_groups["cost"]
+        iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
+    else:
+        journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(folder)})
+    cgroups.weigh(name, version, reader["weight"])
+    return folder
+
+
+def counted(target: Target, group: Path) -> Counted:
+    """What a group has read so far. Raises Failure where the group has vanished."""
+    numbers = {iocost.number_of(device) for device in target.devices}
+    read_bytes = ios = cost_us = 0
+    try:
+        if not (group / "io.stat").exists() and (group / f"{cgroups.v1_prefix(group)}io_serviced").exists():
+            left = []
+            for name in ("io_service_bytes", "io_serviced"):
+                text = (group / f"{cgroups.v1_prefix(group)}{name}").read_text(encoding="ascii")
+                lines = [line.split() for line in text.splitlines()]
+                left.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
+            return Counted(left[0], left[1], 0)
+        for line in (group / "io.stat").read_text(encoding="ascii").splitlines():
+            number, *pairs = line.split()
+            if number in numbers:
+                values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+                read_bytes += int(values.get("rbytes", 0))
+                ios += int(values.get("rios", 0))
+                cost_us += int(values.get("cost.usage", 0))
+    except OSError as error:
+        raise Failure(f"the control group {group} cannot be read: {error.strerror}; somebody removed it") from error
+    return Counted(read_bytes, ios, cost_us)
+
+
+def end_readers(home: Path) -> None:
+    """End what runs in the readers' groups, which nobody else's process is in."""
+    for group in groups_left_over(home):
+        starting = str(os.getpid())  # who is about to start a reader is there for a moment
+        for pid in set(cgroups.words(group / "cgroup.procs")) - {starting}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def groups_left_over(home: Path) -> list[Path]:
+    """The readers' groups that are noted."""
+    entries = journal.entries(journal.path_of(home))
+    noted = [Path(entry["path"]) for entry in entries if entry["kind"] in ("group", "v1_group")]
+    return [group for group in noted if group.name.startswith(f"{cgroups.PREFIX}{home.name}.")]
+
+
+SCHEDULER = "/sys/block/{}/queue/scheduler"
+
+
+def why_no_scheduler(device: str, name: str) -> str | None:
+    """Why the kernel cannot give a device this scheduler; None when it can."""
+    offered = _schedulers_offered(_scheduler_path(device))
+    if name in offered or _loadable(name):
+        return None
+    gone = "; CFQ left Linux with 5.0" if name == "cfq" else ""
+    return f"{os.uname().nodename} (Linux {os.uname().release}) offers {device} {', '.join(offered)}, not {name}{gone}"
+
+
+def _loadable(name: str) -> bool:
+    """Whether the scheduler is a module, which the kernel loads when its name is written to the queue."""
+    if not shutil.which("modprobe"):
+        return False
+    return run(["modprobe", "--dry-run", "--quiet", f"{name}-iosched"], ok=(0, 1)).returncode == 0
+
+
+def put_scheduler(target: Target, name: str) -> None:
+    """Set the scheduler of every loop device of the target, and note the former one. Raises Failure."""
+    for store, device, _ in target.stores():
+        path = _scheduler_path(device)
+        disk = target.model.disk(store)
+        loop = {key: disk[key] for key in ("image", "dev", "ino", "bytes")}
+        entry = {"kind": "scheduler", "device": device, "before": _scheduler_now(path), "disk": loop}
+        favours = _favours(path)
+        if favours.exists():
+            entry["low_latency"] = favours.read_text(encoding="ascii").strip()
+        if entry["before"] != name or entry.get("low_latency", "0") != "0":
+            journal.note(journal.path_of(target.home), entry)
+            _set_scheduler(path, name)
+        if favours.exists():
+            loops.set_knob(favours, "0")
+
+
+def _put_scheduler_back(entry: journal.Entry) -> str:
+    if entry["device"] not in loops.devices_of(entry["disk"]):
+        return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
+    path = _scheduler_path(entry["device"])
+    _set_scheduler(path, entry["before"])
+    if "low_latency" in entry:
+        loops.set_knob(_favours(path), entry["low_latency"])
+    return f"{entry['device']} has the scheduler {entry['before']} again"
+
+
+UNDO_SCHEDULER = {"scheduler": _put_scheduler_back}
+
+
+def _scheduler_path(device: str) -> Path:
+    return Path(SCHEDULER.format(Path(device).name))
+
+
+def _favours(path: Path) -> Path:
+    """BFQ's switch that favours processes that seem interactive; it exists while BFQ is set."""
+    return path.parent / loops.OF_BFQ
+
+
+def _set_scheduler(path: Path, name: str) -> None:
+    try:
+        loops.set_knob(path, name)
+    except Refusal as why:
+        raise Failure(str(why)) from why
+    if _scheduler_now(path) != name:
+        raise Failure(f"{path} reads {path.read_text(encoding='ascii').strip()!r} after {name!r} was written to it")
+
+
+def _schedulers_offered(path: Path) -> list[str]:
+    return [word.strip("[]") for word in path.read_text(encoding="ascii").split()]
+
+
+def _scheduler_now(path: Path) -> str:
+    """`none [bfq] kyber` -> bfq."""
+    return next(word.strip("[]") for word in path.read_text(encoding="ascii").split() if word.startswith("["))
+
 
 OF_A_CELL = ("cost", "scheduler", "v1_group")
 """A group of cgroup v1 is removed with its cell: while there is one, the controller cannot move to v2."""
@@ -18,17 +184,17 @@ OF_A_CELL = ("cost", "scheduler", "v1_group")
 def left_over(home: Path) -> bool:
     """Whether groups of readers, or the scheduler that was set for them, are still there."""
     noted = {entry["kind"] for entry in journal.entries(journal.path_of(home))}
-    return bool(groups.left_over(home)) or "scheduler" in noted
+    return bool(groups_left_over(home)) or "scheduler" in noted
 
 
 def put_back(target: Target) -> None:
     """End what a killed command left running in the groups, and restore scheduler and cost model."""
     if left_over(target.home):
-        groups.end_readers(target.home)
+        end_readers(target.home)
         undo(target.home, OF_A_CELL)
 
 
-UNDO = {**below.UNDO, **iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
+UNDO = {**below.UNDO, **iocost.UNDO, **seek.UNDO, **trace.UNDO, **UNDO_SCHEDULER}
 
 
 def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.remote.connection import answers_of
-from fsage.host.structure import eviction
+from fsage.host.structure import files
 from fsage.host.targets.target import OtherHost
 from fsage.model.request import Cell, Phase
 from fsage.model.typed import Json
@@ -20,7 +20,7 @@ READ_PATIENCE_S = 3600.0  # for reading a file as large as a host's memory
 def read_there(host: OtherHost) -> Json:
     """Read the target's cache-eviction file, on another client."""
     assert host.target
-    eviction.read(host.target)
+    files.read_eviction_files(host.target)
     return {}
 
 
@@ -44,5 +44,5 @@ class EvictionFile(Instrument):
         """Read it on all clients at once. Raises Failure."""
         for host in self.hosts.clients:
             host.tell({"do": "read"})
-        eviction.read(self.target)
+        files.read_eviction_files(self.target)
         answers_of(self.hosts.clients, READ_PATIENCE_S)

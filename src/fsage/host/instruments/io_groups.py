@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from fsage.host.device import cgroups, iocost
-from fsage.host.instruments import cleanup, groups, query, scheduler
-from fsage.host.instruments.groups import Counted
+from fsage.host.instruments import cleanup, query
+from fsage.host.instruments.cleanup import Counted
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.system import library
 from fsage.host.system.shell import stop
@@ -42,10 +42,10 @@ class IoGroups(Instrument):
 
     def unsupported(self, cell: Cell) -> str | None:
         for wanted in (phase["io_groups"] for phase in cell["phases"] if "io_groups" in phase):
-            why = scheduler.unavailable_because(self.target.devices[0], wanted["queue"])
+            why = cleanup.why_no_scheduler(self.target.devices[0], wanted["queue"])
             if why:
                 return why
-            if wanted["cgroup"] == "v1" and (why := groups.v1_unavailable_because()):
+            if wanted["cgroup"] == "v1" and (why := cleanup.v1_unavailable_because()):
                 return why
             if wanted["cgroup"] == "v2" and (why := iocost.possible({}) if wanted["cost"] else iocost.grantable({})):
                 return f"no shares by weight in cgroup v2: {why}"
@@ -82,8 +82,8 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
             time.sleep(LOOK_EVERY_S)
 
     try:
-        scheduler.put(target, io_groups["queue"])
-        folders = [groups.make(target, io_groups, group) for group in io_groups["groups"]]
+        cleanup.put_scheduler(target, io_groups["queue"])
+        folders = [cleanup.make(target, io_groups, group) for group in io_groups["groups"]]
         zero = _counted(target, folders)
         for group, place in zip(io_groups["groups"], folders):
             if "query" in group:
@@ -144,7 +144,7 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
 
 
 def _counted(target: Target, places: Sequence[Path]) -> list[Counted]:
-    return [groups.counted(target, group) for group in places]
+    return [cleanup.counted(target, group) for group in places]
 
 
 def _is_over(at: float) -> bool:

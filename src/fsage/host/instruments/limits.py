@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.instruments.instrument import Instrument, Stopped, Visit
-from fsage.host.structure.quota import Quota
+from fsage.host.structure.files import Quota
 from fsage.host.system import interruption
-from fsage.host.targets import site_limits
+from fsage.host.targets import budget
 from fsage.model import limits
 from fsage.model.errors import Failure
 from fsage.model.observation import PhaseResult
@@ -97,7 +97,7 @@ class Limits(Instrument):
             return too
         estimate_s = cell.get("estimate_s", 0.0)
         writes_bytes = cell.get("writes_bytes", 0)
-        return site_limits.why_not_now(self.limits, f"cell {cell['name']}", estimate_s, writes_bytes)
+        return budget.why_not_now(self.limits, f"cell {cell['name']}", estimate_s, writes_bytes)
 
 
 def too_late(until: float | None, cell: Cell) -> str | None:

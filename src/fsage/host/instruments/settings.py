@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 from fsage.host.instruments import server_cache
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.lustre import ldiskfs, mounts, params, preallocation, tunables
+from fsage.host.lustre import clients, ldiskfs, params, preallocation
 from fsage.host.lustre.granted import TUNABLES, tunable
 from fsage.host.remote.connection import Lost, ask_all
 from fsage.host.system import mounting, settings
@@ -80,7 +80,7 @@ def of_client(target: Target, tuning: Mapping[str, object]) -> list[str]:
     holder: Holder = {**lease.holder_of(target.spec), "fsname": fsname}
     wrong = []
     if settings.notes(TUNABLES.name):
-        of_mount = f"-{mounts.instance(mount, fsname)}."
+        of_mount = f"-{clients.instance_of(mount, fsname)}."
         for name, entry in _others(TUNABLES.name, holder):
             if of_mount in name and str(tuning.get(tunable(name))) != entry["set"][-1]["value"]:
                 wrong.append((name, entry, params.get(name).get(name)))
@@ -107,7 +107,7 @@ def _not_as_named(target: Target, fsname: str, tuning: Mapping[str, object]) -> 
     if not names:
         return []
     values: dict[str, set[str]] = {}
-    for full, value in tunables.now(target.mounts[0], fsname, *names).items():
+    for full, value in clients.tunables_now(target.mounts[0], fsname, *names).items():
         values.setdefault(tunable(full), set()).add(value)
     return [
         f"{name} of {os.uname().nodename} is {' or '.join(sorted(values.get(name, {'not there'})))}, and the study "
@@ -123,7 +123,7 @@ def _fsname(target: Target) -> str | None:
         return target.spec["lustre"]["fsname"]
     if target.own_stores:
         return None
-    return mounts.fsname_of(mounting.mount_of(target.mounts[0]))
+    return clients.fsname_of(mounting.mount_of(target.mounts[0]))
 
 
 def _others(kind: str, holder: Holder) -> list[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from typing import ClassVar, cast
 
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.lustre import granted, params
-from fsage.host.lustre.mounts import fsname_of, instance
+from fsage.host.lustre.clients import fsname_of, instance_of
 from fsage.host.remote.connection import Lost, answers_of
 from fsage.host.system import kernel_log, mounting
 from fsage.host.system.mounting import Mount
@@ -244,7 +244,7 @@ def _instance(fsname: str, below: Sequence[Mount]) -> str:
     for mount in below:
         if fsname_of(mount) == fsname:
             with contextlib.suppress(Failure):
-                return instance(Path(mount.point), fsname)
+                return instance_of(Path(mount.point), fsname)
     return ""
 
 

@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.claiming import calibrate, claim
+from fsage.host import claiming
 from fsage.host.device import models
 from fsage.host.system import files, privilege, space
 from fsage.host.targets import directories
+from fsage.host.targets.budget import Free, Limits, Pace, Shared
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.host.targets.limits import Free, Limits, Shared
-from fsage.host.targets.site_limits import Pace
 from fsage.host.targets.target import Target
 from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
@@ -58,7 +57,7 @@ class Directory(Target, facts.Directory):
         claim = files.read_json(declaration.home_of(spec) / "claim.json")
         frozen.refuse(claim or {}, spec)
         if claim is None:
-            calibrate.room(spec, cls.offer(spec).capacity_bytes, len(clients_of(request)))  # refused at once
+            claiming.room(spec, cls.offer(spec).capacity_bytes, len(clients_of(request)))  # refused at once
         return directories.create(spec, check)
 
     @classmethod
@@ -85,7 +84,7 @@ class Directory(Target, facts.Directory):
                 f"ansible-playbook -i inventories/{spec['name']} playbooks/local_target.yml"
             )
         offer = cls.offer(spec)
-        calibrate.room(spec, offer.capacity_bytes, len(clients_of(request)))
+        claiming.room(spec, offer.capacity_bytes, len(clients_of(request)))
         if check:
             return {"changed": True, "msg": f"would claim {place} ({offer.capacity_bytes / GIB:.1f} GiB)"}
         store: ClaimedStore = {
@@ -95,7 +94,7 @@ class Directory(Target, facts.Directory):
             "filesystem": cls.below,
             "uuids": [],
         }
-        ours = claim.new(spec, request, [store])
+        ours = claiming.new(spec, request, [store])
         ours["capacity_bytes"] = offer.capacity_bytes
         ours["filesystem_state_known"] = offer.state_known
         ours["device_model"] = models.none(f"kind {spec['kind']}: no device of its own")
@@ -107,10 +106,10 @@ class Directory(Target, facts.Directory):
         with files.locked(target.home / "open.lock"):
             target.save()
             target.begin(offer.mount)
-            claim.measure_empty(target)
-            claim.calibrated(target, request, claim.no_backing(), claim.UNKNOWN_MIB_S)
+            claiming.measure_empty(target)
+            claiming.calibrated(target, request, claiming.no_backing(), claiming.UNKNOWN_MIB_S)
             target.confirm(offer.mount)
-        return {"changed": True, "msg": f"claimed {spec['name']}: {claim.words(target)}", "claim": ours}
+        return {"changed": True, "msg": f"claimed {spec['name']}: {claiming.words_of(target)}", "claim": ours}
 
     def begin(self, mount: Path) -> None:
         """Note on the target, on this mount, that it is being claimed. Raises Refusal where another came first."""

@@ -8,7 +8,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-from fsage.host.claiming import calibrate, claim
+from fsage.host import claiming
 from fsage.host.device import below, capabilities, loops, models, seek
 from fsage.host.device.model import Model
 from fsage.host.instruments.cleanup import shared_left_over, undo
@@ -116,7 +116,7 @@ class Loop(Stores):
                 f"target {spec['name']} was created with {noted['below']['bytes'] / declaration.GIB:.2f} GiB below, "
                 f"and takes {taken.words()} as declared now; remove it first: {loops.CLEAR}"
             )
-        calibrate.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once
+        claiming.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once
         why = models.why_refused(spec["device_model"])
         if why:
             raise Refusal(f"target {spec['name']} is not claimed: {why}")
@@ -136,7 +136,7 @@ class Loop(Stores):
             }
             for index, image in enumerate(made)
         ]
-        target = cls(spec, claim.new(spec, request, stores))
+        target = cls(spec, claiming.new(spec, request, stores))
         target.claim["uid"] = target.uid
         with files.locked(home / "open.lock"):
             target.attach()
@@ -145,13 +145,13 @@ class Loop(Stores):
                 mounting.refuse_if_in_use(device)
             target.save()
             target.set_up(request)
-        return {"changed": True, "msg": f"claimed {spec['name']}: {claim.words(target)}", "claim": target.claim}
+        return {"changed": True, "msg": f"claimed {spec['name']}: {claiming.words_of(target)}", "claim": target.claim}
 
     def set_up(self, request: Asker) -> None:
         """Complete a claim: choose the device model, make the file systems, measure capacity and amount."""
         declared = self.spec["device_model"]
         stores = len(self.devices)
-        raw: Json = claim.no_backing()
+        raw: Json = claiming.no_backing()
         if declared or self.spec["amount_mib"] is None:
             image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
             # No faster device changes what is chosen.
@@ -160,9 +160,9 @@ class Loop(Stores):
             else:
                 enough_mib_s = 0.0
             if self.spec["sparse"]:  # the first time only gives the image the blocks
-                image_bytes = min(image_bytes, calibrate.PARTS * takes(self.spec).cell_bytes)
-                calibrate.backing(self.devices[0], image_bytes, self.spec["containers"])
-            raw = calibrate.backing(self.devices[0], image_bytes, self.spec["containers"], enough_mib_s)
+                image_bytes = min(image_bytes, claiming.PARTS * takes(self.spec).cell_bytes)
+                claiming.backing(self.devices[0], image_bytes, self.spec["containers"])
+            raw = claiming.backing(self.devices[0], image_bytes, self.spec["containers"], enough_mib_s)
         lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
         self.claim["device_model"] = models.choose(declared, MODEL_SHARE * lower_mib_s * MIB / stores)
         self.save()
@@ -178,13 +178,13 @@ class Loop(Stores):
                 mounting.unmount(point)
             self._fill()
             self.make()
-        stats = claim.measure_empty(self)
+        stats = claiming.measure_empty(self)
         self.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
         if self.claim["device_model"]["kind"] == Model.kind:
-            guess_mib_s = lower_mib_s or claim.UNKNOWN_MIB_S
+            guess_mib_s = lower_mib_s or claiming.UNKNOWN_MIB_S
         else:
             guess_mib_s = self.claim["device_model"]["bytes_per_s"] * stores / MIB
-        claim.calibrated(self, request, raw, guess_mib_s)
+        claiming.calibrated(self, request, raw, guess_mib_s)
 
     def _fill(self) -> None:
         """Write each block once where a model was declared and cannot be had: no model hides slower first writes."""

@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.lustre import cold, servers, space, stripes, tunables
+from fsage.host.lustre import clients, servers, space, stripes
 from fsage.host.lustre import target as lustre
 from fsage.host.remote import connection
 from fsage.host.system import files, privilege
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories, lease
-from fsage.host.targets.kinds import Lacking, Servers
-from fsage.host.targets.limits import Free, Limits, Wrong, nothing
-from fsage.host.targets.osts import NoOsts
+from fsage.host.targets.budget import Free, Limits, Wrong, nothing
+from fsage.host.targets.kinds import Lacking, NoOsts, Servers
 from fsage.model import striping
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
@@ -181,12 +180,12 @@ class Lustre(Directory, facts.Lustre):
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         proof = cls._emptied(spec, claim)
         if claim and spec["lustre"]:
-            proof += tunables.put_back(lease.holder_of(spec))
+            proof += clients.put_tunables_back(lease.holder_of(spec))
             proof += lustre.unmark(spec, claim)
         return [*proof, *directories.unmake(spec)]
 
     def drop_caches(self, files: list[Path]) -> Dropped:
-        return cold.drop(self.mounts[0], self.lustre["fsname"], files)
+        return clients.drop_caches(self.mounts[0], self.lustre["fsname"], files)
 
     def mount_options(self) -> list[str]:
         return [lustre.mount_of(self.spec).options]
@@ -245,14 +244,14 @@ class Lustre(Directory, facts.Lustre):
     def tune(
         self, wanted: Mapping[str, object], holder: Holder, check: bool
     ) -> tuple[bool, list[str], dict[str, object]]:
-        changed, proof, noted = tunables.tune(self.mounts[0], wanted, holder, check)
+        changed, proof, noted = clients.tune(self.mounts[0], wanted, holder, check)
         changed |= noted != claims.read_tunables(self.home)
         if not check:
             claims.note_tunables(self.home, noted)
         return changed, proof, noted
 
     def untune(self, holder: Holder, check: bool) -> list[str]:
-        proof = tunables.put_back(holder, check)
+        proof = clients.put_tunables_back(holder, check)
         if not check:
             claims.note_tunables(self.home, {})
         return proof

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fsage.host.claiming import calibrate
-from fsage.host.device import below, capabilities, kept, loops, seek
+from fsage.host import claiming
+from fsage.host.device import below, capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
 from fsage.host.stores import filesystems
 from fsage.host.system import files, places, space
@@ -127,7 +127,7 @@ def give_back(home: Path) -> list[str]:
             os.truncate(image["image"], 0)
             os.truncate(image["image"], image["bytes"])
             proof.append(f"{image['image']} takes no room")
-    return proof + kept.forget(home)
+    return proof + below.forget_kept(home)
 
 
 OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
@@ -176,7 +176,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
             "images": noted["images"],
         }
     place, each_bytes, why = _plan(spec, noted)
-    calibrate.room(spec, spec["stores"] * each_bytes)  # the claim would refuse it after minutes of writing
+    claiming.room(spec, spec["stores"] * each_bytes)  # the claim would refuse it after minutes of writing
     total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
     if check:
         return {"changed": True, "msg": f"would make {total} ({why})", "image_dir": str(place)}

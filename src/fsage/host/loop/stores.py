@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from fsage.host.device import below, capabilities, kept, loops
+from fsage.host.device import below, capabilities, loops
 from fsage.host.lustre import preallocation
 from fsage.host.stores import fiemap, filesystems, metadata_image
 from fsage.host.stores.filesystem import FileSystem, Range
@@ -18,7 +18,7 @@ from fsage.host.structure import files
 from fsage.host.system import caches, mounting, places
 from fsage.host.system.sparse_files import clone
 from fsage.host.targets import claims
-from fsage.host.targets.limits import Free, Limits, Wrong, nothing
+from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.target import Target
 from fsage.model.claim import ClaimedStore
 from fsage.model.errors import Failure, Refusal
@@ -281,17 +281,17 @@ class Stores(Target, facts.Loop):
         mounting.unmount(point)
         mounting.refuse_if_in_use(device)
         caches.drop_device(device)
-        is_kept = name is not None and kept.path_of(self.home, name).exists()
+        is_kept = name is not None and below.kept_path(self.home, name).exists()
         if name is None:
-            kept.forget(self.home)
+            below.forget_kept(self.home)
             store["uuids"] = [own, own]
             self.save()
             change(device)
         else:
             if is_kept:
-                path = kept.path_of(self.home, name)
+                path = below.kept_path(self.home, name)
             else:
-                path = kept.keep(self.home, name, image, change)
+                path = below.keep(self.home, name, image, change)
             store["uuids"] = [own, mounting.uuid_on(str(path)) or own]
             self.save()
             given = fiemap.extents(image)
@@ -307,11 +307,11 @@ class Stores(Target, facts.Loop):
         return is_kept
 
     def note_kept(self, name: str, notes: Json | None) -> None:
-        kept.note(self.home, name, notes)
+        below.note_kept(self.home, name, notes)
 
     def kept(self, name: str) -> Json | None:
         if self.takes_blocks:
-            return kept.notes_of(self.home, name)
+            return below.notes_of_kept(self.home, name)
         return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.lustre import mounts
+from fsage.host.lustre import clients
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
 from fsage.model import declaration
@@ -99,7 +99,7 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
         )
     if not wanted:
         raise Refusal(f"{os.uname().nodename}: format_osts_devices names no device; nothing was formatted")
-    here = [str(mount.point) for mount in mounts.of_clients() if mount.fsname == lustre["fsname"]]
+    here = [str(mount.point) for mount in clients.of_clients() if mount.fsname == lustre["fsname"]]
     if here:
         raise Refusal(f"{here[0]} is a client's mount of {lustre['fsname']}; unmount every client before")
     for path in [ost[key] for ost in wanted for key in ("device", "mount")]:

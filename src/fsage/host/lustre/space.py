@@ -24,7 +24,7 @@ from typing import Optional
 from fsage.host.lustre import stripes
 from fsage.host.system import shell
 from fsage.host.system.shell import run
-from fsage.host.targets.limits import Left, Limits, Wrong, nothing, owner_of
+from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
 from fsage.model.evidence import lfs_df

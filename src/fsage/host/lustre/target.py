@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.lustre import mounts, params, space, stripes
+from fsage.host.lustre import clients, params, space, stripes
 from fsage.host.system import files, places, privilege
 from fsage.host.system import space as space_of
 from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
 from fsage.host.targets import directories
-from fsage.host.targets.limits import least
+from fsage.host.targets.budget import least
 from fsage.model import striping
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.declaration import GIB, MIB, lustre_of
@@ -80,7 +80,7 @@ def inspect(spec: Spec) -> Found:
     return Found(mount, capacity_bytes, whole, noted)
 
 
-def _refuse_shared(spec: Spec, client: mounts.ClientMount) -> None:
+def _refuse_shared(spec: Spec, client: clients.ClientMount) -> None:
     """Raise Refusal where a file system cannot be a target's alone."""
     place = Path(spec["directory"])
     mount = client.point
@@ -115,14 +115,14 @@ def mark_of(spec: Spec, mount: Path) -> Path:
     return Path(spec["directory"]) / ".fsage" / MARK
 
 
-def mount_of(spec: Spec) -> mounts.ClientMount:
+def mount_of(spec: Spec) -> clients.ClientMount:
     """The mount of the declared file system on this client; `Refusal` if it is another, or not mounted.
 
     Raises Failure where one of its servers does not answer.
     """
     lustre = lustre_of(spec)
-    mount = mounts.client_mount(lustre, Path(spec["directory"]))
-    mounts.await_servers(mount.point, lustre["fsname"], lambda: declared_osts(lustre))
+    mount = clients.client_mount(lustre, Path(spec["directory"]))
+    clients.await_servers(mount.point, lustre["fsname"], lambda: declared_osts(lustre))
     return mount
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
-from fsage.host.lustre import granted, mounts, params, tunables
+from fsage.host.lustre import clients, granted, params
 from fsage.host.system import files, places, privilege
 from fsage.host.system.shell import SSH, run
 from fsage.host.system.space import memory_bytes
-from fsage.host.targets import kinds, run_as, site_limits
+from fsage.host.targets import budget, kinds, target
 from fsage.model import declaration
 from fsage.model.declaration import GIB
 from fsage.model.errors import Failure, Refusal
@@ -40,7 +40,7 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
     tools = versions(spec["containers"])
     if not tools["fio"] and not missing and (why := containers.why_unusable(spec["containers"])):
         missing.append(f"fio: nothing can be measured without it; {why}")
-    if run_as.unavailable_because(spec):
+    if target.why_not_as(spec):
         missing.append(f"user {spec['run_as']} (fsage_target.run_as): the agent must be root or this user")
     if spec["launcher"] == "srun" and not tools["srun"]:
         missing.append(NO_SRUN)
@@ -68,8 +68,8 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
     }
     if spec["lustre"]:
         with suppress(Failure, Refusal):  # what a user may not read is not known
-            mount = mounts.client_mount(spec["lustre"], Path(spec["directory"])).point
-            found_out["tunables"] = tunables.known(mount, spec["lustre"]["fsname"])
+            mount = clients.client_mount(spec["lustre"], Path(spec["directory"])).point
+            found_out["tunables"] = clients.known_tunables(mount, spec["lustre"]["fsname"])
     return {
         "changed": False,
         "msg": f"{found_out['host']} can hold a {spec['kind']} target"
@@ -120,7 +120,7 @@ def facts(spec: Spec) -> Facts:
     uname = os.uname()
     return {
         "root": privilege.unavailable_because() is None,
-        "uid": None if run_as.unavailable_because(spec) else run_as.uid(spec),
+        "uid": None if target.why_not_as(spec) else target.uid_of(spec),
         "host": uname.nodename,
         "kernel": uname.release,
         "memory_bytes": memory_bytes(),
@@ -128,7 +128,7 @@ def facts(spec: Spec) -> Facts:
         "time": time.time(),
         "images": containers.digests(spec["containers"]),
         "lustre": params.version() if spec["lustre"] and shutil.which("lctl") else None,
-        "limits": site_limits.of_host(),
+        "limits": budget.of_host(),
     }
 
 

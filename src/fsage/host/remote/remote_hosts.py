@@ -27,7 +27,7 @@ from fsage.host.remote.connection import (
     start,
 )
 from fsage.host.system import caches
-from fsage.host.targets import kinds, site_limits
+from fsage.host.targets import budget, kinds
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
 from fsage.model import limits
@@ -64,7 +64,7 @@ def meet(spec: Spec, request: Request) -> Limits:
         )
     kind = kinds.named(spec["kind"])
     if kind.of_one_host:
-        return site_limits.effective(spec["limits"])
+        return budget.effective(spec["limits"])
     with contextlib.closing(Hosts(spec, None, inventory_of(request))) as hosts:
         kind.reach(spec, hosts)
         return hosts.limits
@@ -113,7 +113,7 @@ class Hosts:
         ]
         wrong += [skew for name, answer in answers.items() for skew in skews(name, answer["time"], asked_at, heard_at)]
         of_hosts = [seen["limits"] for seen in (*self.seen.values(), *answers.values()) if "limits" in seen]
-        self.limits = limits.stricter(site_limits.effective(spec["limits"]), *cast("list[Limits]", of_hosts))
+        self.limits = limits.stricter(budget.effective(spec["limits"]), *cast("list[Limits]", of_hosts))
         wrong += filter(None, [limits.why_too_many(self.limits, len(self.client_names))])
         wrong = wrong + differences(self.seen)
         if wrong:

@@ -16,14 +16,13 @@ from fsage.host.instruments.instrument import Stopped, looked_on
 from fsage.host.lustre import preallocation, space
 from fsage.host.remote.connection import answers_of
 from fsage.host.remote.remote_hosts import Hosts, inventory_of, refuse_unfit
-from fsage.host.states.fingerprint import digest, fingerprint, layout
-from fsage.host.states.inspection import inspect, layout_record, remove_measured, settle
+from fsage.host.states.inspection import digest, fingerprint, inspect, layout, layout_record, remove_measured, settle
 from fsage.host.stores import filesystems
 from fsage.host.system import caches
 from fsage.host.system.files import Stamp, stamp
-from fsage.host.targets import lease, site_limits
+from fsage.host.targets import budget, lease
+from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.lease import held, lost
-from fsage.host.targets.limits import Wrong, nothing
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
 from fsage.model import structure, typed
@@ -192,7 +191,7 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
         if not check:
             what = f"step {step.kind} of state {request['state']}"
             reach_s = request.get("reach_s", 0.0)
-            site_limits.refuse_now(target.spec["limits"], what, reach_s, wanted)
+            budget.refuse_now(target.spec["limits"], what, reach_s, wanted)
             if step.SHARDED:
                 clients = max(1, len(clients_of(request)))
             else:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.system import files, mounting, places, space
-from fsage.host.targets import claims, limits
+from fsage.host.targets import budget, claims
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.declaration import GIB
@@ -152,8 +152,8 @@ def budget_bytes(spec: Spec) -> int:
     place = space.existing(spec["directory"])
     declared = int(spec["budget_gib"] * GIB)
     share = int(SHARE_OF_FREE * space.free_bytes(place))
-    budget = {"budget_gib": declared, f"{SHARE_OF_FREE:.0%} of the free space": share}
-    return limits.least(spec["name"], budget, limits.quotas_left(place))
+    allowed = {"budget_gib": declared, f"{SHARE_OF_FREE:.0%} of the free space": share}
+    return budget.least(spec["name"], allowed, budget.quotas_left(place))
 
 
 def identity(place: Path) -> Json:

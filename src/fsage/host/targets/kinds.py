@@ -1,20 +1,21 @@
 """What a host does with each kind of target (fsage.model.kinds) before a target is opened.
 
 A kind is a module of fsage.host.kinds, found by its name, with `TARGET`, a subclass of
-fsage.host.targets.target.Target.
+fsage.host.targets.target.Target. NoOsts says for most kinds that their files lie on no OSTs.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fsage.model import kinds as model
 from fsage.model import plugins
 from fsage.model.claim import Claim
 from fsage.model.counting import Job
-from fsage.model.hosts import Asker
+from fsage.model.hosts import Asker, Host
 from fsage.model.request import Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
@@ -127,3 +128,45 @@ def named(name: Any) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
     kind: type[Kind] = plugins.module(PACKAGE, "host", model.named(name).kind).TARGET
     return kind
+
+
+class NoOsts:
+    """Of a target without any: nothing. A kind of target that has OSTs has a subclass."""
+
+    tolerance_bytes = 0
+    """Bytes by which others may change the used space of each OST."""
+
+    def __init__(self) -> None:
+        self.servers: list[Host] = []  # from the request: they free what was deleted
+        self.session: Servers | None = None  # which has connections to them
+
+    def ask_servers(self, **what: object) -> dict[str, Json]:
+        """The answer of each server, by name. Raises Failure."""
+        return {}
+
+    def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
+        """The OSTs in the servers' `answers` to the verb `osts`: stores before those that are mounted."""
+        return []
+
+    def fullness(self) -> dict[str, object]:
+        """What evidence has beside the layout: {"osts": how full each is}."""
+        return {}
+
+    def spread(self, folder: Path) -> None:
+        """Stripe the files that will be made in a directory over all OSTs."""
+        return
+
+    def spread_files(self, folder: Path) -> dict[str, Path]:
+        """An empty or older file in a directory for each OST that is used, by the OST's name; without any, one file.
+
+        Raises Failure.
+        """
+        return {"": folder / "file"}
+
+    def is_used(self, name: str) -> bool:
+        """Whether files of the target lie on a server's target of this name, as far as can be known."""
+        return True
+
+    def verify_fillers(self) -> None:
+        """Raise Failure where files of the structure lie on other OSTs than declared."""
+        return

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from fsage.host.system import files
-from fsage.host.targets import claims, kinds, lease, site_limits
+from fsage.host.targets import budget, claims, kinds, lease
 from fsage.host.targets.target import Target
 from fsage.model import declaration, frozen, limits
 from fsage.model.claim import Claim
@@ -24,7 +24,7 @@ def open_target(declared: Mapping[str, object]) -> Target:
     claimed; nothing has been touched then.
     """
     spec = declaration.complete(declared)
-    spec["limits"] = site_limits.effective(spec["limits"])
+    spec["limits"] = budget.effective(spec["limits"])
     home = declaration.home_of(spec)
     kind = kinds.named(spec["kind"])
     claim = claim_of(spec)
@@ -39,7 +39,7 @@ def open_target(declared: Mapping[str, object]) -> Target:
     if applied is not claim and (home / "claim.json").exists():
         files.write_json(home / "claim.json", applied)
     target = cast("type[Target]", kind)(spec, applied)
-    target.pace = site_limits.Pace(spec["limits"])
+    target.pace = budget.Pace(spec["limits"])
     with files.locked(home / "open.lock"):
         target.open()
     return target
@@ -108,7 +108,7 @@ def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False)
             f"only populate and fragment. Nothing was touched; name {target.claim['host']} first in group clients"
         )
     target.osts.servers = servers_of(request)
-    target.pace = site_limits.Pace(target.spec["limits"], max(1, len(clients_of(request))))
+    target.pace = budget.Pace(target.spec["limits"], max(1, len(clients_of(request))))
     target.inputs = request.get("inputs", {})
     refuse_other_claim(request, target.claim)
     for cell in cast(Request, request).get("cells", ()):

@@ -1,4 +1,7 @@
-"""A target that was claimed: what verbs and steps may do with it, whatever its kind."""
+"""A target that was claimed: what verbs and steps may do with it, whatever its kind.
+
+The measured commands run as user `run_as` of the target where the agent is root, else as the agent's own.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,9 @@ from fsage.host.stores.filesystem import Range
 from fsage.host.system import caches, files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.settings import Holder
-from fsage.host.targets import claims, directories, run_as
-from fsage.host.targets.kinds import Kind
-from fsage.host.targets.limits import Free, Limits, Wrong, nothing
-from fsage.host.targets.osts import NoOsts
-from fsage.host.targets.site_limits import UNLIMITED
+from fsage.host.targets import claims, directories
+from fsage.host.targets.budget import UNLIMITED, Free, Limits, Wrong, nothing
+from fsage.host.targets.kinds import Kind, NoOsts
 from fsage.model import declaration
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim, ClaimedStore
@@ -30,6 +31,40 @@ from fsage.model.evidence.store import Store
 from fsage.model.observation import Mounting
 from fsage.model.target import Spec
 from fsage.model.typed import Json
+
+
+def measuring_user(spec: Spec) -> pwd.struct_passwd | None:
+    """The account that root takes for measured commands; None: no other than the present one. Raises Refusal."""
+    name = spec["run_as"]
+    host = os.uname().nodename
+    if name is None:
+        return None
+    try:
+        account = pwd.getpwnam(name)
+    except KeyError:
+        raise Refusal(f"fsage_target.run_as is {name!r}, and {host} has no such user; nothing was touched") from None
+    if os.geteuid() not in (0, account.pw_uid):
+        raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot run commands as it")
+    if os.geteuid() == 0:
+        return account
+    return None
+
+
+def why_not_as(spec: Spec) -> str | None:
+    """Why this host cannot measure as the target's user; None when it can."""
+    try:
+        measuring_user(spec)
+    except Refusal as why:
+        return str(why)
+    return None
+
+
+def uid_of(spec: Spec) -> int:
+    """The numeric user id that measures. Raises Refusal."""
+    account = measuring_user(spec)
+    if account:
+        return account.pw_uid
+    return os.geteuid()
 
 
 class OtherHost(NamedTuple):
@@ -69,11 +104,11 @@ class Target(Kind):
     @property
     def uid(self) -> int:
         """The user id that runs the measured commands. Raises Refusal."""
-        return run_as.uid(self.spec)
+        return uid_of(self.spec)
 
     @property
     def _user(self) -> pwd.struct_passwd | None:
-        return run_as.user(self.spec)
+        return measuring_user(self.spec)
 
     def as_user(self) -> list[str]:
         """The words before a command that `run_as` runs; none where that is the present user. Raises Refusal."""

@@ -13,7 +13,7 @@ from fsage.host.kinds.directory import Directory
 from fsage.host.remote import probe
 from fsage.host.targets import kinds
 from fsage.host.targets.kinds import Result
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.model import tuning, typed
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
@@ -82,7 +82,7 @@ def capacity_bytes(declared: Mapping[str, object]) -> int | None:
 def why_refused(declared: Mapping[str, object], request: Request) -> str | None:
     """Why creating and claiming the target would be refused, by the checks of these commands; None: they would not."""
     try:
-        created = create.create(declared, request, True)
+        created = claim.create(declared, request, True)
         if not created["changed"]:  # what is not made yet cannot be checked as what is
             claim.claim(declared, request, True)
     except (Refusal, Failure) as why:

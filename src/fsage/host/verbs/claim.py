@@ -1,4 +1,4 @@
-"""Claim a target and give it back.
+"""Create a target of any kind, claim it, give it back and remove it.
 
 The claim is written to `<home>/<target>/claim.json` *before* the first mkfs, with the identity of the images and the
 UUIDs to come. After a kill at any moment the next `claim` completes it, or `remove` clears it.
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fsage.host import containers
-from fsage.host.instruments import groups
+from fsage.host.instruments import cleanup
 from fsage.host.remote.remote_hosts import meet
-from fsage.host.system import files, places
-from fsage.host.targets import claims, directories, kinds, lease, site_limits
+from fsage.host.system import files, places, shell
+from fsage.host.targets import budget, claims, directories, kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.opening import open_target, why_left_behind
 from fsage.model import declaration, frozen
@@ -97,7 +97,7 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
     why = containers.why_unusable(spec["containers"])
     if why:
         raise Refusal(f"{why}. Nothing can be calibrated or measured without it, and nothing was touched")
-    site_limits.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0, note=not check)
+    budget.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0, note=not check)
     try:
         return kinds.named(spec["kind"]).claim_new(spec, request, check)
     except (Refusal, Failure):
@@ -110,7 +110,7 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
 def give_back(spec: Spec, check: bool) -> Result:
     """Release a target whose lease the caller holds."""
     home = declaration.home_of(spec)
-    spec["limits"] = site_limits.effective(spec["limits"])
+    spec["limits"] = budget.effective(spec["limits"])
     noted = claims.read(home)
     kind = kinds.named(noted["kind"] if noted else spec["kind"])
     begun = bool(noted) or kind.begun(spec)
@@ -124,8 +124,8 @@ def give_back(spec: Spec, check: bool) -> Result:
         if noted:
             noted["status"] = "releasing"
             files.write_json(home / "claim.json", noted)
-        groups.end_readers(home)  # a killed command may have left readers, which have the target's files open
-        proof = [*kind.take_back(spec, noted), *site_limits.forget()]
+        cleanup.end_readers(home)  # a killed command may have left readers, which have the target's files open
+        proof = [*kind.take_back(spec, noted), *budget.forget()]
         if noted:
             files.write_json(home / "released" / f"{utc_now()}.json", noted)
             files.remove(home / "tunables.json")  # the tunables ended with the loop devices
@@ -176,3 +176,48 @@ def forget(spec: Spec) -> list[str]:
     if not waiting:
         return []
     return [f"{waiting} observations of runs that were ended, never fetched, were removed from {home / 'outbox'}"]
+
+
+def create(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+    """Make the images or the directory of a target; idempotent."""
+    spec = declaration.complete(declared)
+    home = declaration.home_of(spec)
+    kind = kinds.named(spec["kind"])
+    containers.check(spec["containers"])
+    would = take_over(spec, request, check)
+    if would:
+        return would
+    noted = claims.read(home)
+    if noted and noted["status"] != "claimed" and not kind.own_stores and not check:
+        release(declared, request, check)  # what a killed command left, or what was just taken over
+    claimed = (home / "claim.json").exists()
+    kind.refuse_to_create(spec, claimed)
+    if not claimed:
+        why = shell.why_files_limited(kind.most_bytes(spec) or 0)
+        if why:
+            raise Refusal(f"{why} for target {spec['name']}: {shell.UNLIMITED}; nothing was touched")
+        meet(spec, request)
+    created = kind.create(spec, request, check)
+    if not check:
+        claims.note_inventory(declaration.complete(declared), request)
+    return created
+
+
+def remove(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+    """Release the target, and delete what `create` made, and only that."""
+    spec = declaration.complete(declared)
+    home = declaration.home_of(spec)
+    would = take_over(spec, request, check)
+    if would:
+        return would
+    if check or not home.is_dir():
+        return _remove(spec, check)
+    with lease.held(home, request):
+        return _remove(spec, check)
+
+
+def _remove(spec: Spec, check: bool) -> Result:
+    removed = kinds.named(spec["kind"]).remove(spec, check, give_back(spec, check))
+    if not check:
+        forget(spec)
+    return removed

@@ -23,8 +23,7 @@ import fsage
 from fsage.host.device import capabilities, loops
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.states import state
-from fsage.host.states.fingerprint import digest
-from fsage.host.states.inspection import remove_measured, settle
+from fsage.host.states.inspection import digest, remove_measured, settle
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting, namespace, places

@@ -1,4 +1,9 @@
-"""Client tunables: requested value, value before, and value read back."""
+"""What is changed outside a target: client tunables, set and restored, and all else that `recover` puts back.
+
+A tunable has a requested value, a value before, and a value read back. Schedulers, control groups and controllers are
+put back while the target stays claimed. Its loop devices are detached for it, because their workers keep control
+groups for minutes; the next command on the target attaches and mounts them again.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.host.lustre import granted, tunables
-from fsage.host.system import settings
+from fsage.host.device import below, loops, seek
+from fsage.host.instruments import cleanup
+from fsage.host.instruments.cleanup import shared_left_over, undo
+from fsage.host.loop import images
+from fsage.host.lustre import clients, granted
+from fsage.host.system import files, journal, mounting, settings
 from fsage.host.targets import claims, lease
 from fsage.host.targets.lease import held, holder_of
 from fsage.host.targets.opening import open_target, opened
-from fsage.model import tuning
+from fsage.model import declaration, tuning
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker
@@ -68,7 +77,7 @@ def untune(declared: Mapping[str, object], request: Request, check: bool) -> dic
     if changed:
         with held(home, request):
             if spec["lustre"]:
-                proof = tunables.put_back(holder)
+                proof = clients.put_tunables_back(holder)
             else:
                 proof = _device_back(spec, holder)
             claims.note_tunables(home, {})
@@ -104,3 +113,38 @@ def settle(request: Asker) -> None:
                 granted.tune(holder["fsname"], holder, {})
                 if holder["user"] == os.geteuid():
                     claims.note_tunables(Path(holder["home"]), {})
+
+
+def recover(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
+    """Put back all that the journal names: of a command that was killed, or of a device model that is in place.
+
+    Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds
+    the target) and Failure (what could not be put back stays noted).
+    """
+    spec = declaration.complete(declared)
+    home = declaration.home_of(spec)
+    changed = bool(journal.entries(journal.path_of(home))) or shared_left_over()
+    if check or not changed:
+        if home.is_dir():
+            lease.refuse_if_held(home, request)
+        if changed:
+            words = "would put back what was changed"
+        else:
+            words = "nothing was changed"
+        return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
+    with lease.held(home, request):
+        proof = put_back(home)
+    sentences = "; ".join(proof) or "nothing was changed"
+    return {"changed": True, "msg": f"target {spec['name']}: {sentences}", "proof": proof}
+
+
+def put_back(home: Path) -> list[str]:
+    """Put back all that the journal names, for a caller that holds the target; a sentence for each thing."""
+    with files.locked(home / "open.lock"):
+        cleanup.end_readers(home)
+        proof = undo(home, cleanup.OF_A_CELL)
+        for image in images.all_of(home, claims.read(home)):
+            for device in loops.devices_of(image):
+                mounting.unmount_all(device)
+            loops.detach(image)
+        return proof + undo(home, seek.UNDO) + undo(home, below.UNDO) + undo(home)

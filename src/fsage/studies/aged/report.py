@@ -8,8 +8,7 @@ from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import measure_label, of_ratio, plural
 from fsage.analysis.words import Finding, joined, span, times
 from fsage.figures import Axis, Figure, Level, ends_of, lines
-from fsage.report.answer import Answer, cards_of
-from fsage.report.section import Data, Section, View
+from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.statistics import MARGIN, Ratio
 from fsage.statistics import factor as compare_units
 from fsage.studies.aged.recipe import COPIED, JOINED, ORIGINAL

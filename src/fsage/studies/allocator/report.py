@@ -18,8 +18,7 @@ from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import counts, medians, samples
 from fsage.analysis.words import NONE, joined, times
 from fsage.figures import Axis, Lines, ends_of, lines, placed
-from fsage.report.answer import Answer, cards_of
-from fsage.report.section import Data, Section, View
+from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.statistics import ratio
 from fsage.studies.allocator.model import considered
 from fsage.studies.limits import report as limits

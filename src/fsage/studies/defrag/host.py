@@ -12,11 +12,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.host.defragmentation import ranges
-from fsage.host.defragmentation.defragment import defragment as by_tool
+from fsage.host.defragmentation import tools
+from fsage.host.defragmentation.tools import defragment as by_tool
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.quota import Quota
+from fsage.host.structure.files import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence import fragmentation
@@ -106,8 +106,8 @@ def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> 
     if step.scope == HOT:
         if not step.hot_bytes or not step.every_bytes:
             raise Failure("scope hot needs hot_bytes and every_bytes")
-        hot = ranges.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
-        return ranges.defragment(path, filesystem, hot, step.time_limit_s)
+        hot = tools.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
+        return tools.defragment_ranges(path, filesystem, hot, step.time_limit_s)
     where = [path] if step.scope == "file" else target.mounts[0] / "filler"
     return by_tool(where, filesystem, step.time_limit_s)
 

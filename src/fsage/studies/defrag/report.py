@@ -11,8 +11,7 @@ from fsage.analysis.groups import counts, params_labels
 from fsage.analysis.words import NONE, Finding, extents_words, held, over_words, times
 from fsage.figures import Axis, Lines, limits, lines, placed
 from fsage.model.typed import Json
-from fsage.report.answer import Answer, cards_of
-from fsage.report.section import Data, Section, View
+from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.recipes import USUAL_MKFS
-from fsage.report.answer import Answer
-from fsage.report.section import Data, Section, View
+from fsage.report.parts import Answer, Data, Section, View
 from fsage.statistics.intervals import LEAST, median_interval
 from fsage.study.study import Study
 from fsage.text.sizes import format_size

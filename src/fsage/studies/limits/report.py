@@ -9,8 +9,7 @@ import pandas as pd
 
 from fsage.analysis.groups import measures
 from fsage.analysis.words import joined
-from fsage.report.answer import Answer
-from fsage.report.section import Data, Section
+from fsage.report.parts import Answer, Data, Section
 from fsage.studies.limits.model import PROBES, WORDS
 from fsage.study.study import unseeded
 

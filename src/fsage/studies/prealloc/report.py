@@ -18,8 +18,7 @@ from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import counts, factors, plural, samples
 from fsage.analysis.words import joined
 from fsage.figures import Axis, Level, limits, limits_with_zero, lines, placed, powers_of_two, shares
-from fsage.report.answer import Answer, cards_of
-from fsage.report.section import Data, Section, View
+from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
 

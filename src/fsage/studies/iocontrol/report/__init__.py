@@ -11,8 +11,7 @@ import pandas as pd
 from fsage.analysis.groups import of_ratio
 from fsage.analysis.words import joined
 from fsage.figures import Axis, Level, Lines, ends_of, lines
-from fsage.report.answer import Answer, Card
-from fsage.report.section import Data, View
+from fsage.report.parts import Answer, Card, Data, View
 from fsage.statistics import MARGIN
 from fsage.studies.iocontrol.report.rates import fair, queries, sharing, steps
 from fsage.studies.iocontrol.report.rows import (

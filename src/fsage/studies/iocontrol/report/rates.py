@@ -8,7 +8,7 @@ from statistics import median
 from fsage.analysis.groups import of_samples
 from fsage.analysis.words import NONE, held, times
 from fsage.figures import Axis, limits, limits_from_zero, lines
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.statistics import coefficient_of_variation, ratio
 from fsage.studies.iocontrol.report.rows import (
     ALONE,

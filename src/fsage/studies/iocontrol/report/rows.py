@@ -14,7 +14,7 @@ from fsage.analysis.words import times
 from fsage.figures import Axis
 from fsage.model.typed import Json
 from fsage.parse import MIB
-from fsage.report.section import Data
+from fsage.report.parts import Data
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.weighted import PATTERNS
 from fsage.text.sizes import round_size

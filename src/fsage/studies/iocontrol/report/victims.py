@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from fsage.analysis.words import NONE, times
 from fsage.model.typed import Json
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.report.rows import (
     AFTER,

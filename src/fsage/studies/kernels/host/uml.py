@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from fsage.host.claiming import claim as claiming
+from fsage.host import claiming
 from fsage.host.device import models
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.stores import filesystems
@@ -96,7 +96,7 @@ class Uml(Loop, facts.Uml):
         [empty] = claiming.measure_empty(target)
         target.claim["capacity_bytes"] = empty.f_bfree * empty.f_frsize
         claiming.calibrated(target, request, claiming.no_backing(), claiming.UNKNOWN_MIB_S)
-        return {"changed": True, "msg": f"claimed {spec['name']}: {claiming.words(target)}", "claim": target.claim}
+        return {"changed": True, "msg": f"claimed {spec['name']}: {claiming.words_of(target)}", "claim": target.claim}
 
     def open(self) -> None:
         self.attach()

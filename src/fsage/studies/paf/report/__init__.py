@@ -9,8 +9,7 @@ from functools import partial
 import pandas as pd
 
 from fsage.analysis.comparisons import at_largest_transfer, of_state
-from fsage.report.answer import SENTENCES, Answer, Named, by_comparisons, plain
-from fsage.report.section import Data, Section, View
+from fsage.report.parts import SENTENCES, Answer, Data, Named, Section, View, by_comparisons, plain
 from fsage.studies.paf.report.curves import loss, metadata, over_capacity, over_fragmentation
 from fsage.studies.paf.report.fragments import file_sizes, filler, largest, several_fillers, sizes_told
 from fsage.studies.paf.report.fullness import (

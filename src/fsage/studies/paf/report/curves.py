@@ -8,7 +8,7 @@ import pandas as pd
 
 from fsage.analysis.groups import counts, factors, measure_label, params_labels
 from fsage.figures import Axis, Level, Lines, limits, limits_with_zero, lines
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.studies.paf.report.fullness import EQUAL_WITHIN_POINTS, against_equally_full, factor_lines
 from fsage.studies.paf.report.rows import (
     CAPACITY,

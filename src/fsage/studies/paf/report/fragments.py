@@ -11,7 +11,7 @@ import pandas as pd
 from fsage.analysis.groups import factors
 from fsage.analysis.words import Finding, doing
 from fsage.figures import Axis, Figure, Level, limits, lines
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.statistics import Ratio, median_interval
 from fsage.studies.paf.report.rows import (
     FRAGMENTATION,

@@ -22,8 +22,7 @@ from fsage.analysis.groups import factors, of_ratio, params_labels, samples
 from fsage.analysis.truth import planted
 from fsage.analysis.words import doing, joined
 from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, lines
-from fsage.report.answer import Named
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Named, Section
 from fsage.statistics import factor
 from fsage.studies.paf.report.plane import places
 from fsage.studies.paf.report.rows import (

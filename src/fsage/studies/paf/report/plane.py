@@ -11,7 +11,7 @@ from fsage.analysis.comparisons import at_largest_transfer
 from fsage.analysis.groups import counts
 from fsage.analysis.words import OVER
 from fsage.figures import Axis, Figure, Place, Plane
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.studies.paf.report.rows import (
     CAPACITY,
     FRAGMENTATION,

@@ -6,7 +6,7 @@ import pandas as pd
 
 from fsage.analysis.groups import counts, measure_label
 from fsage.figures import Axis, ends_of, limits
-from fsage.report.section import Data
+from fsage.report.parts import Data
 from fsage.text.sizes import round_size
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"

@@ -16,7 +16,7 @@ from fsage.analysis.groups import plural
 from fsage.analysis.truth import Recovered, recovered
 from fsage.analysis.words import Finding, joined
 from fsage.figures import Axis, Figure, Level, Lines, Point, Series
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.statistics.disk import LEVEL, Inseparable
 from fsage.studies.paf.report.rows import axes_of, largest_transfer
 

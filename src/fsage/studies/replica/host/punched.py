@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files
-from fsage.host.structure.quota import Quota
+from fsage.host.structure.files import Quota
 from fsage.host.targets.target import Target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents

@@ -14,8 +14,7 @@ from scipy import stats
 from fsage.analysis.comparisons import Comparison, at_largest_transfer
 from fsage.analysis.groups import measures, plural
 from fsage.model import filesystems
-from fsage.report.answer import Answer, Named, by_comparisons
-from fsage.report.section import Data, View
+from fsage.report.parts import Answer, Data, Named, View, by_comparisons
 from fsage.statistics.intervals import AIM, Interval
 from fsage.studies.limits import report as limits
 from fsage.studies.replica.model import Replica

@@ -11,7 +11,7 @@ from typing import Any
 from fsage.analysis.groups import compared, measure_label
 from fsage.analysis.words import span
 from fsage.figures import Figure, Strips
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.studies.replica.model import KeepFreeSpace, Replica
 from fsage.studies.replica.recipe import COPIED
 from fsage.text.sizes import round_size

@@ -11,8 +11,7 @@ from fsage.analysis.groups import factors, measure_label
 from fsage.analysis.words import DOING, TWICE, Finding, doing
 from fsage.figures import Axis, Level, limits_from_zero
 from fsage.model.striping import Segment
-from fsage.report.answer import Answer, cards_of
-from fsage.report.section import Data, View
+from fsage.report.parts import Answer, Data, View, cards_of
 from fsage.studies.striping.report.layouts import by_line, layouts, results, rows_of, server_cache, stripes_of
 from fsage.studies.striping.report.rates import phase_times, scaling, speed_up, throughput
 from fsage.study.study import Study

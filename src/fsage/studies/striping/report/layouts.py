@@ -18,7 +18,7 @@ from fsage.analysis.words import NONE, held, times
 from fsage.figures import Axis, Level, Lines, lines
 from fsage.model.striping import Segment, object_bytes
 from fsage.model.typed import Json
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.text.sizes import round_size
 
 FEW = 8

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fsage.analysis.groups import counts, factors, measure_label, medians, plural
 from fsage.figures import Axis, Level, limits, limits_from_zero, lines
-from fsage.report.section import Data, Section
+from fsage.report.parts import Data, Section
 from fsage.studies.striping.report.layouts import by_line, described, one_count_of_nodes, rows_of
 
 PUBLISHED = {

@@ -1,25 +1,34 @@
-"""Calibration: how fast the store is, and how much a task must move for a sample of at least one second."""
+"""Claiming: a claim is begun on an empty target, and complete once the target is calibrated.
+
+Calibration finds how fast the store is, and how much a task must move for a sample of at least one second.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
+import os
 import shutil
 import statistics
 import time
+import uuid
 from collections.abc import Callable, Sequence
+from typing import cast
 
-from fsage.host.instruments.instrument import Instruments, Stopped
-from fsage.host.structure.quota import Quota
+from fsage.host import containers
+from fsage.host.instruments.instrument import Instruments, Stopped, Visit, opened
+from fsage.host.structure.files import Quota
 from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
-from fsage.host.targets import site_limits
+from fsage.host.targets import budget, claims, kinds
 from fsage.host.targets.target import Target
-from fsage.model import limits, tools
-from fsage.model.claim import utc_now
+from fsage.model import frozen, limits, tools
+from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import MIB, tasks_of
+from fsage.model.device import Computed
 from fsage.model.errors import Failure, Refusal
+from fsage.model.hosts import Asker, clients_of
 from fsage.model.sparse import takes
 from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json
@@ -79,7 +88,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
     }
 
 
-def amount(target: Target, first_guess_mib_s: float, instruments: Instruments = NONE) -> Json:
+def amount_for(target: Target, first_guess_mib_s: float, instruments: Instruments = NONE) -> Json:
     """How much each task moves, from pairs of a write and a read on the empty target.
 
     Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes`, `amount_source` and `calibration`.
@@ -198,7 +207,7 @@ def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments =
         argv = limits.kept_to(allowed, {"name": "calibrate", "argv": argv}, clients)["argv"]
         commands.append(" ".join(argv))
         wanted_bytes = each_mib * passes * tasks * MIB
-        site_limits.refuse_now(allowed, "calibrating", 0, wanted_bytes if direction == "write" else 0)
+        budget.refuse_now(allowed, "calibrating", 0, wanted_bytes if direction == "write" else 0)
         with target.charged(), instruments.beside(f"calibrating ({direction})"):
             seconds[direction] = _fio(argv, direction, wanted_bytes, target.front(), allowed, instruments.check)
         instruments.check()
@@ -277,3 +286,74 @@ def limit_s(wanted_bytes: int, allowed: Limits) -> float:
 def _whole(mib: float) -> int:
     """MiB, rounded up to a multiple of the largest transfer."""
     return max(1, math.ceil(mib / TRANSFER_MIB - 1e-9)) * TRANSFER_MIB
+
+
+UNKNOWN_MIB_S = 500.0  # the first guess where the device below cannot be measured
+
+
+def calibrated(target: Target, request: Asker, raw: dict[str, object], guess_mib_s: float) -> None:
+    """Measure how much a task moves and how fast, and mark the target as claimed. `raw`: rates of the bare device."""
+    claims.note_doing(target.home, "calibrating")
+    with opened(Visit(target, request)) as instruments:
+        amount = amount_for(target, guess_mib_s, instruments)
+    amount["calibration"] = {
+        **raw,
+        **amount["calibration"],
+        "commands": raw["commands"] + amount["calibration"]["commands"],
+    }
+    target.claim.update(cast(Claim, amount))
+    target.remount()  # XFS frees deleted space in the background; an unmount waits for it
+    target.claim["status"] = "claimed"
+    target.save()
+
+
+def no_backing() -> dict[str, object]:
+    """The entry for a device whose bare rates were not measured."""
+    return {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
+
+
+def measure_empty(target: Target) -> list[os.statvfs_result]:
+    """Note the free blocks and inodes of the empty target's stores in the claim."""
+    stats = [os.statvfs(point) for point in target.mounts]
+    target.claim["statfs_empty"] = [
+        {key: getattr(stat, key) for key in ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")}
+        for stat in stats
+    ]
+    target.claim["free_inodes_empty"] = sum(stat.f_ffree for stat in stats)
+    return stats
+
+
+def new(spec: Spec, request: Asker, stores: list[ClaimedStore]) -> Claim:
+    """A begun claim of these stores, for the clients of the request."""
+    uname = os.uname()
+    return {
+        "schema": 1,
+        "target": spec["name"],
+        "kind": spec["kind"],
+        "id": str(uuid.uuid4()),
+        "status": "claiming",
+        "created": utc_now(),
+        **claims.here(),
+        "kernel": uname.release,
+        "stores": stores,
+        "tools": containers.versions(spec["containers"]),
+        "containers": spec["containers"],
+        "images": containers.digests(spec["containers"]),
+        "tasks": tasks_of(spec),
+        "hosts": [host["name"] for host in clients_of(request)],
+        "launcher": spec["launcher"],
+        "launcher_options": spec["launcher_options"],
+        "declared": frozen.declared(spec),
+        "limits": budget.of_host(),
+        "filesystem_state_known": kinds.named(spec["kind"]).own_stores,
+    }
+
+
+def words_of(target: Target) -> str:
+    """A sentence on a claimed target: capacity, device model, amount and rates."""
+    ours = target.claim
+    pair = ours["calibration"]
+    found = f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a task"
+    if target.model.kind == Computed.kind:
+        return found
+    return f"{found}, {pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"

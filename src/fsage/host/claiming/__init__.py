@@ -1,1 +1,0 @@
-"""What claims have in common: images are made, rates measured, the claim written."""

@@ -1,0 +1,315 @@
+"""Lustre on its clients: where it is mounted, cold caches, and tunables.
+
+The mounts of servers' targets have the same type as clients', and are left out here.
+
+Locks protect a client's pages. So unused locks of the target's mount are cancelled, and the caches are cold.
+
+Tunables are osc.* of each OST's connection and llite.* of the target's own mount, set and read back. Every user of the
+client has them. So what was there first is noted on the host (fsage.host.system.settings).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from fsage.host.lustre import granted, params
+from fsage.host.lustre.granted import TUNABLES, tunable
+from fsage.host.system import caches, privilege, settings
+from fsage.host.system.mounting import Mount
+from fsage.host.system.settings import Holder
+from fsage.host.system.shell import run
+from fsage.model.answers import Dropped
+from fsage.model.errors import Failure, Refusal
+from fsage.model.target import LustreSpec
+from fsage.model.tuning import OF_LUSTRE
+from fsage.model.typed import Json
+
+NOTHING_FOUND = 1  # exit status of findmnt
+
+
+class ClientMount(NamedTuple):
+    """A client's mount: `mgs` the NIDs of the management server as mounted, `root` the part of the tree (all: "/")."""
+
+    point: Path
+    mgs: str
+    fsname: str
+    root: str
+    options: str
+
+
+def parse_mounts(text: str) -> list[ClientMount]:
+    """The clients' mounts in `findmnt --json` output; a server's source is a device, a client's holds `:/`.
+
+    Raises Failure.
+
+    >>> parse('{"filesystems": [{"target": "/l", "source": "1.2.3.4@tcp:/a/b", "fstype": "lustre", "options": "rw"}]}')
+    [ClientMount(point=PosixPath('/l'), mgs='1.2.3.4@tcp', fsname='a', root='/b', options='rw')]
+    """
+    mounts = []
+    try:
+        for mount in json.loads(text)["filesystems"] if text.strip() else ():
+            mgs, colon, path = mount["source"].partition(":/")
+            if mount["fstype"] == "lustre" and colon:
+                fsname, _, root = path.partition("/")
+                mounts.append(ClientMount(Path(mount["target"]), mgs, fsname, f"/{root}", mount["options"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Failure(f"`findmnt --json` said {text[:80]!r}: no list of mounts ({error!r})") from error
+    return mounts
+
+
+def of_clients() -> list[ClientMount]:
+    """The clients' mounts of this host."""
+    return parse_mounts(run(["findmnt", "--json", "--list", "--types", "lustre"], ok=(0, NOTHING_FOUND)).stdout)
+
+
+def fsname_of(mount: Mount) -> str | None:
+    """The file system that a client's mount is of; None for any other mount, those of servers' targets too."""
+    _, colon, path = mount.source.partition(":/")
+    if mount.type == "lustre" and colon:
+        return path.partition("/")[0]
+    return None
+
+
+def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:
+    """The mount of the declared file system that holds `directory`; `Refusal` names what is mounted instead."""
+    mounts = of_clients()
+    wanted = f"{lustre['mgs']}:/{lustre['fsname']}"
+    mounted = ", ".join(f"{mount.mgs}:/{mount.fsname}{mount.root.rstrip('/')} at {mount.point}" for mount in mounts)
+    fitting = [mount for mount in mounts if mount.point in directory.parents]
+    if not fitting:
+        raise Refusal(
+            f"fsage_target.directory is {directory}, and no Lustre client mount of {os.uname().nodename} is above it; "
+            f"mounted are {mounted or 'none'}; declare a directory below a mount of {wanted}"
+        )
+    mount = max(fitting, key=lambda mount: len(mount.point.parts))
+    if (mount.mgs, mount.fsname) != (lustre["mgs"], lustre["fsname"]):  # of a fileset the root is what it is
+        raise Refusal(
+            f"{directory} on {os.uname().nodename} is on {mount.mgs}:/{mount.fsname}{mount.root.rstrip('/')}, "
+            f"and {wanted} is declared (fsage_target.lustre); nothing was touched"
+        )
+    return mount
+
+
+@functools.cache  # a mount keeps it, and so does what a command works on
+def instance_of(mount: Path, fsname: str) -> str:
+    """What tells a mount of a file system from others on this host, in the names of its parameters. Raises Failure."""
+    said = run(["lfs", "getname", str(mount)]).stdout
+    match = re.search(rf"(?:^|\s){re.escape(fsname)}-([0-9a-f]+)(?:\s|$)", said)
+    if not match:
+        raise Failure(f"`lfs getname {mount}` said {said[:80]!r}: no client of {fsname}")
+    return match[1]
+
+
+ANSWERS = ("FULL", "IDLE")  # an idle connection is made again at the next request
+LEFT_OUT = "DEACTIVATED"  # by an administrator: nothing waits for this server
+PATIENCE_S = 120.0
+LOOK_EVERY_S = 1.0  # after a server came back its clients recover first
+
+
+def await_servers(mount: Path, fsname: str, needed: Callable[[], list[int] | None]) -> None:
+    """Wait until every MDT, and every OST that files may lie on, answers this mount. Raises Failure naming the others.
+
+    `needed`: the numbers of these OSTs; None: all. The kernel shows that to root only. For a user no server is listed
+    here, and he waits.
+    """
+    if not silent(fsname):  # asked first for all mounts: it costs one command
+        return
+    of_mount = instance_of(mount, fsname)
+    osts = needed()
+    deadline = time.monotonic() + PATIENCE_S
+    while lost := silent(fsname, of_mount, osts):
+        if time.monotonic() > deadline:
+            raise Failure(
+                f"{params.names([f'{name} ({state})' for name, state in lost.items()])}: no answer on "
+                f"{os.uname().nodename} for {PATIENCE_S:.0f} s. A read or write there would wait for ever. Bring it "
+                "back, or have it deactivated, and run the same command again"
+            )
+        time.sleep(LOOK_EVERY_S)
+
+
+def silent(fsname: str, of_mount: str = "", osts: list[int] | None = None) -> dict[str, str]:
+    """The servers that do not answer, with the state of the connection to each; of one mount, and of these OSTs."""
+    patterns = f"osc.{fsname}-OST*.ost_server_uuid", f"mdc.{fsname}-MDT*.mds_server_uuid"
+    lost = {}
+    for full, value in params.get(*patterns).items():
+        words = value.split()
+        if len(words) < 2 or words[1] in ANSWERS or LEFT_OUT in words or of_mount not in full:
+            continue
+        name = words[0].removesuffix("_UUID")
+        if osts is None or "-OST" not in name or int(name[-4:], 16) in osts:
+            lost[name] = words[1]
+    return lost
+
+
+PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Between attempts: a lock that was in use at first, such as by the client's reading ahead, is unused later."""
+
+
+def drop_caches(mount: Path, fsname: str, files: list[Path]) -> Dropped:
+    """Cancel the unused locks of a mount, then drop the caches; the answer of caches.drop, with `locks` cancelled.
+
+    A user without root or its helper drops the pages of these files alone, and keeps their names and attributes.
+
+    Counting the pages of files takes new locks, which keep names and attributes in memory: they are cancelled last.
+    """
+    if not caches.may_drop():
+        return caches.drop(files)
+    began = time.monotonic()
+    connections = f"{fsname}-{{}}-{instance_of(mount, fsname)}"
+    locks, _ = give_locks_back(connections)
+    pages, method = caches.drop_pages(files)
+    _, left = give_locks_back(connections)
+    others = f" ({left} of others' stay)" if left else ""
+    return {
+        **caches.drop_names(files),
+        "seconds": time.monotonic() - began,
+        "cached_pages": pages,
+        "method": f"lru_size=clear{others}, {method}",
+        "locks": locks,
+        "locks_left": left,
+    }
+
+
+def give_locks_back(connections: str) -> tuple[int, int]:
+    """Cancel the unused locks; how many there were, and how many there are after the last attempt.
+
+    Those are new ones, of others who work on the same mount: nobody waits for them. Whether anything of the target's
+    files stayed in memory is counted for itself (fsage.host.system.caches).
+    """
+    before = left = unused_locks(connections)
+    for pause_s in PAUSES_S:
+        if not left:
+            break
+        granted.cancel_locks(connections.partition("-{}")[0], [name.rpartition(".")[0] for name in left])
+        left = unused_locks(connections)
+        if left:
+            time.sleep(pause_s)
+    return sum(before.values()), sum(left.values())
+
+
+def unused_locks(connections: str) -> dict[str, int]:
+    """Unused locks of a mount, by connection to an OST (osc) or MDT (mdc); only where there are any."""
+    of_mount = (connections.format(kind) for kind in ("OST*-osc", "MDT*-mdc"))
+    found = params.get(*(f"ldlm.namespaces.{name}.lock_unused_count" for name in of_mount))
+    return {name: int(count) for name, count in found.items() if int(count)}
+
+
+Values = dict[str, str]  # by the parameter's full name
+
+
+def tunables_now(mount: Path, fsname: str, *names: str) -> Values:
+    """Values of tunables of one mount of a file system; without those that Lustre does not have. Raises Failure."""
+    instance = instance_of(mount, fsname)
+    osc = f"osc.{fsname}-OST*-osc-{instance}"
+    llite = f"llite.{fsname}-{instance}"
+    return params.get(*(f"{of}.{name}" for name in names for of in (osc, llite)))
+
+
+def known_tunables(mount: Path, fsname: str) -> dict[str, str]:
+    """The values of all tunables that a study may set, by name; '8 or 16' where connections differ. Raises Failure."""
+    values: dict[str, set[str]] = {}
+    for full, value in tunables_now(mount, fsname, *OF_LUSTRE).items():
+        values.setdefault(tunable(full), set()).add(value)
+    return {name: " or ".join(sorted(several)) for name, several in values.items()}
+
+
+def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool) -> tuple[bool, list[str], Json]:
+    """Have a target set `wanted` (name -> whole number) and nothing else: what it set before goes back.
+
+    Returns whether anything changed (or would), a sentence for each, and for each name `asked`, `before` and `now`, or
+    `unsupported`.
+    """
+    fsname = holder["fsname"]
+    noted: Json = {}
+    sentences: list[str] = []
+    values: Values = {}
+    desired: Values = {}
+    for name, value in sorted(wanted.items()):
+        if name in OF_LUSTRE and (isinstance(value, bool) or not isinstance(value, int)):
+            raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
+        has = tunables_now(mount, fsname, name) if name in OF_LUSTRE else {}
+        if has:
+            why = privilege.unavailable_because()
+        else:
+            why = f"neither osc nor llite of {fsname} has it"
+        if why:
+            noted[name] = {"asked": value, "unsupported": why}
+            sentences.append(f"{name}: unsupported, {why}")
+            continue
+        noted[name] = {"asked": value, "before": has, "now": has}
+        values |= has
+        desired |= dict.fromkeys(has, str(value))
+        sentences += words_of_tunables(name, has, {full: str(value) for full in has if has[full] != str(value)}) or [
+            f"{name}: {value} (unchanged)"
+        ]
+    stale = _stale(holder, desired)
+    if check:
+        changed = bool(stale) or any(values[full] != value for full, value in desired.items())
+        return (
+            changed,
+            [*sentences, *(f"{name}: would be put back" for name in sorted(set(map(tunable, stale))))],
+            noted,
+        )
+    if desired or stale:
+        steps = granted.tune(fsname, holder, desired)
+    else:
+        steps = []
+    firsts = settings.notes(TUNABLES.name)
+    for entry in noted.values():
+        if "unsupported" not in entry:
+            entry["before"] = {
+                full: firsts.get(full, {}).get("first", value) for full, value in entry["before"].items()
+            }
+            entry["now"] = {full: desired[full] for full in entry["now"]}  # as read back
+    return bool(steps), [*sentences, *put_back_words(step for step in steps if step[0] in stale)], noted
+
+
+def put_tunables_back(holder: Holder, check: bool = False) -> list[str]:
+    """Let go of all that a target set on this host; a sentence for each tunable that changed by that.
+
+    Connections that ended since are left out: after a new mount they have other names and Lustre's own values.
+    """
+    if not _stale(holder, {}):
+        return []
+    if check:
+        return put_back_words(list(step) for step in settings.change(holder, TUNABLES, {}, check=True))
+    return put_back_words(granted.tune(holder["fsname"], holder, {}))
+
+
+def _stale(holder: Holder, desired: Mapping[str, str]) -> list[str]:
+    """The tunables that a target holds, and wants no more."""
+    held = {full for full, entry in settings.notes(TUNABLES.name).items() if settings.of(holder, entry)}
+    return sorted(held - set(desired))
+
+
+def put_back_words(steps: Iterable[list[str]]) -> list[str]:
+    """A sentence for each tunable of which connections got another value."""
+    sentences: list[str] = []
+    every = sorted(steps)
+    for name in sorted({tunable(full) for full, *_ in every}):
+        of_name = [step for step in every if tunable(step[0]) == name]
+        sentences += words_of_tunables(
+            name, {full: was for full, was, _ in of_name}, {full: value for full, _, value in of_name}
+        )
+    return sentences
+
+
+def words_of_tunables(name: str, values: Values, wanted: Mapping[str, str]) -> list[str]:
+    """What changes: 'max_rpcs_in_flight: 8 -> 256 at 6 connections'; none where nothing does.
+
+    >>> words("x", {"osc.a": "8", "osc.b": "8", "osc.c": "4"}, {"osc.a": "2", "osc.b": "2"})
+    ['x: 8 -> 2 at 2 connections']
+    """
+    steps = Counter(f"{values[full]} -> {value}" for full, value in wanted.items())
+    joined = ", ".join(f"{step} at {count} connections" for step, count in steps.items())
+    if joined:
+        return [f"{name}: {joined}"]
+    return []
