@@ -28,7 +28,7 @@ from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.structure import ALONE, path_of
-from fsage.studies.replica.host import free_space_layout, punched
+from fsage.studies.replica.host import free_space_layout
 from fsage.studies.replica.model import Replica
 
 COUNT, BLOCK, DEVICE_BYTES = 100_000, 4096, 16 << 30
@@ -69,7 +69,7 @@ def of_replica() -> None:
         path, program = path_of(target.mounts, 1, 0), Path(place) / "punch"
         Quota(target).rest(path)
         pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
-        holes = "".join(f"{offset} {length}\n" for offset, length in sorted(punched.within(pieces, wanted)))
+        holes = "".join(f"{offset} {length}\n" for offset, length in sorted(free_space_layout.within(pieces, wanted)))
         subprocess.run(["cc", "-O2", "-xc", "-", "-o", program], input=PUNCH.encode(), check=True)
         began = time.monotonic()
         subprocess.run([program, path], input=holes.encode(), check=True)

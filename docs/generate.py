@@ -25,7 +25,7 @@ from mkdocs.structure.pages import Page
 
 from fsage import workloads
 from fsage.cli import app
-from fsage.count.table import page as columns_of_counts
+from fsage.count.work import page_of_columns as columns_of_counts
 from fsage.dataset import columns
 from fsage.study.schema import schema
 from fsage.text.sizes import format_size

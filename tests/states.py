@@ -10,9 +10,9 @@ from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
 from fsage.host.targets.target import Target
 from fsage.model import structure
+from fsage.model.claim import Token
 from fsage.model.request import Request
 from fsage.model.structure import Method, Shard, Step
-from fsage.model.token import Token
 from fsage.studies.paf.model import Fragment, Populate
 
 MIB = 1 << 20

@@ -22,13 +22,14 @@ from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.model.errors import Failure
 from fsage.recipes import expand
-from fsage.studies.aged.model import Age, churn
+from fsage.studies.aged import model
+from fsage.studies.aged.model import Age
 from fsage.studies.replica.model import KeepFreeSpace
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
 root = pytest.mark.root
-WAYS = sorted(churn.WAYS)
+WAYS = sorted(model.WAYS)
 
 
 @settings(deadline=None, max_examples=40)
@@ -36,19 +37,19 @@ WAYS = sorted(churn.WAYS)
 def test_no_way_holds_more_than_it_may_and_all_end_the_same(way, full_mib, times, seed):
     full_bytes, written_bytes = full_mib * MIB, times * full_mib * MIB
     sizes, in_use, written = Counter(), 0, 0
-    for one in churn.changes(way, full_bytes, written_bytes, seed):
+    for one in model.changes(way, full_bytes, written_bytes, seed):
         key = one.folder, one.name
-        before = churn.held(sizes[key])
+        before = model.held(sizes[key])
         if one.size is None:
             assert sizes.pop(key) > 0, "what is deleted was there"
         else:
             assert one.first == (key not in sizes or not sizes[key]) and one.size > 0
             sizes[key] += one.size
             written += one.size
-        in_use += churn.held(sizes.get(key, 0)) - before
+        in_use += model.held(sizes.get(key, 0)) - before
         assert in_use <= full_bytes
     assert written_bytes <= written < written_bytes + full_bytes
-    assert churn.left(way, full_bytes, written_bytes, seed) == +sizes
+    assert model.left(way, full_bytes, written_bytes, seed) == +sizes
     assert times == 1 or in_use > full_bytes / 2
 
 

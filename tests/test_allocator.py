@@ -22,7 +22,6 @@ from fsage.host.targets.opening import open_target
 from fsage.model import filesystems, signs
 from fsage.model.structure import ALONE
 from fsage.studies.allocator import host
-from fsage.studies.allocator.host import bounded
 from fsage.studies.allocator.model import PlantFreeSpace, considered
 from fsage.studies.allocator.workloads import allocator
 
@@ -173,7 +172,7 @@ def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(ph
             mount.joinpath("measured", "made").touch()
             mount.joinpath("measured", "made").unlink()
 
-    first, last = bounded.results(spins, mount, 0.5)
+    first, last = host.results(spins, mount, 0.5)
     assert first == {"first": True}
     assert last["unended"] and last["seconds"] >= 0.5
     assert last["cpu_s"] > 0

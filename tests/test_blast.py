@@ -27,10 +27,10 @@ from fsage.parse import BadOutput
 from fsage.studies.blast import model
 from fsage.studies.blast.recipe import States
 from fsage.studies.blast.workloads import blast as blastn
-from fsage.studies.striping import patterns
+from fsage.studies.striping import recipe
 
 BLAST = workloads.load("blast")
-NAMES = [name for name in patterns.known().named() if name.startswith("blast.")]
+NAMES = [name for name in recipe.known_patterns().named() if name.startswith("blast.")]
 VOLUMES = 13
 needs_blast = pytest.mark.skipif(
     not shutil.which("blastn"), reason="blastn is not installed: package ncbi-blast+, which ./run installs"

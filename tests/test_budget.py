@@ -34,11 +34,11 @@ from fsage.model import striping, structure, typed
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
-from fsage.studies.aged.model import churn as uses
+from fsage.studies.aged import model as uses
 from fsage.studies.blast import host as database
 from fsage.studies.blast import model
 from fsage.studies.iocontrol import host as contended_files
-from fsage.studies.replica.host import free_space_layout, punched, whole_extents
+from fsage.studies.replica.host import free_space_layout, whole_extents
 from fsage.studies.replica.model import Replica
 
 MIB = 1 << 20
@@ -85,7 +85,7 @@ def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> N
         *(sys.modules[structure.step_type(kind).__module__] for kind in structure.kinds()),
         files,
         free_space_layout,
-        punched,
+        free_space_layout,
         whole_extents,
     ],
 )
@@ -99,7 +99,7 @@ def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
         and node.attr in ("posix_fallocate", "fallocate", "allocate", "write", "write_bytes", "copyfileobj", "copy")
     }
     given_by_quota = {name for name in named if name.startswith("quota.")}
-    punches = {"files.allocate"} if module in (contended_files, punched) else set()
+    punches = {"files.allocate"} if module in (contended_files, free_space_layout) else set()
     assert named - given_by_quota == punches
     if punches:
         assert "files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE" in Path(str(module.__file__)).read_text()

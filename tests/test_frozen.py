@@ -14,7 +14,7 @@ from workload_cells import ALL
 
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import frozen
+from fsage.model import declaration
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 from fsage.model.target import ANOTHER, CLAIMED, LIVE, MADE, NOTED, edits
@@ -99,22 +99,27 @@ def test_each_key_of_a_declaration_is_decided_on_and_tried() -> None:
 def test_an_edit_is_applied_or_refused_as_decided(key: str) -> None:
     base = LOOP if key == "geometry" else BASE
     before, after = complete(base), complete(edited(key, base))
-    claimed = {"target": "site", "launcher": "openmpi", "launcher_options": [], "declared": frozen.declared(before)}
-    frozen.refuse(claimed, before)
-    assert frozen.as_declared(claimed, before) is claimed
+    claimed = {
+        "target": "site",
+        "launcher": "openmpi",
+        "launcher_options": [],
+        "declared": declaration.declared_again(before),
+    }
+    declaration.refuse_edits(claimed, before)
+    assert declaration.as_declared(claimed, before) is claimed
     if DECIDED[key] in (CLAIMED, MADE):
         with pytest.raises(Refusal) as refused:
-            frozen.refuse(claimed, after)
+            declaration.refuse_edits(claimed, after)
         said = str(refused.value)
         assert said.startswith(f"target site was claimed with {key} ") and said.endswith(f" again, or {DECIDED[key]}")
         return
-    frozen.refuse(claimed, after)
-    now = frozen.as_declared(claimed, after)
+    declaration.refuse_edits(claimed, after)
+    now = declaration.as_declared(claimed, after)
     if DECIDED[key] == NOTED:
         assert now[key] == EDITS[key]
         (edit,) = now["edits"]
         assert (edit["key"], edit["from"], edit["to"]) == (key, claimed[key], EDITS[key])
-        assert frozen.as_declared(now, after) is now
+        assert declaration.as_declared(now, after) is now
     else:
         assert now is claimed
 

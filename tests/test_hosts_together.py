@@ -28,8 +28,8 @@ from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import typed
+from fsage.model.claim import BUILDING, READY
 from fsage.model.errors import Refusal
-from fsage.model.token import BUILDING, READY
 from fsage.records.record import make_record
 from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf.model import Populate

@@ -16,10 +16,10 @@ from fsage.host.states.inspection import digest, fingerprint
 from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
+from fsage.model.claim import BUILDING, MEASURING, READY, Token
 from fsage.model.errors import Refusal
 from fsage.model.request import Request
 from fsage.model.structure import Shard, Step
-from fsage.model.token import BUILDING, MEASURING, READY, Token
 from fsage.studies.prealloc.model import TOGETHER, Interleave
 
 SMALL = populate(1, sizes=(MIB,))

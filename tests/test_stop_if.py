@@ -27,7 +27,7 @@ from fsage.host.instruments.instrument import Instruments, Stopped, Visit
 from fsage.host.states import state
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import MIB, limits, stop_if, typed
+from fsage.model import MIB, declaration, limits, typed
 from fsage.model.answers import Busy
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
@@ -127,7 +127,7 @@ def test_a_wrong_limit_is_refused(given: dict, why: str) -> None:
 def test_a_limit_is_the_smaller_of_both_and_of_others_alone() -> None:
     given = complete({"name": "a", "kind": "directory", "stop_if": {"slower": 3, "read_ms": 20}})["stop_if"]
     usual = {"stat": 1.0, "read OST0000": 10.0, "write": 0.01}
-    assert stop_if.limits(given, usual) == {"stat": 3.0, "read OST0000": 20, "write": pytest.approx(0.21)}
+    assert declaration.probe_limits(given, usual) == {"stat": 3.0, "read OST0000": 20, "write": pytest.approx(0.21)}
     with pytest.raises(Refusal, match="nobody else uses a target of kind loop"):
         complete({"name": "a", "kind": "loop", "stop_if": {}})
 

@@ -16,7 +16,7 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import striping
 from fsage.model.errors import Refusal
-from fsage.studies.striping import patterns
+from fsage.studies.striping import recipe
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
@@ -195,4 +195,4 @@ def test_a_studys_own_pattern_is_planned_beside_known_ones(tmp_path):
     assert [state.name for state in states] == ["IOR.2", "IOR.1", "IOR.3", "IOR.4", "IOR.5", "IOR.6", "mine"]
     mine = states[-1].steps(1, 0)
     assert mine[0].segments == ((512 << 30, 8, MIB), (None, 16, MIB)) and mine[0].largest_count == 16
-    assert patterns.known().named().keys() >= {state.name for state in states[:-1]}
+    assert recipe.known_patterns().named().keys() >= {state.name for state in states[:-1]}

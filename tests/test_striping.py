@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from fsage.model import striping
 from fsage.model.errors import Refusal
-from fsage.studies.striping import patterns, recipe
+from fsage.studies.striping import recipe
 from fsage.studies.striping.model import Stripe
 
 MIB = 1 << 20
@@ -19,7 +19,7 @@ GIB = 1 << 30
 
 
 def step(name: str, largest: int) -> Stripe:
-    found = patterns.find(name, {})
+    found = recipe.find_pattern(name, {})
     return Stripe(1, name, "segments", found.file_bytes, largest, found.segments)
 
 
@@ -87,7 +87,7 @@ def test_the_worked_example_of_the_source():
 
 
 def test_every_pattern_of_the_source_is_there():
-    named = patterns.known().named()
+    named = recipe.known_patterns().named()
     counts = {prefix: sum(name.startswith(prefix) for name in named) for prefix in ("IOR.", "netflow.", "blast.")}
     assert counts == {"IOR.": 6, "netflow.": 6, "blast.": 18}
 
@@ -96,7 +96,7 @@ def test_every_pattern_of_the_source_is_there():
 
     assert segments("IOR.6") == [(4, MIB, 1024 * GIB), (8, MIB, 2048 * GIB), (16, MIB, None)]
     assert segments("blast.18") == [(4, MIB, 8 * GIB), (16, 2 * MIB, 28 * GIB), (64, 4 * MIB, None)]
-    assert patterns.known().sets[-1].nodes == [16, 32, 64, 128, 256, 512]
+    assert recipe.known_patterns().sets[-1].nodes == [16, 32, 64, 128, 256, 512]
 
 
 def test_one_factor_for_counts_and_one_for_sizes():
@@ -112,7 +112,7 @@ def test_one_factor_for_counts_and_one_for_sizes():
 @settings(max_examples=100, deadline=None)
 def test_a_name_has_the_same_stripes_whatever_it_is_measured_beside(data):
     """The factor is the target's and the set's, and not of the selection that a study makes."""
-    of_set = sorted(data.draw(st.sampled_from(patterns.known().sets)).patterns)
+    of_set = sorted(data.draw(st.sampled_from(recipe.known_patterns().sets)).patterns)
     name = data.draw(st.sampled_from(of_set))
     beside = data.draw(st.lists(st.sampled_from(of_set), unique=True))
 
@@ -143,22 +143,22 @@ def test_what_a_target_cannot_tell_apart_is_refused():
 )
 def test_a_bad_pattern_is_refused(written, why):
     with pytest.raises(ValidationError, match=f"(?s){why}"):
-        patterns.segments(written, 14 * GIB, patterns.known().types)
+        recipe.segments(written, 14 * GIB, recipe.known_patterns().types)
 
 
 @pytest.mark.parametrize("osts, told_apart", [(128, 35), (16, 35), (4, 29), (2, 24)])
 def test_every_named_pattern_is_scaled_or_refused(osts, told_apart):
     """Refused: on 4, blast.13-18 (4 and 16 stripes); on 2 also IOR.4, IOR.6, netflow.4, netflow.6, scaling.dynamic."""
     scaled = 0
-    for one in patterns.known().sets:
-        largest = max(s.stripes for name in one.patterns for s in patterns.find(name, {}).segments)
+    for one in recipe.known_patterns().sets:
+        largest = max(s.stripes for name in one.patterns for s in recipe.find_pattern(name, {}).segments)
         for name in one.patterns:
             try:
                 layout = striping.scaled(step(name, largest), osts, GIB)
             except Refusal:
                 continue
             scaled += 1
-            nominal = [segment.stripes for segment in patterns.find(name, {}).segments]
+            nominal = [segment.stripes for segment in recipe.find_pattern(name, {}).segments]
             pairs = set(zip(nominal, (segment.stripes for segment in layout), strict=True))
             assert len(pairs) == len({count for count, _ in pairs}) == len({count for _, count in pairs}), name
             assert all(one.end_bytes == two.start_bytes for one, two in pairwise(layout)), name

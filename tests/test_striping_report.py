@@ -22,9 +22,9 @@ from fsage.report.parts import Data
 from fsage.run import conclusion
 from fsage.site import page
 from fsage.site.inspect import Host, Site
+from fsage.studies.striping.report import phase_times, scaling
 from fsage.studies.striping.report.layouts import layouts, server_cache
 from fsage.studies.striping.report.layouts import results as results_section
-from fsage.studies.striping.report.rates import phase_times, scaling
 from fsage.study.files import load_study
 
 

@@ -25,7 +25,7 @@ from fsage.host.structure import files, fillers
 from fsage.host.system import fanotify, mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.model.token import Token
+from fsage.model.claim import Token
 from fsage.workloads import metadata
 
 pytestmark = pytest.mark.root

@@ -13,7 +13,7 @@ from fsage.host.stores import fiemap
 from fsage.host.structure import files
 from fsage.host.system import caches
 from fsage.report.parts import Data
-from fsage.studies.limits.host import phase
+from fsage.studies.limits import host
 from fsage.studies.limits.model import Assignment
 from fsage.studies.limits.report import answer, section
 from fsage.studies.limits.workloads import limits
@@ -85,7 +85,7 @@ def test_an_xfs_that_is_half_full_and_has_no_inode(made, hole_blocks, sparse, ha
             files.allocate(file.fileno(), PUNCH, at, hole)
     caches.flush(point)
     taken(point / "run", MIB, least=2 * hole, pieces=1)  # where XFS keeps its reserve, one run is free
-    seen = phase.look(point, 0)
+    seen = host.look(point, 0)
     assert 45 < seen["full_percent"] < 65 and seen["free_bytes"] > 100 * MIB
     assert seen["had"]["inode"] == had
 
@@ -101,7 +101,7 @@ def test_a_small_xfs_refuses_files_with_278_blocks_left(made):
                 break
             if number > 60:  # one chunk of inodes
                 files.allocate(file.fileno(), 0, (number - 61) * 4 * BLOCK, 4 * BLOCK)
-    seen = phase.look(point, 0)
+    seen = host.look(point, 0)
     assert 100 << 10 < seen["free_bytes"] < 300 << 10 and 97 < seen["full_percent"] < 99
     assert seen["had"]["inode"] == "ENOSPC" and seen["had"]["piece_2m"] == "ENOSPC"
 
@@ -110,7 +110,7 @@ def test_a_small_xfs_refuses_files_with_278_blocks_left(made):
 def test_larger_pieces_fail_first_and_all_is_given_back(made, make):
     point = made(make, 320)
     (point / "measured").mkdir()
-    looks = list(phase.looks(Assignment(str(point / "measured"), 8, MIB)))
+    looks = list(host.looks(Assignment(str(point / "measured"), 8, MIB)))
     full = [seen["full_percent"] for seen in looks]
     assert full == sorted(full) and full[-1] > 99
     assert looks[0]["had"]["inode"] == looks[0]["had"]["piece_2m"] == 1

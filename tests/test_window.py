@@ -14,7 +14,7 @@ from fsage.plan.plan import load_plan
 from fsage.plan.pool import Pool
 from fsage.records import record
 from fsage.run import adaptive, conclusion, job, runs, stopping
-from fsage.run.play import PlayFailed
+from fsage.run.job import PlayFailed
 from fsage.study.study import StudyError
 
 ZONE = timezone(timedelta(hours=1))

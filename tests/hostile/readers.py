@@ -37,11 +37,11 @@ from fsage.plan.target import load_target
 from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
-from fsage.run import play
+from fsage.run import job
 from fsage.studies.blast.workloads import blast as blastn
 from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf import notation
-from fsage.studies.striping import patterns
+from fsage.studies.striping import recipe
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
 from fsage.text import sizes, yaml_text
@@ -342,7 +342,7 @@ def _targets() -> list[bytes]:
 
 
 def _pattern(text: str) -> object:
-    return patterns.segments([text, "B"], 1 << 40, patterns.known().types)
+    return recipe.segments([text, "B"], 1 << 40, recipe.known_patterns().types)
 
 
 def _states_of_crate() -> list[Any]:
@@ -388,7 +388,7 @@ READERS = {
     "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(params.parse), LUSTRE, 80),
     "getstripe": Reader(recorded_texts("lustre/lfs_getstripe*.txt"), _text(stripes.parse), LUSTRE, 80),
     "findmnt": Reader(recorded_texts("lustre/findmnt_lustre.json"), _text(clients.parse_mounts), LUSTRE, 80),
-    "ansible": Reader(bent(ANSIBLE), _text(play.reason), (), 80),
+    "ansible": Reader(bent(ANSIBLE), _text(job.reason), (), 80),
     # What hosts send.
     "observation": Reader(messages.observations, messages.read_observation, (), 40),
     **{

@@ -5,7 +5,6 @@ Nothing is timed, so it works at any load, on all processors at once. What is co
 
 from fsage.count.expected import expected
 from fsage.count.page import answer, kept_answer, kept_sections, write
-from fsage.count.table import table
-from fsage.count.work import Counted, count
+from fsage.count.work import Counted, count, table
 
 __all__ = ["Counted", "answer", "count", "expected", "kept_answer", "kept_sections", "table", "write"]

@@ -11,9 +11,7 @@ import pandas as pd
 
 from fsage import statistics
 from fsage.count import timed
-from fsage.count.table import table
-from fsage.count.table import write as write_table
-from fsage.count.work import Counted, amount_words
+from fsage.count.work import Counted, amount_words, table, write_table
 from fsage.figures import Axis, Figure, Place, Plane, Point, Series
 from fsage.figures import Lines as LinesFigure
 from fsage.model.counting import device_words

@@ -23,7 +23,7 @@ from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
 from fsage.host.targets import budget, claims, kinds
 from fsage.host.targets.target import Target
-from fsage.model import frozen, limits, tools
+from fsage.model import declaration, limits, tools
 from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import MIB, tasks_of
 from fsage.model.device import Computed
@@ -343,7 +343,7 @@ def new(spec: Spec, request: Asker, stores: list[ClaimedStore]) -> Claim:
         "hosts": [host["name"] for host in clients_of(request)],
         "launcher": spec["launcher"],
         "launcher_options": spec["launcher_options"],
-        "declared": frozen.declared(spec),
+        "declared": declaration.declared_again(spec),
         "limits": budget.of_host(),
         "filesystem_state_known": kinds.named(spec["kind"]).own_stores,
     }

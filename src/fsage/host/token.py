@@ -1,4 +1,4 @@
-"""The state token on a target: written and flushed before each change (fsage.model.token).
+"""The state token on a target: written and flushed before each change (fsage.model.claim).
 
 The token is one file of fixed size, overwritten in place, so that writing it takes no new block and leaves the layout
 as it is. A torn write shows as a wrong checksum and counts as no token: the target is then rebuilt.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.system import places
-from fsage.model.token import Token, parsed, text_of
+from fsage.model.claim import Token, parsed, text_of
 
 TOKEN_BYTES = 16384
 

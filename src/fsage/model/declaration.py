@@ -1,4 +1,11 @@
-"""A target's declaration (`fsage_target`), completed and checked as far as an agent alone must."""
+"""A target's declaration (`fsage_target`), completed and checked as far as an agent alone must.
+
+A claim freezes it: an edit is then applied or refused, never ignored.
+
+`stop_if` is what a probe beside the load may see before a cell is ended for the sake of others. A site sets it in the
+inventory. The probe (fsage.host.instruments.neighbours) looks up a name, and reads and writes 64 KiB past the cache on
+each OST that is used, at first soon after the work began, then every EVERY_S.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +13,76 @@ import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Annotated, Literal, TypedDict, cast
 
 from fsage.model import device, filesystems, kinds
+from fsage.model.claim import Claim, utc_now
 from fsage.model.errors import Refusal
 from fsage.model.message import Unacceptable, shown
-from fsage.model.stop_if import LIMITS, StopIf
-from fsage.model.target import BLOCKS, Limits, LustreSpec, Scale, Spec, usual
-from fsage.model.typed import Json, hints, read
+from fsage.model.target import (
+    BLOCKS,
+    CLAIMED,
+    COUNT,
+    LIVE,
+    MADE,
+    NOTED,
+    POSITIVE,
+    Key,
+    Limits,
+    LustreSpec,
+    Scale,
+    Spec,
+    edits,
+    usual,
+)
+from fsage.model.typed import Check, Json, JsonView, hints, read
+
+EVERY_S = 5.0
+FLOOR_MS = 0.2
+"""Nobody suffers from less, however fast the same is usually: so long a busy processor takes."""
+MORE_THAN_USUAL = Check(lambda times: times > 1, "more than 1, or null,")
+
+
+class StopIf(TypedDict):
+    """Limits of a probe. `slower`: times the 90th percentile of quiet looks; those in ms: absolute.
+
+    Of the servers that the inventory names: `server_load`, the load average of the last minute of any; `server_ms`, of
+    Lustre, the mean time of the reads and writes of any OST since the probe before, whoever asked for them.
+
+    What runs is stopped after `in_a_row` looks above a limit, or after more than a tenth of the last 20. The run then
+    ends, or waits for `in_a_row` looks below, at most `wait_minutes`.
+    """
+
+    slower: Annotated[float | None, MORE_THAN_USUAL, Key(2.0, LIVE)]
+    stat_ms: Annotated[float | None, POSITIVE, Key(None, LIVE)]
+    read_ms: Annotated[float | None, POSITIVE, Key(None, LIVE)]
+    write_ms: Annotated[float | None, POSITIVE, Key(None, LIVE)]
+    server_load: Annotated[float | None, POSITIVE, Key(None, LIVE)]
+    server_ms: Annotated[float | None, POSITIVE, Key(None, LIVE)]
+    in_a_row: Annotated[int, COUNT, Key(3, LIVE)]
+    then: Annotated[Literal["end", "wait"], Key("end", LIVE)]
+    wait_minutes: Annotated[float, POSITIVE, Key(60, LIVE)]
+
+
+PROBE_LIMITS = ("slower", "stat_ms", "read_ms", "write_ms", "server_load", "server_ms")
+"""Keys of which null means no limit."""
+
+
+def probe_limits(stop_if: StopIf, usual: dict[str, float]) -> dict[str, float]:
+    """The limit of each part of the probe in ms: the smaller of the absolute one and the multiple of the usual.
+
+    A part is a kind, `stat`, `read` or `write`, with the name of an OST where there are any.
+    """
+    limit = {}
+    for name, usual_ms in usual.items():
+        absolute_ms = cast("float | None", stop_if[f"{name.split()[0]}_ms"])  # type: ignore[literal-required]
+        slower_ms = max(stop_if["slower"] * usual_ms, usual_ms + FLOOR_MS) if stop_if["slower"] else None
+        both = [absolute_ms, slower_ms]
+        known = [value for value in both if value is not None]
+        if known:
+            limit[name] = min(known)
+    return limit
+
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -113,10 +182,10 @@ def _check_geometry(full: Json) -> None:
 def _stop_if(given: Json) -> Json:
     """The key `stop_if`, complete."""
     where = "fsage_target.stop_if"
-    no_limits = dict.fromkeys(key for key in LIMITS if key in given)
+    no_limits = dict.fromkeys(key for key in PROBE_LIMITS if key in given)
     full = {**usual(StopIf), **no_limits, **declared(StopIf, given, where)}
-    if all(full[key] is None for key in LIMITS):
-        raise Refusal(f"{where} has no limit: give {', '.join(LIMITS[:-1])} or {LIMITS[-1]}")
+    if all(full[key] is None for key in PROBE_LIMITS):
+        raise Refusal(f"{where} has no limit: give {', '.join(PROBE_LIMITS[:-1])} or {PROBE_LIMITS[-1]}")
     return full
 
 
@@ -173,3 +242,60 @@ def positive(key: str, value: object, whole: bool) -> None:
     kinds = (int,) if whole else (int, float)
     if not _number(value) or not isinstance(value, kinds) or value <= 0:
         raise Refusal(f"{key} is {value!r}: a positive {'whole ' if whole else ''}number is wanted")
+
+
+def decided(key: str) -> str:
+    """How a change of one key is treated; an unknown key is refused."""
+    return edits().get(key, CLAIMED)
+
+
+def flat(spec: JsonView) -> dict[str, object]:
+    """A complete declaration, with the keys of its blocks in the form scale.tasks."""
+    settings = {}
+    for key, value in spec.items():
+        if key in BLOCKS:
+            settings.update({f"{key}.{name}": inner for name, inner in (value or {}).items()})
+        else:
+            settings[key] = value
+    return settings
+
+
+def declared_again(spec: Mapping[str, object]) -> dict[str, object]:
+    """What a claim keeps of a complete declaration, to tell later what was edited."""
+    kept = {key: value for key, value in flat(spec).items() if decided(key) in (CLAIMED, MADE)}
+    return {key: value for key, value in kept.items() if key not in kinds.named(spec["kind"]).meaningless}
+
+
+def refuse_edits(claim: JsonView, spec: Mapping[str, object]) -> None:
+    """`Refusal` where the declaration differs from what was claimed in what cannot change without a new claim."""
+    now = flat(spec)
+    for key, value in claim.get("declared", {}).items():
+        if now.get(key) != value:
+            raise Refusal(
+                f"target {claim['target']} was claimed with {key} {_said(value)}, and {_said(now.get(key))} is "
+                f"declared now; nothing was touched. Declare {_said(value)} again, or {decided(key)}"
+            )
+
+
+def as_declared(claim: Claim, spec: Spec) -> Claim:
+    """The claim with what may change as it is declared now; the same one where nothing of that differs."""
+    now = {key: value for key, value in flat(spec).items() if decided(key) == NOTED}
+    edits = [
+        {"when": utc_now(), "key": key, "from": claim.get(key), "to": value}
+        for key, value in now.items()
+        if claim.get(key, value) != value
+    ]
+    if edits:
+        return cast(Claim, {**claim, **now, "edits": [*claim.get("edits", []), *edits]})
+    return claim
+
+
+def launch_now(claim: Mapping[str, object]) -> dict[str, object]:
+    """How tasks are started, for conditions."""
+    return {key: claim.get(key) for key in ("launcher", "launcher_options", "tasks")}
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "nothing"
+    return str(value)

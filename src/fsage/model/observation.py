@@ -208,7 +208,7 @@ class _TokenSeen(TypedDict):
 
 
 class TokenSeen(_TokenSeen, total=False):
-    """The token in evidence (fsage.model.token.Token); its other keys are of no use beside the layout's."""
+    """The token in evidence (fsage.model.claim.Token); its other keys are of no use beside the layout's."""
 
     schema: int
 

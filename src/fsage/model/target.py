@@ -123,7 +123,7 @@ class Spec(TypedDict):
     run_as: Annotated[str | None, USER, Key(None, CLAIMED)]
     lustre: LustreSpec | None
     limits: Limits
-    stop_if: Annotated[Json | None, Key(None, LIVE)]  # fsage.model.stop_if
+    stop_if: Annotated[Json | None, Key(None, LIVE)]  # fsage.model.declaration
 
 
 BLOCKS: dict[str, type] = {"scale": Scale, "lustre": LustreSpec, "limits": Limits}

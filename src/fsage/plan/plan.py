@@ -17,8 +17,7 @@ from typing import NamedTuple, cast
 from fsage import recipes, workloads
 from fsage.model import limits
 from fsage.model.claim import Claim
-from fsage.model.declaration import MIB
-from fsage.model.frozen import as_declared
+from fsage.model.declaration import MIB, as_declared
 from fsage.model.request import Phase
 from fsage.model.structure import Step, achieved
 from fsage.model.typed import Json

@@ -21,7 +21,7 @@ from fsage.model.message import say
 from fsage.plan.plan import Plan
 from fsage.records import store
 from fsage.run import job, runs, stopping
-from fsage.run.play import PlayFailed
+from fsage.run.job import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError, means, unseeded

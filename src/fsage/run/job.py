@@ -1,19 +1,147 @@
-"""What a job of the DAG does: bring states about, measure their missing cells by playbooks, write their manifests."""
+"""What a job of the DAG does: bring states about, measure their missing cells by playbooks, write their manifests.
+
+A playbook runs with its command on record and progress with an estimate, and the reason is told when it fails.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from fsage.model.message import say
+import yaml
+
+from fsage.model.errors import Failure
+from fsage.model.message import printable, say
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record, store
 from fsage.run import request, runs, stopping
-from fsage.run.play import PlayFailed, play
-from fsage.run.progress import Progress
+from fsage.run.progress import Line, Progress, doing_of
 from fsage.study.cells import Cell
+from fsage.text import yaml_text
 from fsage.text.sizes import counted
+from fsage.text.terminal import Terminal
+
+PLAYBOOKS = Path("playbooks")
+DOING = "FSAGE_DOING"  # environment variable: where the action plugin puts what a host does at the moment
+REFUSED = 1  # the agent's exit code when nothing was touched
+LOOK_EVERY_S = 0.5
+LINE_EVERY_S = 10.0
+SAID_BY_A_HOST = re.compile(r"(?!skipping|Origin)[\w.-]+: (?!\[)")
+"""How a line begins that a host's agent says (plugins/action), among those of Ansible's default callback."""
+LINE_AGAIN_S = 600.0  # where the output is no terminal: a new line at least, the same one
+
+
+class PlayFailed(Failure):
+    """A playbook ended with an error; the text is the reason it gave, with the log's place.
+
+    `refused`: an agent touched nothing.
+    """
+
+    refused = False
+
+
+def command_line(playbooks: list[str], inventory: Path, extra: Mapping[str, str] | None = None) -> list[str]:
+    """`ansible-playbook` with files of PLAYBOOKS, on an inventory, with variables."""
+    files = (str(PLAYBOOKS / name) for name in playbooks)
+    return ["ansible-playbook", "-i", str(inventory), *files, *(["-e", json.dumps(extra)] if extra else [])]
+
+
+def play(
+    playbooks: list[str], inventory: Path, log: Path, progress: Callable[[], Line] | None, **variables: str | Path
+) -> None:
+    """Run `ansible-playbook` on all `playbooks`, files of PLAYBOOKS, in one call, its output in `log`.
+
+    `variables` are names of files, words of our own: Ansible takes what stands there for a template. `progress` is
+    asked for a line now and then. Raises PlayFailed with the failed task's own message.
+    """
+    extra = {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in variables.items()}
+    command = command_line(playbooks, inventory, extra)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    doing = doing_of(log).absolute()
+    with open(log, "w") as out, contextlib.ExitStack() as left:
+        left.callback(doing.unlink, missing_ok=True)
+        out.write("$ " + " ".join(command) + "\n")
+        out.flush()
+        env = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
+        env[DOING] = str(doing)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env)
+        try:
+            code = follow(process, progress)
+        except KeyboardInterrupt:
+            process.wait()  # the terminal's signal reached it too
+            raise
+    if code:
+        failed = PlayFailed(f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
+        failed.refused = bool(re.search(rf"^    rc: {REFUSED}$", log.read_text(), re.MULTILINE))
+        raise failed
+
+
+def tell(command: list[str]) -> None:
+    """Run `ansible-playbook` and print what its hosts say, as it comes; it needs no place for a log.
+
+    Raises PlayFailed with the failed task's own message.
+    """
+    env = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
+    output = ""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True
+    ) as process:
+        assert process.stdout
+        for line in process.stdout:
+            output += line
+            if SAID_BY_A_HOST.match(line):
+                print(printable(line.rstrip("\n")), flush=True)
+    if process.returncode:
+        raise PlayFailed(reason(output))
+
+
+def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None) -> int:
+    """Wait for a process, showing progress: one changing line on a terminal, else a line when something changed."""
+    console = Terminal(stderr=True)
+    if progress and console.is_terminal:
+        with console.status(printable(str(progress()))) as status:
+            while process.poll() is None:
+                time.sleep(LOOK_EVERY_S)
+                status.update(printable(str(progress())))
+    else:
+        looked_at = told_at = time.monotonic()
+        told = ""
+        while process.poll() is None:
+            time.sleep(LOOK_EVERY_S / 10)
+            now = time.monotonic()
+            if not progress or now - looked_at < LOOK_EVERY_S or now - told_at < LINE_EVERY_S:
+                continue
+            looked_at = now
+            line = progress()
+            if line.what != told or now - told_at > LINE_AGAIN_S:
+                told_at = now
+                told = line.what
+                print(printable(str(line)), file=sys.stderr, flush=True)
+    return process.wait()
+
+
+def reason(output: str) -> str:
+    """What went wrong, and on which host, in the output of Ansible's default callback (results as YAML)."""
+    failures = re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE)
+    for host, result in reversed(failures):
+        try:
+            message = yaml_text.load(result)["msg"]
+        except (yaml.YAMLError, KeyError, TypeError):
+            continue
+        return f"{host}: {' '.join(str(message).removeprefix('Task failed: ').split())}"
+    errors = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
+    if errors:
+        return errors[-1].strip()
+    return "it said nothing"
+
 
 SHOWN = 5
 

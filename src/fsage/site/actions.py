@@ -12,8 +12,7 @@ from pathlib import PurePath
 
 from fsage.model import MIB, limits, tools
 from fsage.model.caches import SERVERS_KEPT
-from fsage.model.declaration import tasks_of, usual_home
-from fsage.model.stop_if import EVERY_S
+from fsage.model.declaration import EVERY_S, tasks_of, usual_home
 from fsage.model.structure import Step
 from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json

@@ -22,7 +22,7 @@ from fsage.host.system import library, places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.lease import held
 from fsage.host.targets.target import Target
-from fsage.model import frozen, message
+from fsage.model import declaration, message
 from fsage.model.claim import utc_now
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
@@ -50,7 +50,7 @@ def conditions(target: Target, request: Request) -> Conditions:
         "uid": target.uid,
         "amount_mib": request.get("amount_mib", target.claim["amount_mib"]),
         "amount_source": request.get("amount_source", target.claim["amount_source"]),
-        "launch": frozen.launch(target.claim),
+        "launch": declaration.launch_now(target.claim),
     }
 
 

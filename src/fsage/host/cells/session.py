@@ -19,11 +19,10 @@ from fsage.host.system import places
 from fsage.host.targets.lease import Orphaned, Watch
 from fsage.host.targets.target import Target
 from fsage.model import structure
-from fsage.model.claim import utc_now
+from fsage.model.claim import MEASURING, READY, Token, utc_now
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.observation import Conditions, Observation
 from fsage.model.request import Cell, Request
-from fsage.model.token import MEASURING, READY, Token
 
 OUTLIVE_S = 1.0
 LOOK_EVERY_S = 0.1

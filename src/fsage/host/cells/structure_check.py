@@ -17,8 +17,8 @@ from fsage.host.lustre import space
 from fsage.host.states.inspection import Sample, differs, digest, fingerprint
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets.target import Target
+from fsage.model.claim import Token
 from fsage.model.observation import Check
-from fsage.model.token import Token
 
 Looked = Literal["files", "events", "sample"]
 

@@ -22,12 +22,12 @@ from fsage.host.targets import claims
 from fsage.host.targets.kinds import Remote
 from fsage.host.targets.target import Target
 from fsage.model import plugins
+from fsage.model.claim import Token
 from fsage.model.errors import Failure
 from fsage.model.hosts import Asker
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.target import Limits, Spec
-from fsage.model.token import Token
 from fsage.model.typed import Json
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from fsage.model.stop_if import EVERY_S
+from fsage.model.declaration import EVERY_S
 from fsage.model.typed import Json
 
 FILE_BYTES = 1 << 20

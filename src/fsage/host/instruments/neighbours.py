@@ -29,9 +29,9 @@ from fsage.host.targets import claims, directories
 from fsage.host.targets.kinds import Servers
 from fsage.host.targets.target import OtherHost, Target
 from fsage.model.claim import utc_now
+from fsage.model.declaration import EVERY_S, StopIf, probe_limits
 from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Cell, Phase
-from fsage.model.stop_if import EVERY_S, StopIf, limits
 from fsage.model.typed import Json, JsonView
 
 QUIET = 20
@@ -207,7 +207,7 @@ class Neighbours(Instrument):
             self.noted: Json = {**noted, "stopped": None}
             self._keep()
             self.started = stack.pop_all()
-        self.limits = {**limits(stop_if, noted["usual_ms"]), **self.busy.limits}
+        self.limits = {**probe_limits(stop_if, noted["usual_ms"]), **self.busy.limits}
         self.last: list[Json] = noted["last"]
         self.taken: list[Json] = []
         self.why: str | None = None  # others suffer

@@ -13,7 +13,7 @@ from fsage.host.targets import directories
 from fsage.host.targets.budget import Free, Limits, Pace, Shared
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.target import Target
-from fsage.model import declaration, frozen
+from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
 from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
@@ -55,7 +55,7 @@ class Directory(Target, facts.Directory):
     @classmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
         claim = files.read_json(declaration.home_of(spec) / "claim.json")
-        frozen.refuse(claim or {}, spec)
+        declaration.refuse_edits(claim or {}, spec)
         if claim is None:
             claiming.room(spec, cls.offer(spec).capacity_bytes, len(clients_of(request)))  # refused at once
         return directories.create(spec, check)

@@ -18,7 +18,7 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, journal, mounting, space
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.model import declaration, frozen, tools
+from fsage.model import declaration, tools
 from fsage.model.claim import Claim, ClaimedStore, Images
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
@@ -77,7 +77,7 @@ class Loop(Stores):
     def _attach_again(cls, spec: Spec, claimed: Claim, noted: Images, check: bool) -> Result:
         """The images of a claimed target, attached again if need be as its device model has it."""
         target = cls(spec, claimed)
-        frozen.refuse(target.claim, spec)
+        declaration.refuse_edits(target.claim, spec)
         disks = [*map(images.whole, noted["images"]), *seek.disks(target.home)]
         attached = sum(len(loops.devices_of(disk)) for disk in disks)
         if target.claim["status"] != "claimed" or attached == spec["stores"]:  # `claim` itself finishes a half claim

@@ -29,11 +29,11 @@ from fsage.host.structure import fillers
 from fsage.host.system import caches, places
 from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.target import Target
+from fsage.model.claim import BUILDING, MEASURING, READY, Token
 from fsage.model.errors import Failure
 from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.store import SCHEMA
 from fsage.model.observation import Extents, Layout
-from fsage.model.token import BUILDING, MEASURING, READY, Token
 from fsage.model.typed import Json, JsonView
 
 SIZE = 256

@@ -26,13 +26,13 @@ from fsage.host.targets.lease import held, lost
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
 from fsage.model import structure, typed
+from fsage.model.claim import BUILDING, READY, Token
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.store import StoresLayout
 from fsage.model.hosts import clients_of
 from fsage.model.observation import StateEvidence
 from fsage.model.request import Request
 from fsage.model.structure import ALONE, Shard, Step
-from fsage.model.token import BUILDING, READY, Token
 from fsage.model.typed import Json
 
 Result = dict[str, object]

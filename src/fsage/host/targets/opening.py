@@ -9,7 +9,7 @@ from typing import cast
 from fsage.host.system import files
 from fsage.host.targets import budget, claims, kinds, lease
 from fsage.host.targets.target import Target
-from fsage.model import declaration, frozen, limits
+from fsage.model import declaration, limits
 from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, clients_of, servers_of
@@ -34,8 +34,8 @@ def open_target(declared: Mapping[str, object]) -> Target:
             f"target {spec['name']} is half {'claimed' if claim['status'] == 'claiming' else 'released'} "
             f"{where}: its command was interrupted; run that command again"
         )
-    frozen.refuse(claim, spec)
-    applied = frozen.as_declared(claim, spec)
+    declaration.refuse_edits(claim, spec)
+    applied = declaration.as_declared(claim, spec)
     if applied is not claim and (home / "claim.json").exists():
         files.write_json(home / "claim.json", applied)
     target = cast("type[Target]", kind)(spec, applied)

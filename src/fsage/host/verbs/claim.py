@@ -17,7 +17,7 @@ from fsage.host.system import files, places, shell
 from fsage.host.targets import budget, claims, directories, kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.opening import open_target, why_left_behind
-from fsage.model import declaration, frozen
+from fsage.model import declaration
 from fsage.model.claim import utc_now
 from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Request
@@ -81,7 +81,7 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
     noted = claims.read(home)
     if noted and noted["status"] == "claimed":
         if check:
-            frozen.refuse(noted, spec)
+            declaration.refuse_edits(noted, spec)
             kinds.named(spec["kind"]).check_claimed(spec, noted)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": noted}
         target = open_target(spec)

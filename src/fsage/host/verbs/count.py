@@ -30,13 +30,12 @@ from fsage.host.system import libc, mounting, namespace, places
 from fsage.host.system.shell import run
 from fsage.host.targets import kinds
 from fsage.model import structure
-from fsage.model.claim import Claim, ClaimedStore
+from fsage.model.claim import BUILDING, Claim, ClaimedStore, Token
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.evidence.fragmentation import Extent
 from fsage.model.structure import ALONE, Method, Notes, Step
-from fsage.model.token import BUILDING, Token
 from fsage.model.typed import Json
 
 PLACE = Path("/run/fsage/count")

@@ -22,7 +22,8 @@ from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
-from fsage.studies.aged.model import Age, Restore, churn
+from fsage.studies.aged import model
+from fsage.studies.aged.model import Age, Restore
 
 CHECK_EVERY = 64
 FLUSHES = 256
@@ -39,9 +40,9 @@ def age(step: Age, target: Target, done: list[Step], shard: Shard, check_lease: 
     dirty = 0
     with contextlib.ExitStack() as stack:
         stack.enter_context(Quota(target).reserve(full_bytes, mount))
-        content = stack.enter_context(files.noise(churn.LARGEST_BYTES))
+        content = stack.enter_context(files.noise(model.LARGEST_BYTES))
         stack.enter_context(filesystems.one_cpu())
-        for number, change in enumerate(churn.changes(step.way, full_bytes, written_bytes, step.seed or 0)):
+        for number, change in enumerate(model.changes(step.way, full_bytes, written_bytes, step.seed or 0)):
             if number % CHECK_EVERY == 0:
                 check_lease()
             path = mount / "filler" / change.folder / change.name
@@ -70,7 +71,7 @@ def _remove_emptied(folder: Path) -> None:
             raise Failure(f"{folder} cannot be removed: {error.strerror}") from error
 
 
-def _do(change: churn.Change, path: Path, content: memoryview) -> None:
+def _do(change: model.Change, path: Path, content: memoryview) -> None:
     if change.size is None:
         path.unlink()
     else:

@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 
 from fsage.model.structure import Step
 from fsage.recipes import State
-from fsage.studies.aged.model import Age, Restore
-from fsage.studies.aged.model.churn import Way
+from fsage.studies.aged.model import Age, Restore, Way
 from fsage.studies.replica.model import KeepFreeSpace
 from fsage.text.strict import Levels, Problem, Spelled, Strict, refuse
 

@@ -13,7 +13,7 @@ from fsage.statistics import MARGIN, Ratio
 from fsage.statistics import factor as compare_units
 from fsage.studies.aged.recipe import COPIED, JOINED, ORIGINAL
 from fsage.studies.limits import report as limits
-from fsage.studies.replica.report.maps import agreement, maps
+from fsage.studies.replica.report import agreement, maps
 from fsage.study.study import Study
 
 LEAST = 0.1

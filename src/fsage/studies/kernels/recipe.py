@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fsage.recipes import State
 from fsage.studies.aged import recipe as aged
-from fsage.studies.aged.model.churn import Way
+from fsage.studies.aged.model import Way
 from fsage.studies.paf import recipe as paf
 from fsage.text.strict import Levels
 

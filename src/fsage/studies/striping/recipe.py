@@ -1,16 +1,150 @@
-"""Striping: a file in layouts whose stripes grow at watermarks (dynamic), beside layouts that do not (static)."""
+"""Striping: a file in layouts whose stripes grow at watermarks (dynamic), beside layouts that do not (static).
+
+Patterns are data: directory types, and patterns of them (patterns.yaml, or a study's own).
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
+import yaml
 from pydantic import Field, PlainValidator, model_validator
 
+from fsage.model.striping import Nominal
 from fsage.recipes import State
 from fsage.studies.striping import model as laid
-from fsage.studies.striping import patterns
-from fsage.studies.striping.patterns import Pattern, Written
+from fsage.text.sizes import format_size, parse_size
 from fsage.text.strict import Levels, Problem, Size, Spelled, Strict, noting, refuse, show, unknown_value
+
+FILE = Path(__file__).with_name("patterns.yaml")
+Positive = Annotated[int, Field(gt=0)]
+Written = Annotated[list[str], Field(min_length=1)]
+"""A pattern as it is written: [A to 1T, B]."""
+
+
+class Type(Strict):
+    """A directory type: how many OSTs a file goes round, and how many bytes each has a turn."""
+
+    count: Positive
+    stripe_size: Size
+
+
+class Pattern(NamedTuple):
+    """Segments in order, of a file of nominal size `file_bytes`.
+
+    A target's factor for stripe counts is by `largest_count`, the largest of all patterns of its set: so a name has the
+    same stripes on a target, whatever it is measured beside.
+    """
+
+    file_bytes: int
+    segments: tuple[Nominal, ...]
+    largest_count: int
+
+
+class Set(Strict):
+    """Patterns that were run in the same way."""
+
+    workload: Literal["ior", "netflow", "blast"]
+    file_size: Size
+    patterns: dict[str, Written]
+    repetitions: Positive
+    nodes: list[Positive]
+    tasks: Positive | None = None
+    distribution: list[Literal["synchronous", "asynchronous"]] = Field(default_factory=list)
+
+
+class Patterns(Strict):
+    """The file patterns.yaml."""
+
+    types: dict[str, Type]
+    sets: list[Set]
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> Patterns:
+        problems: list[Problem] = []
+        for number, pattern_set in enumerate(self.sets):
+            for name, written in pattern_set.patterns.items():
+                with noting(problems, "sets", number, "patterns", name):
+                    segments(written, pattern_set.file_size, self.types)
+        if problems:
+            refuse(problems)
+        return self
+
+    def named(self) -> dict[str, Pattern]:
+        """Every pattern by its name."""
+        by_name = {}
+        for pattern_set in self.sets:
+            made = {
+                name: segments(written, pattern_set.file_size, self.types)
+                for name, written in pattern_set.patterns.items()
+            }
+            by_name.update(
+                {
+                    name: Pattern(pattern_set.file_size, segs, most_stripes(made.values()))
+                    for name, segs in made.items()
+                }
+            )
+        return by_name
+
+    def set_of(self, name: str) -> int | None:
+        """The number of the set that has a pattern of that name; None if none has."""
+        return next((number for number, pattern_set in enumerate(self.sets) if name in pattern_set.patterns), None)
+
+
+def most_stripes(patterns: Iterable[tuple[Nominal, ...]]) -> int:
+    """The largest stripe count in some patterns."""
+    return max(segment.stripes for pattern in patterns for segment in pattern)
+
+
+@cache
+def known_patterns() -> Patterns:
+    """The patterns that come with this project."""
+    return Patterns.model_validate(yaml.safe_load(FILE.read_text(encoding="utf-8")))
+
+
+def segments(written: list[str], file_bytes: int, types: Mapping[str, Type]) -> tuple[Nominal, ...]:
+    """The segments that a pattern names.
+
+    Raises ValidationError for an unknown type, watermarks that do not rise or lie outside the file, and a pattern that
+    ends before the file does: a native layout like that has no place for what comes after.
+    """
+    nominals: list[Nominal] = []
+    problems: list[Problem] = []
+    reached = 0
+    for index, text in enumerate(written):
+        with noting(problems, index):
+            match = re.fullmatch(r"(\S+?)(?: to (.+))?", text)
+            if not match or match[1] not in types:
+                raise ValueError(unknown_value(match[1] if match else text, types) + "; written as A or A to 1G")
+            last = index == len(written) - 1
+            if last and match[2]:
+                raise ValueError(f"{text!r} ends the pattern before the file: the last segment has no watermark")
+            if not last and not match[2]:
+                raise ValueError(f"{text!r} has no watermark, and another segment follows: write {match[1]} to SIZE")
+            end = parse_size(match[2]) if match[2] else None
+            if end is not None and not reached < end < file_bytes:
+                raise ValueError(
+                    f"{text!r}: watermarks rise, from above {format_size(reached) if reached else 0} to below "
+                    f"{format_size(file_bytes)}, the file's size"
+                )
+            reached = end or reached
+            nominals.append(Nominal(end, types[match[1]].count, types[match[1]].stripe_size))
+    if problems:
+        refuse(problems)
+    return tuple(nominals)
+
+
+def find_pattern(name: str, own: Mapping[str, Pattern]) -> Pattern:
+    """The pattern of that name, a study's own or a known one. ValueError if there is none."""
+    every = {**known_patterns().named(), **own}
+    if name not in every:
+        raise ValueError(unknown_value(name, every))
+    return every[name]
+
 
 MOST_PERCENT = 50
 MEMORY = "memory"
@@ -67,7 +201,7 @@ class Patterned(Strict):
             problems.append(Problem(("file_size",), "is missing, and the watermarks in 'own' relate to it"))
         for name, written in self.own.items():
             with noting(problems, "own", name):
-                if name in patterns.known().named():
+                if name in known_patterns().named():
                     raise ValueError(f"{show(name)} is the name of a known pattern")
                 own[name] = self._read(written, 1)
         sizes: dict[int, str] = {}
@@ -75,11 +209,11 @@ class Patterned(Strict):
             if name in self.own and name not in own:
                 continue  # said above
             with noting(problems, "pattern", index):
-                sizes.setdefault(patterns.find(name, own).file_bytes, name)
+                sizes.setdefault(find_pattern(name, own).file_bytes, name)
         if len(sizes) > 1:
             text = f"{' and '.join(sizes.values())} are of files of different sizes: one factor cannot scale both"
             problems.append(Problem(("pattern",), text))
-        shipped = patterns.known()
+        shipped = known_patterns()
         of_sets = {number: name for name in self.pattern if (number := shipped.set_of(name)) is not None}
         if len(sizes) == 1 and len(of_sets) > 1:
             text = f"{' and '.join(of_sets.values())} are of sets with factors of their own: one cannot scale both"
@@ -92,17 +226,17 @@ class Patterned(Strict):
 
     def patterns(self) -> dict[str, Pattern]:
         """The patterns of the study by name, in its order."""
-        shipped = patterns.known().named()
+        shipped = known_patterns().named()
         beside = [shipped[name].largest_count for name in self.pattern if name in shipped]
         # The set beside which they are measured decides, for there is one factor; else all of the study's own do.
         every = [self._read(written, 1).segments for written in self.own.values()]
-        largest = beside[0] if beside else patterns.largest(every)
+        largest = beside[0] if beside else most_stripes(every)
         own = {name: self._read(written, largest) for name, written in self.own.items()}
-        return {name: patterns.find(name, own) for name in self.pattern}
+        return {name: find_pattern(name, own) for name in self.pattern}
 
     def _read(self, written: list[str], largest: int) -> Pattern:
         size = self.file_size or 1
-        return Pattern(size, patterns.segments(written, size, patterns.known().types), largest)
+        return Pattern(size, segments(written, size, known_patterns().types), largest)
 
 
 class States(Patterned):

@@ -91,7 +91,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     system = filesystems.named(claim["stores"][0]["filesystem"] or "")
     if params.options and params.options.partition("=")[0] not in system.allocator_options:
         raise Unsupported(f"{system.title} has no mount option {params.options}")
-    module = "fsage.studies.allocator.host.phase"
+    module = "fsage.studies.allocator.host"
     argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", module, f"{{files}}/{TASK}"]
     # Where not all can be read after a mount, the same call is made once before, and what it got is given back.
     before: tuple[Operation, ...] = ("warm_up",) if params.cache == "warm" and not system.loads_all else ()

@@ -21,7 +21,7 @@ from fsage.host.system import files, library
 from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Watch, held, refuse_if_held
 from fsage.host.targets.target import Target
-from fsage.model import GIB, declaration, frozen, typed
+from fsage.model import GIB, declaration, typed
 from fsage.model.claim import Claim
 from fsage.model.counting import Job
 from fsage.model.errors import Failure, Refusal
@@ -62,7 +62,7 @@ class Asked:
         """The claim. Raises Refusal where there is none, or another one."""
         refuse_if_held(self.home, self.request)
         claim = opening.claim_of(self.spec)
-        frozen.refuse(claim, self.spec)
+        declaration.refuse_edits(claim, self.spec)
         opening.refuse_other_claim(self.request, claim)
         return claim
 
@@ -92,7 +92,7 @@ def claim(asked: Asked, check: bool) -> Json:
     name = asked.spec["name"]
     noted = claims.read(asked.home)
     if noted:
-        frozen.refuse(noted, asked.spec)
+        declaration.refuse_edits(noted, asked.spec)
         return {"changed": False, "msg": f"target {name} is claimed", "claim": noted}
     builder = programs.some(None)
     if check:

@@ -43,7 +43,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """The one phase, on the first store."""
     assignment = Assignment(shared.places_of(claim)[0], params.looks, params.request_size)
     task = json.dumps(typed.to_json(assignment), sort_keys=True)
-    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.studies.limits.host.phase", f"{{files}}/{TASK}"]
+    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.studies.limits.host", f"{{files}}/{TASK}"]
     return [{"name": PHASE, "argv": argv, "files": {TASK: task}, "reads": True}]
 
 

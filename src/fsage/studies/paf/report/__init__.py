@@ -20,8 +20,7 @@ from fsage.studies.paf.report.fullness import (
     several_amounts,
     told,
 )
-from fsage.studies.paf.report.plane import plane
-from fsage.studies.paf.report.rows import axes_of
+from fsage.studies.paf.report.rows import axes_of, plane
 from fsage.studies.paf.report.truth import planted_told, published, truth
 from fsage.study.study import Study
 

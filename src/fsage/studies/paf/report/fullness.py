@@ -24,7 +24,6 @@ from fsage.analysis.words import doing, joined
 from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, lines
 from fsage.report.parts import Data, Named, Section
 from fsage.statistics import factor
-from fsage.studies.paf.report.plane import places
 from fsage.studies.paf.report.rows import (
     CAPACITY,
     FRAGMENTATION,
@@ -36,6 +35,7 @@ from fsage.studies.paf.report.rows import (
     levels_axis,
     main_rows,
     note,
+    places,
     spread,
     transfers,
 )

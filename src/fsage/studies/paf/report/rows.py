@@ -1,13 +1,18 @@
-"""Which groups a figure shows, and what their lines, axes and points are called."""
+"""Which groups a figure shows, and what its lines, axes and points are called; the AA x BB plane."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
+from fsage.analysis.comparisons import at_largest_transfer
 from fsage.analysis.groups import counts, measure_label
-from fsage.figures import Axis, ends_of, limits
-from fsage.report.parts import Data
-from fsage.text.sizes import round_size
+from fsage.analysis.words import OVER
+from fsage.figures import Axis, Figure, Place, Plane, ends_of, limits
+from fsage.report.parts import Data, Section
+from fsage.text.sizes import counted, round_size
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
 FRAGMENTATION = "fragmentation BB, % of files deleted (nominal)"
@@ -89,3 +94,118 @@ def note(rows: pd.DataFrame) -> str:
     else:
         cut = ""
     return f"Each point has n = {counts(rows)}. Short strokes are samples, {bars}.{cut}"
+
+
+FEW = 8
+"""A plane of so few states says what the answer's figure does, so it is folded."""
+
+
+def plane(data: Data) -> Section | None:
+    """The whole plane at the largest transfer, one panel a measure."""
+    rows = places(largest_transfer(main_rows(data)))
+    if rows["x"].nunique() < 2 or rows["y"].nunique() < 2:
+        return None
+    planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(data, name))], columns=["x", "y"])
+    figures: list[Figure] = []
+    files = measured_files(data.frame)
+    for name, unit, part in by_measure(rows):
+        drawn = set(zip(part["x"], part["y"], strict=True))
+        guessed = predicted(data.frame, part["measure"].iloc[0], unit, drawn)
+        drawn |= {(guess.x, guess.y) for guess in guessed}
+        gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in drawn]
+        figures.append(
+            Plane(
+                f"{name.capitalize()} bandwidth in {unit}, {transfers(rows)} transfers",
+                tuple(place(row, unit, files) for row in part.to_dict("records")),
+                Axis(CAPACITY),
+                Axis(FRAGMENTATION),
+                tuple((x, y) for x, y in gaps),
+                predicted=guessed,
+            )
+        )
+    text = (
+        f"Median and, below it, the smallest and the largest; n = {counts(rows)}. {_same_files(rows, files)}Dark is "
+        "slow; hatched: planned, and has no valid sample; a hatched number was not measured: the others predict it. "
+        "Within a column, more deleted files mean less used space. Hover for the interval, real fullness and loss "
+        "against the clean state."
+    )
+    if len(rows[["x", "y"]].drop_duplicates()) > FEW:
+        front = 1
+    else:
+        front = 0
+    return Section("The whole plane", text, figures, wide=True, front=front)
+
+
+def measured_files(frame: pd.DataFrame) -> dict[str, str]:
+    """State -> the places of the files that were measured in it, as a key; the same key is the same file."""
+    rows = at_largest_transfer(frame)
+    where = ["measured_extents", "measured_mean_position", "measured_position_sd"]
+    known = rows.dropna(subset=where[:2])
+    texts = known[where[0]].astype("str").str.cat([known[name].astype("str") for name in where[1:]], sep=" ", na_rep="")
+    return {str(state): "; ".join(sorted(set(part))) for state, part in texts.groupby(known["state"])}
+
+
+def _same_files(rows: pd.DataFrame, files: Mapping[str, str]) -> str:
+    """How many different files the cells measured, where some are alike."""
+    states = [state for state in rows["state"].unique() if state in files]
+    different = len({files[state] for state in states})
+    if different == len(states):
+        return ""
+    of_cells = f"{counted(different, 'different file')} in {counted(len(states), 'cell')}"
+    return f"Cells within one border measured the same file: {of_cells}. "
+
+
+def predicted(frame: pd.DataFrame, measure: str, unit: str, drawn: set[tuple[float, float]]) -> tuple[Place, ...]:
+    """Predictions of a run within a budget for places that it did not measure, at the largest transfer."""
+    column = f"{measure}_predicted"
+    if column not in frame:
+        return ()
+    rows = largest_transfer(frame[frame["kind"] == "planned"])
+    rows = rows[(rows["status"] == "skipped") & rows[column].notna()]
+    by_place = {}
+    for row in rows.to_dict("records"):
+        x = row["capacity_percent"]
+        y = row["fragmentation_percent"]
+        value = row[column]
+        low = row[f"{column}_low"]
+        high = row[f"{column}_high"]
+        says = f"{row['state']}: predicted {value:.4g} {unit}, {low:.4g} to {high:.4g} at 95%, not measured"
+        if (x, y) not in drawn:
+            by_place[x, y] = Place(x, y, value, 0, low, high, says=says)
+    return tuple(by_place.values())
+
+
+def places(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with x (AA) and y (BB), one for each place and measure: of several groups the one with most samples."""
+    rows = rows.rename(columns={"capacity_percent": "x", "fragmentation_percent": "y"})
+    rows = rows.sort_values("n", kind="stable", ascending=False)
+    return rows.drop_duplicates(["x", "y", "measure"]).sort_index()
+
+
+def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> Place:
+    """A row as it stands on the plane."""
+    if pd.isna(row["low"]):
+        held = {}
+    else:
+        held = {"low": row["low"], "high": row["high"]}
+    if row["n"] > 1:
+        ends = {"least": min(row["samples"]), "most": max(row["samples"])}
+    else:
+        ends = {}
+    file = files.get(row["state"], "")
+    return Place(row["x"], row["y"], row["median"], row["n"], **held, **ends, says=says(row, unit), file=file)
+
+
+def says(row: dict[str, Any], unit: str) -> str:
+    """What a place says under the pointer."""
+    words = [f"{row['state']}: {row['median']:.4g} {unit}"]
+    if pd.notna(row["low"]):
+        words.append(f"{row['low']:.4g} to {row['high']:.4g} at {row['level']:.2%}")
+    words += [
+        f"{OVER.get(row['units'].kind, '').format(n=row['n']).strip()}",
+        f"real fullness {row['real_fullness_percent']:.1f}%",
+    ]
+    ratio = row["to_clean"]
+    if ratio is not None and ratio.loss_percent is not None:
+        words.append(f"loss against {row['clean']} {ratio.loss_percent:.1f}%")
+    return ", ".join(words)

@@ -26,7 +26,7 @@ from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
 from fsage.model.structure import Shard, Step
-from fsage.studies.replica.host import free_space_layout, taken
+from fsage.studies.replica.host import free_space_layout
 from fsage.studies.replica.model import EXTENT_BYTES, KeepFreeSpace, Replica
 
 MOST_BYTES = 1 << 30
@@ -88,12 +88,12 @@ def _refuse_too_many(step: Replica, text: bytes) -> None:
 def replica(step: Replica, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Lay out the free space of the request's layout; notes of how far it agrees."""
     free_space_layout.check(target)
-    if step.input and (kept := taken.again(target, step.input, step.joined)):
+    if step.input and (kept := free_space_layout.taken_again(target, step.input, step.joined)):
         return Work(0, kept)
     layout = _given(step, target)
     notes = free_space_layout.lay(target, step.generation, step.layout, layout, step.joined, check_lease, step.input)
     if step.input:
-        taken.note(target, step.input, step.joined, notes)
+        free_space_layout.note_taken(target, step.input, step.joined, notes)
     return Work(notes["files"], notes)
 
 

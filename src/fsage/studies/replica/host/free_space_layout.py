@@ -1,23 +1,223 @@
-"""The free space of the one store of a target on which a layout is laid out.
+"""Free space is laid out block by block like another file system's, on the one store of a target, and then compared.
 
-The free-space layout: free space is laid out block by block like another file system's, and then compared.
+Where a punched hole frees its blocks, files fill the target, and free space is punched out (Punched). A file system
+reserves some blocks for itself (ext4: its reserved clusters; XFS: space for the trees of each allocation group). No
+file gets them, so they would stay free wherever the allocator left them. Several rounds solve that: some of the wanted
+space is freed, and all is filled again, until the reserved blocks lie where free space is wanted. Holes are punched in
+ascending order: then a file's map of extents fills its blocks, about 340 extents each on ext4.
+
+On an ext4 that is not mounted, blocks that are to be in use are taken in its bitmaps (Taken). No file holds them, and
+e2fsck would free them: the claim and the state's notes say whose they are. So a layout of any size is laid exactly, in
+seconds, and its files' maps take no block.
+
+Where only whole extents are freed, see fsage.studies.replica.host.whole_extents.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
+from fsage.host.stores import fiemap, filesystems
+from fsage.host.stores.ext4 import BlockBitmap
 from fsage.host.structure import files
+from fsage.host.structure.files import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
+from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.freespace import Counting
-from fsage.model.structure import Notes
-from fsage.studies.replica.host.punched import Punched
-from fsage.studies.replica.host.taken import Taken
+from fsage.model.structure import Notes, path_of
 from fsage.studies.replica.host.whole_extents import WholeExtents
+
+PARTS = 16
+ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
+"""Of each round: the smallest extent that is freed, and how many times the wrongly free bytes are freed."""
+ENOUGH = 0.0002
+"""The rounds end where less than this share of the free bytes is in the wrong place."""
+CHECK_EVERY = 256
+
+
+class Punched:
+    """The files of one replica, and the holes that are punched into them."""
+
+    held_by = "files"
+
+    def __init__(
+        self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
+    ) -> None:
+        """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents."""
+        self.target = target
+        self.generation = generation
+        self.check_lease = check_lease
+        self.total = None if joined is None else extents.size(copied)
+        self.centre = extents.centre(copied)
+        self.wanted = copied if joined is None else joined
+        self.quota = Quota(target)
+        self.made = 0
+
+    def lay(self) -> int:
+        """Lay it out; the number of files. Raises OSError, Failure."""
+        self.target.remount()  # ext4 reserves blocks for small files, and only a remount releases them
+        with filesystems.one_cpu():
+            self._fill()
+            if self.total is not None:
+                self._join(self.total)
+            for smallest, times in ROUNDS:
+                left = read(self.target)[1]
+                wrong = extents.without(left, self.wanted)
+                if extents.size(wrong) <= ENOUGH * extents.size(self.wanted):
+                    break
+                self._punch(_smallest(self.wanted, smallest, times, left, wrong))
+                self._fill()
+            self._punch(self.wanted)
+        self.target.remount()
+        return self.made
+
+    def _join(self, total: int) -> None:
+        """Want `total` bytes in one run, less the reserved blocks, which stay where they are."""
+        left = read(self.target)[1]
+        room = extents.without(self.wanted, left)
+        run = extents.joined(room, max(0, total - extents.size(left)), self.centre)
+        self.wanted = sorted([*left, *run])
+
+    def _fill(self) -> None:
+        """Give all free space to one more file."""
+        self.check_lease()
+        self.quota.rest(path_of(self.target.mounts, self.generation, self.made))
+        self.made += 1
+
+    def _punch(self, free: Extents) -> None:
+        """Free these bytes of the device, in ascending order within each file."""
+        for index in range(self.made):
+            path = path_of(self.target.mounts, self.generation, index)
+            pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
+            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+            try:
+                for number, (offset, length) in enumerate(sorted(within(pieces, free))):
+                    if number % CHECK_EVERY == 0:
+                        self.check_lease()
+                    files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, length)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        flush(self.target)
+
+
+def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
+    """Offset and length, within a file, of those parts of its extents that lie in `free` on the device."""
+    ranges = []
+    at = 0
+    for piece in pieces:
+        begin = piece.physical
+        stop = piece.physical + piece.length
+        while at < len(free) and free[at][1] <= begin:
+            at += 1
+        here = at
+        while here < len(free) and free[here][0] < stop:
+            start = max(free[here][0], begin)
+            end = min(free[here][1], stop)
+            ranges.append((piece.logical + start - begin, end - start))
+            here += 1
+    return ranges
+
+
+def _smallest(free: Extents, least: int, times: int, left: Extents, wrong: Extents) -> Extents:
+    """The smallest wanted extents of at least `least` bytes, in each of PARTS parts of the device.
+
+    Their bytes are `times` those that are left free in the part. An allocator prefers large extents, so what it leaves
+    free in the next round is among these.
+    """
+    span = free[-1][1] // PARTS + 1
+    parts: list[Extents] = [[] for _ in range(PARTS)]
+    wanted = [times * extents.size(left) // PARTS] * PARTS
+    for start, end in wrong:
+        wanted[min(start // span, PARTS - 1)] += times * (end - start)
+    for extent in free:
+        if extent[1] - extent[0] >= least:
+            parts[extent[0] // span].append(extent)
+    chosen: Extents = []
+    for part, need in zip(parts, wanted):
+        for extent in sorted(part, key=lambda extent: extent[1] - extent[0]):
+            if need <= 0:
+                break
+            chosen.append(extent)
+            need -= extent[1] - extent[0]
+    return sorted(chosen)
+
+
+COPIED = ", copied from where it was kept"
+
+
+class Taken:
+    """The blocks of one replica that are in use."""
+
+    def __init__(
+        self,
+        target: Target,
+        digest: str | None,
+        check_lease: Callable[[], None],
+        copied: Extents,
+        joined: Extents | None,
+    ) -> None:
+        """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents.
+
+        `digest`: of the layout; its bitmaps are kept, and laying it again copies them. None: they are not.
+        """
+        self.target = target
+        self.check_lease = check_lease
+        self.name = name_of_taken(digest, joined is not None) if digest else None
+        self.wanted = copied
+        self.held_by = "the block bitmap alone"
+        if joined is not None:
+            self.wanted = extents.joined(joined, extents.size(copied), extents.centre(copied))
+
+    def lay(self) -> int:
+        """Lay it out; the number of files, 0. Raises OSError, Failure."""
+        self.check_lease()
+        self.target.change_unmounted(self.name, self._take)
+        return 0
+
+    def _take(self, place: str) -> None:
+        bitmap = BlockBitmap(place, write=True)
+        try:
+            bitmap.take(extents.without(list(bitmap.free()), self.wanted))
+            bitmap.close()
+        finally:
+            bitmap.leave()
+
+
+def name_of_taken(digest: str, joined: bool) -> str:
+    """What a layout is kept as."""
+    return f"{digest[:40]}-{'joined' if joined else 'copied'}"
+
+
+def note_taken(target: Target, digest: str, joined: bool, notes: Notes) -> None:
+    """Note with a layout that is kept what was compared, and how much the kernel counts as free."""
+    counted_bytes = target.free(target.mounts[0]).bytes
+    target.note_kept(name_of_taken(digest, joined), {"notes": notes, "counted_bytes": counted_bytes})
+
+
+def taken_again(target: Target, digest: str, joined: bool) -> Notes | None:
+    """Lay a layout that is kept, by a copy; what was noted when it was laid. None where it is not kept.
+
+    Raises OSError, Failure.
+    """
+    name = name_of_taken(digest, joined)
+    noted = target.kept(name)
+    if noted is None or not target.change_unmounted(name, lambda place: None):
+        return None
+    free_bytes = target.free(target.mounts[0]).bytes
+    if free_bytes != noted["counted_bytes"]:
+        target.note_kept(name, None)
+        raise Failure(
+            f"target {target.name}: the layout that was kept as {name} has {free_bytes} bytes free, and "
+            f"{noted['counted_bytes']} when it was laid. It is kept no more: give the same command again"
+        )
+    notes: Notes = noted["notes"]
+    return {**notes, "held_by": notes["held_by"] + COPIED}
 
 
 def check(target: Target) -> None:

@@ -1,21 +1,159 @@
-"""Which layout is fastest, and by what factor over the default one."""
+"""Which layout is fastest, and by what factor over the default one.
+
+Throughput and time of each phase in each layout, the speed-up over the default one, and the time over nodes.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from fsage.analysis.comparisons import comparisons
-from fsage.analysis.groups import factors, measure_label
+from fsage.analysis.groups import counts, factors, measure_label, medians, plural
 from fsage.analysis.words import DOING, TWICE, Finding, doing
-from fsage.figures import Axis, Level, limits_from_zero
+from fsage.figures import Axis, Level, limits, limits_from_zero, lines
 from fsage.model.striping import Segment
-from fsage.report.parts import Answer, Data, View, cards_of
-from fsage.studies.striping.report.layouts import by_line, layouts, results, rows_of, server_cache, stripes_of
-from fsage.studies.striping.report.rates import phase_times, scaling, speed_up, throughput
+from fsage.report.parts import Answer, Data, Section, View, cards_of
+from fsage.studies.striping.report.layouts import (
+    by_line,
+    described,
+    layouts,
+    one_count_of_nodes,
+    results,
+    rows_of,
+    server_cache,
+    stripes_of,
+)
 from fsage.study.study import Study
 from fsage.text.sizes import round_size
+
+PUBLISHED = {
+    "IOR.": "Reed et al. (ORNL), on 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3. IOR.4 "
+    "writes at least as fast as IOR.1, IOR.5 as IOR.2, and IOR.6 as IOR.3. ",
+    "blast.": "Reed et al. (ORNL), with 64 processes on 8 nodes of a large Lustre: static layouts reach 1.22 to "
+    "1.26 times blast.1. Exceptions are blast.6 and blast.7, blamed on other load. From blast.10 to blast.12 the "
+    "factor falls from 1.26 to 1.22. ",
+}
+WORK = {
+    "striped_file": "One shared file is written, then read. Each object has its own task, and tasks of all segments "
+    "run at once.",
+    "netflow": "A file of flow records is indexed in a scan; then the records of some models are read at random, by "
+    "the offsets in the index. Only the records count, not the blocks that contain them. Work is assigned before "
+    "the start (synchronous), or to the next idle task (asynchronous). Where IOCost is the model, only jumps "
+    "of more than 16 MiB are charged as random, and small objects have few.",
+    "blast": "blastn searches a database. Its volumes are shared out to processes that run at once, each with all "
+    "queries. Each volume is mapped whole: on a target with OSTs, it lies on one OST. The volumes of a "
+    "segment go round the segment's OSTs; the width of stripes has no effect.",
+}
+PUBLISHED_SCALING = (
+    "Reed et al. (ORNL), on 16 to 512 nodes: more stripes lengthen the run at scale, and the dynamic layout always "
+    "beats 128 OSTs. "
+)
+RATE = "_bw_mib_s"
+ENDING = "_seconds"
+
+
+def throughput(data: Data) -> Section | None:
+    """Medians with their intervals, a figure for each phase."""
+    rows = rows_of(data)
+    if rows.empty:
+        return None
+    figures = [
+        by_line(f"{name} throughput", part, data, Axis("MiB/s", (0.0, limits(part)[1]))) for name, part in _phases(rows)
+    ]
+    workloads = sorted({json.loads(text)["workload"] for text in rows["params"]})
+    each = sorted(rows["n"].unique())
+    text = (
+        "All bytes by the time from the first task's start to the last one's end. Static layouts have one stripe "
+        "count and size throughout, dynamic ones change it at watermarks. The model of the device is of each OST. "
+        + "".join(text for prefix, text in PUBLISHED.items() if rows["state"].str.startswith(prefix).any())
+        + f"n = {', '.join(map(str, each))}."
+    )
+    work = " ".join(WORK[name] for name in workloads if name in WORK)
+    return Section("Throughput of each layout", text, figures, answer=work)
+
+
+def speed_up(data: Data) -> Section | None:
+    """Ratios to the default layout with their intervals, and in words what was best."""
+    rows = factors(rows_of(data))
+    if rows.empty:
+        return None
+    default = rows["reference"].iloc[0]
+    y = Axis("times", limits_from_zero(rows, least=1.0))
+    equal = [Level(1.0)]
+    figures = [by_line(f"{name} speed-up over {default}", part, data, y, levels=equal) for name, part in _phases(rows)]
+    text = (
+        f"The median of all pairwise ratios to {default}, the default layout, with the interval that inverts the exact "
+        "rank-sum test."
+    )
+    return Section("Speed-up over the default layout", text, figures, answer=_best_rates(rows))
+
+
+def _phases(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    return [(measure_label(str(name))[0].capitalize(), part) for name, part in rows.groupby("measure", sort=False)]
+
+
+def _best_rates(rows: pd.DataFrame) -> str:
+    """The fastest static and dynamic layout of each phase, in words; whether one beats the other is the headline's."""
+    sentences = []
+    for measure, part in rows.groupby("measure", sort=False):
+        best = [part.loc[of_kind["median"].idxmax()] for _, of_kind in part.groupby("kind", sort=False)]
+        best_words = ", ".join(f"{row['state']} ({row['kind']}, {row['median']:.3g}x)" for row in best)
+        sentences.append(f"{plural(str(measure))}: {best_words}")
+    return f"Fastest here, {'; '.join(sentences)}."
+
+
+def phase_times(data: Data) -> Section | None:
+    """A figure for each phase, its layouts side by side."""
+    rows = one_count_of_nodes(_times(data))
+    if rows.empty:
+        return None
+    figures = [
+        by_line(f"{_phase(str(name))} time", part, data, Axis("s", limits_from_zero(part)))
+        for name, part in rows.groupby("measure", sort=False)
+    ]
+    text = f"From the first task's first I/O to the last one's last; shorter is better. n = {counts(rows)}."
+    return Section("Time of each phase", text, figures)
+
+
+def scaling(data: Data) -> Section | None:
+    """Time against the number of nodes, a line for each layout, where there are several numbers."""
+    rows = _times(data)
+    if rows["nodes"].nunique() < 2:
+        return None
+    rows = rows.dropna(subset="nodes")
+    layout = rows["state"] + " (" + rows["kind"] + ")"
+    x = Axis("nodes", ticks={math.log2(nodes): f"{nodes:g}" for nodes in sorted(rows["nodes"].unique())})
+    drawn = rows.assign(x=rows["nodes"].map(math.log2), layout=layout).drop(columns="state")
+    figures = []
+    for name, part in drawn.groupby("measure", sort=False):
+        if part["rest"].nunique() > 1:
+            part = part.assign(layout=part["layout"] + ", " + part["rest"])
+        y = Axis("s", limits_from_zero(part))
+        figures.append(lines(f"{_phase(str(name))} time over nodes", part, "layout", x, y))
+    text = (
+        "The same file, worked at by more nodes: a line for each layout, static ones with one stripe count throughout, "
+        "dynamic ones with more from each watermark on. "
+        + (PUBLISHED_SCALING if rows["state"].str.startswith("scaling.").any() else "")
+        + f"n = {counts(rows)}."
+    )
+    return Section("Time over the number of nodes", text, figures)
+
+
+def _times(data: Data) -> pd.DataFrame:
+    """Medians of the seconds of each phase, as rows.described has them; those under the commonest conditions."""
+    frame = data.frame
+    rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
+    names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
+    rows = described(medians(frame, names), data.planned)
+    return rows[rows["main"]].assign(nodes=[json.loads(text).get("nodes") for text in rows.loc[rows["main"], "params"]])
+
+
+def _phase(measure: str) -> str:
+    return measure.removesuffix(ENDING).replace("_", " ").capitalize()
 
 
 def answer(data: Data, study: Study) -> Answer | None:

@@ -1,4 +1,4 @@
-"""One phase: `python -m fsage.studies.limits.host.phase TASK.json` prints what could be had, look by look, as JSON.
+"""One phase: `python -m fsage.studies.limits.host TASK.json` prints what could be had, look by look, as JSON.
 
 Between two looks a file grows, so each look finds less free. What a look gets it gives back.
 """

@@ -1,4 +1,6 @@
-"""What users do to a file system, as a seeded sequence of writes and deletions: three ways to age it.
+"""Steps of states that are original: aged by use, or restored from an image.
+
+What users do to a file system is a seeded sequence of writes and deletions. There are three ways to age it:
 
 - `churn`: files of 4 KiB to 64 MiB (lognormal, median 256 KiB), each written at once; any of them is deleted.
 - `logs`: several logs grow at the same time, a flushed piece each in turn. A full file of a log is closed. The oldest
@@ -12,7 +14,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
+
+from fsage.model.structure import Achieved, Notes, Step, filled
 
 Way = Literal["churn", "logs", "packages"]
 KIB = 1 << 10
@@ -161,3 +167,47 @@ def _log(draw: random.Random, log: int, number: int, most: int) -> Kept:
 
 def _lognormal(draw: random.Random, median: int, sigma: float, most: int) -> int:
     return max(BLOCK_BYTES, min(most, round(median * draw.lognormvariate(0, sigma))))
+
+
+@dataclass(frozen=True)
+class Age(Step):
+    """Use it as `way` says until `percent` of the capacity are in use and `written_percent` of it were written."""
+
+    way: Way
+    percent: int
+    written_percent: int
+    seed: int | None
+
+    def describe(self) -> str:
+        return f"age by {self.way} to {self.percent}%, with {self.written_percent}% of the capacity written"
+
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        return self._bytes(capacity_bytes)[1]
+
+    def left(self, capacity_bytes: int) -> dict[tuple[str, str], int]:
+        """(folder, name) -> size of the files that are there in the end."""
+        return left(self.way, *self._bytes(capacity_bytes), self.seed or 0)
+
+    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
+        """Its files have names of their own; which are left follows from what it did."""
+        left = self.left(noted["capacity_bytes"]) if noted else ()
+        return [mounts[0] / "filler" / folder / name for folder, name in left]
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """What is left of its files."""
+        left = self.left(capacity_bytes)
+        shares.append(filled(self.generation, sum(left.values()), len(left), capacity_bytes, self.percent))
+
+    def _bytes(self, capacity_bytes: int) -> tuple[int, int]:
+        return capacity_bytes * self.percent // 100, capacity_bytes * self.written_percent // 100
+
+
+@dataclass(frozen=True)
+class Restore(Step):
+    """Restore `image`; `input`: its SHA-256, under which the request has its place."""
+
+    image: str
+    input: str | None = None
+
+    def describe(self) -> str:
+        return f"restore {self.image}"

@@ -1,1 +1,0 @@
-"""Its command, which runs as whoever measures."""
