@@ -19,11 +19,11 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.host import token
-from fsage.host.cells.structure_check import StructureCheck
+from fsage.host.cells.session import StructureCheck
 from fsage.host.states import state
 from fsage.host.states.inspection import digest
 from fsage.host.structure import files
+from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.model import structure
@@ -77,7 +77,7 @@ def of_target(spec: dict, count: int) -> dict[str, float]:
 
 def of_checks(target: Target) -> dict[str, float]:
     """Median ms of the check after a remount, by way of looking: what the kernel tells, and all files. Printed too."""
-    now = token.read(target.mounts[0])
+    now = claims.read_token(target.mounts[0])
     assert now
     samples: dict[str, list[float]] = {"events": [], "files": []}
     with contextlib.closing(StructureCheck(target)) as check:
@@ -87,7 +87,7 @@ def of_checks(target: Target) -> dict[str, float]:
             if number % 5 == 4 and target.watch:
                 target.watch.lift()
             began = time.monotonic()
-            token.read(target.mounts[0])
+            claims.read_token(target.mounts[0])
             differs, looked_at = check.differs(now)
             samples[looked_at].append((time.monotonic() - began) * 1e3)
             assert differs is None

@@ -26,7 +26,7 @@ from machine import Machine
 from session import PREFIX
 
 from fsage.host.device import capabilities, cgroups, loops, seek
-from fsage.host.system import files, journal, mounting, namespace
+from fsage.host.system import files, mounting, namespace, settings
 from fsage.host.verbs import claim
 from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
@@ -227,7 +227,7 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
         claim.remove(spec, {}, False)
         home = Path(spec["home"]) / name
         assert not (home / "claim.json").exists() and not (home / "images.json").exists()
-        assert not journal.path_of(home).exists()
+        assert not settings.journal_of(home).exists()
     finally:
         for backing in place.glob("images/*"):  # a test that failed halfway
             found = loops.identity(str(backing)) or {}

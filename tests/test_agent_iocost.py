@@ -15,7 +15,7 @@ from session import PREFIX
 from fsage.host import claiming
 from fsage.host.device import cgroups, iocost
 from fsage.host.instruments.cleanup import undo
-from fsage.host.system import files, journal, mounting
+from fsage.host.system import files, mounting, settings
 from fsage.host.system.mounting import Mount, mounts
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -141,10 +141,10 @@ def test_put_read_back_and_undone(new_target: Spec, device: str) -> None:
     read = placed["read_back"][device]
     assert read["io.cost.qos"]["enable"] == "1" and read["io.cost.qos"]["rlat"] == "5000"
     assert read["io.cost.model"]["rbps"] == read["io.cost.model"]["wbps"] == str(100 * MIB)
-    noted = files.read_json(journal.path_of(home))
+    noted = files.read_json(settings.journal_of(home))
     assert [entry["kind"] for entry in noted["entries"]] == ["group", "cost"]
     assert iocost.put(home, name, [device], MODEL) == placed
-    assert files.read_json(journal.path_of(home)) == noted
+    assert files.read_json(settings.journal_of(home)) == noted
     iocost.put(home, name, [device], {**MODEL, "bytes_per_s": 50 * MIB})
     assert iocost._read_back([device])[device]["io.cost.model"]["rbps"] == str(50 * MIB)
 
@@ -169,14 +169,14 @@ def test_put_read_back_and_undone(new_target: Spec, device: str) -> None:
 
     proof = claim.release(new_target, {}, False)["proof"]
     assert any("no cost model" in line for line in proof) and any("control group" in line for line in proof)
-    assert f"{cgroups.PREFIX}{name}" not in cgroups.names() and not journal.path_of(home).exists()
+    assert f"{cgroups.PREFIX}{name}" not in cgroups.names() and not settings.journal_of(home).exists()
     assert iocost._read_back([device])[device]["io.cost.qos"].get("enable", "0") == "0"
     deadline = time.monotonic() + 10
     while dying() > dying_before and time.monotonic() < deadline:
         time.sleep(0.1)
     assert dying() <= dying_before, "the loop device's workers let go of the group"
     if alone:
-        assert controllers() == before and not journal.SHARED.exists()
+        assert controllers() == before and not settings.SHARED_JOURNAL.exists()
     else:
         assert "io" in controllers()[1], "another target needs it"
 
@@ -192,7 +192,7 @@ def test_the_controller_stays_while_another_target_has_its_group(new_target: Spe
     assert "io" in controllers()[1] and f"{cgroups.PREFIX}{name}-other" in cgroups.names()
     undo(other)
     if alone:
-        assert controllers() == before and not journal.SHARED.exists()
+        assert controllers() == before and not settings.SHARED_JOURNAL.exists()
 
 
 @pytest.mark.root
@@ -201,21 +201,21 @@ def test_a_journal_of_what_was_never_done_is_undone_all_the_same(new_target: Spe
     home, name = Path(new_target["home"]) / new_target["name"], new_target["name"]
     root = cgroups.root()
     assert root
-    journal.note(journal.path_of(home), {"kind": "group", "path": str(root / f"fsage-{name}")})
-    journal.note(journal.path_of(home), {"kind": "cost", "device": "7:251"})
-    journal.note(journal.path_of(home), {"kind": "cost", "device": iocost.number_of(device)})
-    assert len(undo(home)) == 3 and not journal.path_of(home).exists()
+    settings.note_change(settings.journal_of(home), {"kind": "group", "path": str(root / f"fsage-{name}")})
+    settings.note_change(settings.journal_of(home), {"kind": "cost", "device": "7:251"})
+    settings.note_change(settings.journal_of(home), {"kind": "cost", "device": iocost.number_of(device)})
+    assert len(undo(home)) == 3 and not settings.journal_of(home).exists()
 
 
 def test_a_reboot_voids_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal.json"
     entry = {"kind": "group", "path": "/nonexistent"}
     files.write_json(path, {"boot_id": "another", "entries": [entry]})
-    assert journal.entries(path) == []
-    journal.note(path, entry)
-    journal.note(path, entry)
-    assert journal.entries(path) == [entry]
-    journal.strike(path, entry)
+    assert settings.journal_entries(path) == []
+    settings.note_change(path, entry)
+    settings.note_change(path, entry)
+    assert settings.journal_entries(path) == [entry]
+    settings.strike_change(path, entry)
     assert not path.exists()
 
 

@@ -20,7 +20,7 @@ from local_targets import claimed
 
 from fsage.host import claiming
 from fsage.host.device import capabilities, loops, seek, seekdisk
-from fsage.host.system import files, journal, mounting
+from fsage.host.system import files, mounting, settings
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
@@ -143,7 +143,7 @@ def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:
     mounting.unmount(point)
     while seek.server_of(target.claim["stores"][0]["image"]):
         time.sleep(0.01)
-    files.write_json(journal.path_of(target.home), {"boot_id": "before", "entries": []})
+    files.write_json(settings.journal_of(target.home), {"boot_id": "before", "entries": []})
     assert claim.create(spec, {}, True)["changed"] and claim.create(spec, {}, False)["changed"]
     assert len(open_target(spec).notes) == 1
 
@@ -198,4 +198,4 @@ def test_without_fuse_it_says_so_and_claims_nothing(spec: Spec, monkeypatch: pyt
     for check in (True, False):
         with pytest.raises(Refusal, match=r"needs FUSE on .*: /dev/no-such-fuse: No such file .*modprobe fuse"):
             claim.claim(spec, {}, check)
-    assert not (home / "claim.json").exists() and not journal.path_of(home).exists()
+    assert not (home / "claim.json").exists() and not settings.journal_of(home).exists()

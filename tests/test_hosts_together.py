@@ -20,11 +20,10 @@ from states import MIB, bring
 from striped import netflow_phases
 from tiers import first_of, first_row_of
 
-from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.remote import remote_hosts
 from fsage.host.states import state
-from fsage.host.targets import lease
+from fsage.host.targets import claims, lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import typed
@@ -108,11 +107,11 @@ def test_a_step_is_shared_by_all_clients(several):
     lies["n3"] = "sys.exit('no network')"
     with pytest.raises(Refusal, match="host n3 does not answer: no network; nothing was touched"):
         state.apply_step(None, spec, {**request, "hosts": hosts()}, 1, False)
-    before = token.read(Path(spec["directory"]))
+    before = claims.read_token(Path(spec["directory"]))
     assert before and before.status == READY
     lies["n3"] = ""
     done = state.apply_step(None, spec, {**request, "hosts": hosts()}, 1, False)
-    assert done["changed"] and token.read(Path(spec["directory"])).state == "20.00"
+    assert done["changed"] and claims.read_token(Path(spec["directory"])).state == "20.00"
     assert state.apply_step(None, spec, request, 1, False)["changed"] is False
 
 
@@ -146,10 +145,10 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
         while any(Path(f"/proc/{pid}").exists() for pid in others) and time.monotonic() < end:
             time.sleep(0.1)
         assert not any(Path(f"/proc/{pid}").exists() for pid in others)
-    assert token.read(place).status == BUILDING
+    assert claims.read_token(place).status == BUILDING
     made = {path: path.stat().st_ino for path in place.glob("filler/*/*")}
     state.apply_step(None, spec, {**request, "steps": steps, "hosts": hosts()}, 1, False)
-    assert token.read(place).state == "60.00"
+    assert claims.read_token(place).state == "60.00"
     assert made.items() <= {path: path.stat().st_ino for path in place.glob("filler/*/*")}.items(), "it stays"
 
 

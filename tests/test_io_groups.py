@@ -20,7 +20,7 @@ from fsage.host.cells import measure
 from fsage.host.device import cgroups, iocost, loops
 from fsage.host.instruments import cleanup, io_groups
 from fsage.host.states import state
-from fsage.host.system import journal
+from fsage.host.system import settings
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
@@ -107,7 +107,7 @@ def test_weights_divide_the_device(target: Target, name: str, low: float, high: 
     assert found.status == "valid", found.why
     assert low < found.metrics["bw_ratio"] < high and found.metrics["group1_io_kib"] == pytest.approx(128, rel=0.02)
     assert queue(target) == "none" and not in_groups(target)
-    assert {entry["kind"] for entry in journal.entries(journal.path_of(target.home))} == {"group"}
+    assert {entry["kind"] for entry in settings.journal_entries(settings.journal_of(target.home))} == {"group"}
 
 
 def test_a_device_that_gives_less_than_its_model_fails_the_cell(target: Target, monkeypatch) -> None:
@@ -197,7 +197,7 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
     assert any("has the scheduler none again" in line for line in proof)
     assert not any(Path(group).exists() for group in there)
     if not cgroups.names():  # nobody else's target needs it
-        assert not journal.entries(journal.SHARED)
+        assert not settings.journal_entries(settings.SHARED_JOURNAL)
     assert not tune.recover(target.spec, {}, False)["changed"]
     assert state.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
 
@@ -208,7 +208,7 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
     cleanup.put_scheduler(now, "bfq")
     assert queue(target) == "bfq" and not cleanup.groups_left_over(target.home) and cleanup.left_over(target.home)
     cleanup.put_scheduler(now, "bfq")
-    assert len(journal.entries(journal.path_of(target.home))) == 1, "what was before is noted once"
+    assert len(settings.journal_entries(settings.journal_of(target.home))) == 1, "what was before is noted once"
     assert state.diagnose(target.spec, request([]), False)["todo"] == []
     assert queue(target) == "none" and not cleanup.left_over(target.home)
 

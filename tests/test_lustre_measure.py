@@ -11,7 +11,7 @@ from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats,
 
 from fsage.host.cells import measure
 from fsage.host.kinds.lustre import Lustre, LustreOsts
-from fsage.host.lustre import clients, granted, ldiskfs
+from fsage.host.lustre import clients, lctl, ldiskfs
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
 from fsage.host.system import settings
@@ -121,7 +121,7 @@ def test_a_cell_under_a_setting_that_its_study_does_not_name_is_not_valid(spec: 
     rpcs = {f"osc.lustre-OST000{number}-osc-{INSTANCE}.max_rpcs_in_flight": "16" for number in (0, 1)}
     mine = lease.holder_of(complete(spec))
     other = {**mine, "target": "own2", "home": "/var/lib/fsage/own2"}
-    granted.tune("lustre", other, rpcs)
+    lctl.tune("lustre", other, rpcs)
     why = measured(spec)["why"]
     assert "OST0000-osc-ff11000110ffb000.max_rpcs_in_flight of" in why and "is 16, was 8" in why
     assert f"the study does not name it: target own2 of user {os.geteuid()} (/var/lib/fsage/own2, since" in why
@@ -134,7 +134,7 @@ def test_a_cell_under_a_setting_that_its_study_does_not_name_is_not_valid(spec: 
         return json.loads(path.read_text())
 
     assert again("w_2", max_rpcs_in_flight=16)["why"] is None, "it is what the study names, whoever set it"
-    granted.tune("lustre", other, {name.replace(INSTANCE, NEIGHBOUR): "16" for name in rpcs})
+    lctl.tune("lustre", other, {name.replace(INSTANCE, NEIGHBOUR): "16" for name in rpcs})
     assert again("w_3")["why"] is None, "of another mount, and the own one has its first value again"
     tune.tune(spec, {"tuning": {"max_rpcs_in_flight": 32}}, False)
     knobs.change(known=dict.fromkeys(rpcs, "64"))

@@ -10,7 +10,7 @@ import pytest
 from lustre_site import NEIGHBOUR, SERVERS, Site, recorded, session
 
 from fsage.host.__main__ import way_out
-from fsage.host.lustre import clients, params, servers, space, stripes
+from fsage.host.lustre import clients, lctl, servers, space, stripes
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
@@ -247,17 +247,17 @@ def test_a_fileset_is_a_mount_of_its_file_system(site: Site) -> None:
 def test_parameters_of_the_metadata_server_are_left_out(site: Site) -> None:
     site.answers(session("lctl_get_param_n_tunables.txt"))
     asked = next(c for c in session("lctl_get_param_n_tunables.txt") if "-n" not in c and "per_file" in c).split()[2:]
-    found = params.get(*asked)
+    found = lctl.get(*asked)
     assert len(found) == 8
     assert found["osc.lustre-OST0001-osc-ff11000110ffb000.max_rpcs_in_flight"] == "8"
     assert not any("MDT" in name for name in found)
-    assert params.get("osc.*.read_ahead_step") == {}
+    assert lctl.get("osc.*.read_ahead_step") == {}
 
 
 def test_values_of_several_lines_stay_with_their_name() -> None:
-    found = params.parse(session("lctl_get_param_n_tunables.txt")["lctl get_param llite.*.*read_ahead*"][0]["stdout"])
+    found = lctl.parse(session("lctl_get_param_n_tunables.txt")["lctl get_param llite.*.*read_ahead*"][0]["stdout"])
     assert found["llite.lustre-ff11000110ffb000.read_ahead_stats"].splitlines()[0].startswith("snapshot_time ")
-    mntdev = params.parse(recorded("lctl_mntdev.txt"))
+    mntdev = lctl.parse(recorded("lctl_mntdev.txt"))
     assert mntdev["osd-ldiskfs.lustre-OST0001.mntdev"] == "/dev/vdd"
     assert mntdev["osd-ldiskfs.lustre-OST0001.fstype"] == "ldiskfs"
 

@@ -14,7 +14,7 @@ from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, sess
 
 from fsage.host import helper
 from fsage.host.__main__ import hold
-from fsage.host.lustre import granted, servers
+from fsage.host.lustre import lctl, servers
 from fsage.host.remote import probe
 from fsage.host.states import state
 from fsage.host.structure import fillers
@@ -260,7 +260,7 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     assert "--servers" in why
     assert {"hello", *probe.PLAIN} == {*helper.VERBS}
     assert (set(probe.ON_CLIENTS), set(probe.ON_SERVERS)) == (set(helper.OF_CLIENTS), set(helper.OF_SERVERS))
-    asked = {*privilege.VERBS, granted.FREE_SPACE}
+    asked = {*privilege.VERBS, lctl.FREE_SPACE}
     assert asked == {*probe.PLAIN, *helper.OF_CLIENTS, *helper.OF_SERVERS, *helper.OF_NETWORK}
 
 

@@ -12,7 +12,7 @@ import pytest
 from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, lustre_target
 
 from fsage.host import __main__ as agent
-from fsage.host.lustre import clients, granted
+from fsage.host.lustre import clients, lctl
 from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
@@ -89,19 +89,19 @@ def test_the_next_study_has_none_of_the_tunables_of_the_last_one(spec: dict, kno
 def test_whoever_lets_go_last_restores_the_first_value(knobs: Knobs, order: tuple[str, str]) -> None:
     values = {"a": 16, "b": 32}
     for name, value in values.items():
-        granted.tune("lustre", holder(name), rpcs(value))
+        lctl.tune("lustre", holder(name), rpcs(value))
     assert knobs.now(RPCS) == {"32"}
     first, last = order
-    granted.tune("lustre", holder(first), {})
+    lctl.tune("lustre", holder(first), {})
     assert knobs.now(RPCS) == {str(values[last])}, "that of who is left"
-    granted.tune("lustre", holder(last), {})
+    lctl.tune("lustre", holder(last), {})
     assert knobs.now(RPCS) == {"8"} and not settings.NOTE.exists() and not settings.NOTE.parent.exists()
 
 
 def test_the_old_value_is_noted_before_it_is_set(knobs: Knobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is killed then: the next command of any target puts it back."""
     dead = run_of(os.getpid(), 1)
-    put = granted.params.put
+    put = lctl.params.put
 
     class Killed(BaseException):
         pass
@@ -114,9 +114,9 @@ def test_the_old_value_is_noted_before_it_is_set(knobs: Knobs, monkeypatch: pyte
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(granted.params, "put", kill)
+        patched.setattr(lctl.params, "put", kill)
         write = settings._write
-        granted.tune("lustre", holder("a", dead), rpcs(16))
+        lctl.tune("lustre", holder("a", dead), rpcs(16))
     monkeypatch.setattr(settings, "_write", write)
     assert knobs.now(RPCS) == {"16"}
     tune.settle({})
@@ -127,9 +127,9 @@ def test_what_a_living_run_or_somebody_by_hand_has_set_stays(knobs: Knobs, tmp_p
     here = run_of(os.getpid(), lease.start_of(os.getpid()))
     elsewhere = {**here, "run": "r_there", "machine": "another", "host": "launcher"}
     home = tmp_path / "home/there"
-    granted.tune("lustre", holder("a", here), rpcs(16))
-    granted.tune("lustre", holder("b"), {f"{OST0}.max_dirty_mb": "64"})
-    granted.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
+    lctl.tune("lustre", holder("a", here), rpcs(16))
+    lctl.tune("lustre", holder("b"), {f"{OST0}.max_dirty_mb": "64"})
+    lctl.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
     tune.settle({})
     assert knobs.now(RPCS) == {"16"} and knobs.now("max_dirty_mb") == {"64", "32"}, "of the last one nothing is known"
     lease.take(home, {"holder": {**elsewhere, "since": "now", "command": "snakemake"}})
@@ -138,7 +138,7 @@ def test_what_a_living_run_or_somebody_by_hand_has_set_stays(knobs: Knobs, tmp_p
     assert knobs.now("max_dirty_mb") == {"64", "32"}
     tune.settle({"gone": ["r_there"]})
     assert knobs.now("max_dirty_mb") == {"64", "742"}
-    granted.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
+    lctl.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
     lease.drop(home, {"holder": {**elsewhere, "since": "now", "command": "snakemake"}})
     tune.settle({})
     assert knobs.now("max_dirty_mb") == {"64", "742"}, "its run gave the target back"
@@ -148,7 +148,7 @@ def test_any_verb_of_any_target_puts_back_what_a_killed_run_left(
     tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec, knobs = lustre_target(tmp_path, site), Knobs(site, max_rpcs_in_flight="8")
-    granted.tune("lustre", holder("a", run_of(os.getpid(), 1)), rpcs(16))
+    lctl.tune("lustre", holder("a", run_of(os.getpid(), 1)), rpcs(16))
     monkeypatch.setattr(agent, "end_with_parent", lambda: None)
     for words, value in ((["--check", "recover"], "16"), (["recover"], "8")):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps({"target": spec}).encode())))
@@ -221,7 +221,7 @@ def test_tunables_are_put_back_without_a_release_and_preallocation_stays(spec: d
 
 
 def test_a_mount_that_is_gone_holds_nothing(knobs: Knobs) -> None:
-    granted.tune("lustre", holder("a"), rpcs(16))
+    lctl.tune("lustre", holder("a"), rpcs(16))
     book = json.loads(knobs.path.read_text())
     knobs.path.write_text(json.dumps({**book, "known": {}}))
     assert clients.put_tunables_back(holder("a")) == [] and not settings.NOTE.exists()
@@ -236,5 +236,5 @@ def test_a_note_that_cannot_be_read_is_not_no_note(spec: dict, knobs: Knobs) -> 
 
 
 def test_all_may_read_the_note_and_only_its_owner_may_write(knobs: Knobs) -> None:
-    granted.tune("lustre", holder("a"), rpcs(16))
+    lctl.tune("lustre", holder("a"), rpcs(16))
     assert settings.NOTE.stat().st_mode & 0o777 == 0o644 and settings.NOTE.parent.stat().st_mode & 0o777 == 0o755

@@ -25,10 +25,10 @@ from hostile.messages import action
 from local_targets import claimed as have_claimed
 from tiers import first_row_of
 
-from fsage.host import token
 from fsage.host.__main__ import APPLY_STEP, VERBS
 from fsage.host.structure import fillers
 from fsage.host.system.library import packed
+from fsage.host.targets import claims
 from fsage.host.targets.lease import machine, start_of
 from fsage.model import structure
 from fsage.model.message import Unacceptable
@@ -350,16 +350,16 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
     done(ansible(inventory, "hold_target.yml", "-e", asked))
     assert json.loads((home / "lease.json").read_text())["run"] == "this"
     step("tune_clients.yml", (home / "tunables.json").exists)
-    step("scrub.yml", lambda: token.read(mount))
-    step("populate.yml", lambda: token.read(mount))
-    step("fragment.yml", lambda: token.read(mount))
+    step("scrub.yml", lambda: claims.read_token(mount))
+    step("populate.yml", lambda: claims.read_token(mount))
+    step("fragment.yml", lambda: claims.read_token(mount))
     wanted = structure.expected(structure.read_all([POPULATE, FRAGMENT]), claim["capacity_bytes"])
     assert filler(mount) == {f"g{generation}/{index:07d}": size for (generation, index), size in wanted.items()}
 
-    built = token.read(mount)
+    built = claims.read_token(mount)
     again = ("tune_clients.yml", "scrub.yml", "populate.yml", "fragment.yml", "evidence.yml")
     assert done(ansible(inventory, *again, "-e", asked)) == 0
-    assert token.read(mount) == built
+    assert claims.read_token(mount) == built
     assert json.loads(evidence.read_text())["filler_files"] == len(wanted)
 
     done(ansible(inventory, "measure.yml", "-e", asked, "--check"))
@@ -429,13 +429,13 @@ def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path
     waiting = home / "outbox" / "test" / "50.30" / "theirs.1.json"
     waiting.parent.mkdir(parents=True, exist_ok=True)
     waiting.write_text("{}")
-    now = token.read(claimed["mount"])
+    now = claims.read_token(claimed["mount"])
     asked = request(tmp_path / "request.json", [], cells=[cell(0)], bundle=str(bundle), holder=living_holder("mine"))
     for name in ("hold_target.yml", "scrub.yml", "populate.yml", "measure.yml"):
         sentence = refused(ansible(claimed["inventory"], name, "-e", asked))
         assert "is held by run other" in sentence, name
         assert "nothing was touched" in sentence
-    assert token.read(claimed["mount"]) == now
+    assert claims.read_token(claimed["mount"]) == now
     assert waiting.exists()
     assert not bundle.exists()
     waiting.unlink()

@@ -10,11 +10,11 @@ from local_targets import claimed
 from states import bring, populate
 from test_measure import asked, cell, observed
 
-from fsage.host import token
 from fsage.host.cells import measure
-from fsage.host.cells.structure_check import StructureCheck
+from fsage.host.cells.session import StructureCheck
 from fsage.host.states.inspection import LOOKS, SIZE, Sample, seen
 from fsage.host.structure import fillers
+from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 
 
@@ -75,7 +75,7 @@ def test_where_nobody_tells_a_sample_is_looked_at_and_that_is_said(directory_tar
     claimed(directory_target)
     bring(directory_target, populate(40, sizes=(1 << 20,)))
     target = open_target(directory_target)
-    now = token.read(target.mounts[0])
+    now = claims.read_token(target.mounts[0])
     assert now
     with contextlib.closing(StructureCheck(target)) as check:
         assert check.differs(now) == (None, "files")

@@ -11,11 +11,11 @@ import pytest
 from local_targets import claimed
 from states import bring, fragment, populate
 
-from fsage.host import token
 from fsage.host.states import state
 from fsage.host.states.inspection import digest, remove_measured
 from fsage.host.structure import files, fillers, verify
 from fsage.host.system import mounting
+from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.model import structure
@@ -182,11 +182,11 @@ def test_files_that_moved_show_in_the_digest(spec):
 def test_a_torn_or_foreign_token_counts_as_none(spec):
     bring(spec, populate(30))
     mount = open_target(spec).mounts[0]
-    path = token.path_of(mount)
+    path = claims.token_path(mount)
     whole = path.read_bytes()
-    assert token.read(mount).status == "ready"
+    assert claims.read_token(mount).status == "ready"
     path.write_bytes(whole[:40] + b"X" + whole[41:])
-    assert token.read(mount) is None
+    assert claims.read_token(mount) is None
     with pytest.raises(Refusal, match=r"no readable state token; run scrub\.yml"):
         state.begin("populate", spec, {"steps": [populate(30), fragment(10)], "state": "wanted"}, False)
 
@@ -233,7 +233,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
     def third_is_late(mounts: list[Path], generation: int, index: int) -> Path:
         touched.append(index)
         if len(touched) == 3:
-            token.changed(mount, token.read(mount), step=fragment(1))
+            claims.token_changed(mount, claims.read_token(mount), step=fragment(1))
         return path_of(mounts, generation, index)
 
     monkeypatch.setattr("fsage.studies.paf.host.path_of", third_is_late)

@@ -9,11 +9,11 @@ import pytest
 from local_targets import claimed
 from states import MIB, bring, fragment, populate
 
-from fsage.host import token
 from fsage.host.lustre import preallocation
 from fsage.host.states import inspection, state
 from fsage.host.states.inspection import digest, fingerprint
 from fsage.host.structure import fillers
+from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
@@ -41,23 +41,23 @@ def asked(*steps: Step, **more: Any) -> Request:
 
 
 def now(spec: dict[str, Any]) -> Token:
-    found = token.read(open_target(spec).mounts[0])
+    found = claims.read_token(open_target(spec).mounts[0])
     assert found
     return found
 
 
 def interrupted(spec: dict[str, Any], step: Step, clients: int) -> Token:
     """The token of a step that `clients` had begun and did not end."""
-    return token.changed(open_target(spec).mounts[0], now(spec), status=BUILDING, step=step, clients=clients)
+    return claims.token_changed(open_target(spec).mounts[0], now(spec), status=BUILDING, step=step, clients=clients)
 
 
 def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(directory_target: dict[str, Any]) -> None:
     claimed(directory_target)
     mount = open_target(directory_target).mounts[0]
-    before = token.read(mount)
+    before = claims.read_token(mount)
     would = state.scrub(directory_target, asked(SMALL, reuse="fresh"), True)
     assert would["changed"] and would["msg"].startswith("would empty target")
-    assert token.read(mount) == before
+    assert claims.read_token(mount) == before
     state.empty(open_target(directory_target), "for this test")
     emptied = now(directory_target)
     assert (emptied.state, emptied.done, emptied.files, emptied.bytes) == ("empty", (), 0, 0)
@@ -170,14 +170,14 @@ def test_else_what_was_begun_is_begun_again(ready: dict[str, Any], clients: int,
 
 def test_a_token_of_another_claim_is_not_believed(ready: dict[str, Any]) -> None:
     mount = open_target(ready).mounts[0]
-    token.changed(mount, now(ready), claim="another")
+    claims.token_changed(mount, now(ready), claim="another")
     assert inspection.inspect(open_target(ready)) == (None, "the token belongs to another claim (another)")
     assert state.diagnose(ready, asked(SMALL), False)["todo"] == ["scrub", "populate"]
 
 
 def test_what_a_killed_cell_left_is_removed_and_the_state_is_ready_again(ready: dict[str, Any]) -> None:
     target = open_target(ready)
-    token.changed(target.mounts[0], now(ready), status=MEASURING, cell="a")
+    claims.token_changed(target.mounts[0], now(ready), status=MEASURING, cell="a")
     left = target.mounts[0] / "measured/left"
     left.write_bytes(b"x" * MIB)
     found, why = inspection.inspect(open_target(ready))

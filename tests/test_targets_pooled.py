@@ -17,7 +17,7 @@ from fsage import dataset, report
 from fsage.analysis.comparisons import comparisons
 from fsage.analysis.conditions import basis
 from fsage.analysis.groups import samples
-from fsage.analysis.targets import compared, effects, interaction_p, pooled
+from fsage.report.targets import compared, effects, interaction_p, pooled
 from fsage.study.files import load_study
 from fsage.study.study import Study
 

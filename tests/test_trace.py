@@ -14,7 +14,7 @@ from local_targets import claimed
 from fsage.host.instruments import trace
 from fsage.host.instruments.cleanup import undo
 from fsage.host.stores import fiemap
-from fsage.host.system import journal, mounting, places
+from fsage.host.system import mounting, places, settings
 from fsage.host.targets.opening import open_target
 
 MIB = 1 << 20
@@ -86,7 +86,7 @@ def test_requests_lie_where_the_file_lies(target) -> None:
     }
     assert sum(length for _, length in writes.values()) == 16 * MIB, "the whole file, each byte once"
     assert all(0 <= at < 60 for at, _ in writes.values())
-    assert not instances() and not journal.path_of(target.home).exists()
+    assert not instances() and not settings.journal_of(target.home).exists()
 
 
 @pytest.mark.root
@@ -94,7 +94,9 @@ def test_what_a_killed_trace_leaves_goes_with_the_next_and_with_the_release(targ
     for cleaner in ("next trace", "release"):
         begun = trace.tracing(target)
         begun.__enter__()
-        left = [entry for entry in journal.entries(journal.path_of(target.home)) if entry["kind"] == "trace"]
+        left = [
+            entry for entry in settings.journal_entries(settings.journal_of(target.home)) if entry["kind"] == "trace"
+        ]
         if not left:
             pytest.skip("this kernel refuses tracefs")
         assert Path(left[0]["instance"]).is_dir()
@@ -105,7 +107,7 @@ def test_what_a_killed_trace_leaves_goes_with_the_next_and_with_the_release(targ
                 pass
             assert "columns" in again
         assert not Path(left[0]["instance"]).exists() and not instances()
-        assert not journal.path_of(target.home).exists()
+        assert not settings.journal_of(target.home).exists()
 
 
 @pytest.mark.root
@@ -119,7 +121,7 @@ def test_where_another_targets_trace_is_mounted_nothing_is_put(target) -> None:
         pytest.skip(f"this kernel refuses tracefs: {error}")
     try:
         with trace.tracing(target):
-            left = journal.entries(journal.path_of(target.home))
+            left = settings.journal_entries(settings.journal_of(target.home))
             assert [entry for entry in left if str(other) in entry.get("instance", "")] == []
         assert other.is_dir()
     finally:

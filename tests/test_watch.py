@@ -16,13 +16,13 @@ from local_targets import claimed
 from states import bring, populate
 from test_measure import asked, cell, observed
 
-from fsage.host import token
 from fsage.host.cells import measure
-from fsage.host.cells.structure_check import StructureCheck
+from fsage.host.cells.session import StructureCheck
 from fsage.host.states import inspection
 from fsage.host.states.inspection import fingerprint
 from fsage.host.structure import files, fillers
 from fsage.host.system import fanotify, mounting
+from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.model.claim import Token
@@ -58,7 +58,7 @@ def stranger(act: str, mount: Path) -> None:
 def now_of(target: Target) -> Token:
     """The token, had the state been declared ready just now."""
     inspection.settle(target)
-    found = token.read(target.mounts[0])
+    found = claims.read_token(target.mounts[0])
     assert found
     return replace(found, fingerprint=fingerprint(target)["hash"])
 
@@ -156,7 +156,7 @@ def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(loc
     claimed(local_target)
     bring(local_target, populate(20))
     text = (
-        "import json, sys; from fsage.host.cells.structure_check import StructureCheck; "
+        "import json, sys; from fsage.host.cells.session import StructureCheck; "
         "from fsage.host.kinds.loop import Loop; from fsage.host import token; from pathlib import Path; "
         "spec, claim = json.load(sys.stdin); target = Loop(spec, claim); now = token.read(target.mounts[0]); "
         "target.devices = ['/dev/null']; check = StructureCheck(target); "

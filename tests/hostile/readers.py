@@ -27,7 +27,7 @@ from fsage.archive import crate as crates
 from fsage.archive import export
 from fsage.evidence import page, terminal
 from fsage.host import inspect
-from fsage.host.lustre import clients, params, servers, space, stripes
+from fsage.host.lustre import clients, lctl, servers, space, stripes
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import Unacceptable
 from fsage.parse import BadOutput, fio, ior, mdtest
@@ -385,7 +385,7 @@ READERS = {
     "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(netflow), (BadOutput,), 100),
     "brw_stats": Reader(recorded_texts("lustre/lctl_brw_stats.txt"), _text(servers.parse_stats), LUSTRE, 80),
     "lfs df": Reader(recorded_texts("lustre/lfs_df.txt"), _text(space.parse), LUSTRE, 80),
-    "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(params.parse), LUSTRE, 80),
+    "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(lctl.parse), LUSTRE, 80),
     "getstripe": Reader(recorded_texts("lustre/lfs_getstripe*.txt"), _text(stripes.parse), LUSTRE, 80),
     "findmnt": Reader(recorded_texts("lustre/findmnt_lustre.json"), _text(clients.parse_mounts), LUSTRE, 80),
     "ansible": Reader(bent(ANSIBLE), _text(job.reason), (), 80),

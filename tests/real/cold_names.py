@@ -15,14 +15,14 @@ from typing import Any
 
 from states import phases_of
 
-from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.cells.phases import Phases
-from fsage.host.lustre import params
+from fsage.host.lustre import lctl
 from fsage.host.lustre.target import mount_of
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import caches
+from fsage.host.targets import claims
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.opening import opened
 from fsage.model.request import Request
@@ -51,7 +51,7 @@ def warm(phases: Counted, phase: dict) -> dict:
 def requests() -> Counter[str]:
     """How many requests this client has sent to MDTs (mdc) and OSTs (osc), by operation."""
     sent: Counter[str] = Counter()
-    for name, text in params.get("mdc.*.stats", "osc.*.stats").items():
+    for name, text in lctl.get("mdc.*.stats", "osc.*.stats").items():
         for operation, count in re.findall(r"^(\w+) +(\d+) samples", text, re.MULTILINE):
             sent[f"{name.partition('.')[0]} {operation}"] += int(count)
     return sent
@@ -79,7 +79,7 @@ def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[s
     found: dict[str, dict[str, list[dict]]] = {}
     with closing(Hosts(target.spec, target.claim, measure.hosts_of(target, request))) as hosts:
         phases = phases_of(target, hosts, Counted)
-        state = token.read(target.mounts[0])
+        state = claims.read_token(target.mounts[0])
         for _ in range(times):
             for way in (cold, warm, ours):
                 phases.way = way

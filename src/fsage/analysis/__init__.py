@@ -1,6 +1,6 @@
 """What follows from a study's records before anything is drawn or advised: the report and `advise` both rest on it.
 
 `conditions`: what must be alike before samples are pooled. `groups`: the samples that are, and each against its
-reference. `headline`: the comparisons that a study declared. `drift`: whether anything changed while it was measured.
-`missing`: what became of the planned cells. `agreement`: whether cells that were to compute the same did.
+reference. `comparisons`: those that a study declared. `validity`: what became of the planned cells, and whether
+anything changed while it was measured.
 """

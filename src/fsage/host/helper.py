@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.host.lustre import granted
+from fsage.host.lustre import lctl
 from fsage.host.system import caches, files, kernel_log, privilege, settings
 from fsage.model.errors import Failure, Refusal, in_words
 
@@ -57,48 +57,48 @@ def kernel_log_lines(given: Given) -> object:
 
 def lustre_locks(given: Given) -> None:
     """Give back the locks of a Lustre client that nobody uses."""
-    fsname = granted.check_fsname(given.get("fsname"))
-    connections = granted.check_locks(fsname, given.get("connections"))
+    fsname = lctl.check_fsname(given.get("fsname"))
+    connections = lctl.check_locks(fsname, given.get("connections"))
     pace("lustre-locks")
-    granted.cancel_locks(fsname, connections)
+    lctl.cancel_locks(fsname, connections)
 
 
 def lustre_tune(given: Given) -> object:
     """Set known tunables of a Lustre client for a target, between bounds, and put back what it set before."""
-    fsname = granted.check_fsname(given.get("fsname"))
-    values = granted.check_tunables(fsname, given.get("values"))
-    holder = granted.check_holder(fsname, given.get("holder"), given.get("user"))
+    fsname = lctl.check_fsname(given.get("fsname"))
+    values = lctl.check_tunables(fsname, given.get("values"))
+    holder = lctl.check_holder(fsname, given.get("holder"), given.get("user"))
     pace("lustre-tune")
     with _undisturbed():
-        return granted.tune(fsname, holder, values)
+        return lctl.tune(fsname, holder, values)
 
 
 def lustre_sync(given: Given) -> str:
     """Have a Lustre server commit."""
-    fsname = granted.check_fsname(given.get("fsname"))
+    fsname = lctl.check_fsname(given.get("fsname"))
     pace("lustre-sync")
-    return granted.commit(fsname)
+    return lctl.commit(fsname)
 
 
 def lustre_counters(given: Given) -> str:
     """What the OSTs of a Lustre server have counted."""
-    return granted.counters(granted.check_fsname(given.get("fsname")))
+    return lctl.counters(lctl.check_fsname(given.get("fsname")))
 
 
 def lustre_imports(given: Given) -> str:
     """The connections of a Lustre client, and what became of them."""
-    return granted.imports(granted.check_fsname(given.get("fsname")))
+    return lctl.imports(lctl.check_fsname(given.get("fsname")))
 
 
 def lustre_network(given: Given) -> str:
     """What Lustre's network has counted."""
-    return granted.network_counters()
+    return lctl.network_counters()
 
 
 def lustre_free_space(given: Given) -> None:
     """The free extents of an OST of a Lustre server, as dumpe2fs prints them."""
-    fsname = granted.check_fsname(given.get("fsname"))
-    granted.print_free_space(granted.check_ost(fsname, given.get("ost")))
+    fsname = lctl.check_fsname(given.get("fsname"))
+    lctl.print_free_space(lctl.check_ost(fsname, given.get("ost")))
 
 
 def undo(given: Given) -> list[str]:
@@ -106,8 +106,8 @@ def undo(given: Given) -> list[str]:
     with _undisturbed():
         return [
             f"{name}: {before} -> {now}"
-            for holder in settings.holders(granted.TUNABLES.name)
-            for name, before, now in granted.tune(holder["fsname"], holder, {})
+            for holder in settings.holders(lctl.TUNABLES.name)
+            for name, before, now in lctl.tune(holder["fsname"], holder, {})
         ]
 
 
@@ -121,7 +121,7 @@ OF_CLIENTS: dict[str, Verb] = {
 OF_SERVERS: dict[str, Verb] = {
     "lustre-sync": lustre_sync,
     "lustre-counters": lustre_counters,
-    granted.FREE_SPACE: lustre_free_space,
+    lctl.FREE_SPACE: lustre_free_space,
 }
 """Of these, the command names the file system."""
 OF_NETWORK: dict[str, Verb] = {"lustre-network": lustre_network}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fsage import dataset, recipes
-from fsage.analysis import targets as blocks
 from fsage.analysis import validity
 from fsage.analysis.comparisons import comparisons, stamp
 from fsage.analysis.conditions import basis, conditions, reduced
@@ -19,6 +18,7 @@ from fsage.figures import Figure, Lines
 from fsage.plan.target import Target
 from fsage.report import caveats, evidence, layout, provenance, render, requests, targets
 from fsage.report import evidence as state_table
+from fsage.report import targets as blocks
 from fsage.report.evidence import Evidence
 from fsage.report.parts import NO_ANSWER, NOTHING, Answer, Data, Section, view_of
 from fsage.report.render import template

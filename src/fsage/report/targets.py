@@ -1,16 +1,234 @@
-"""The targets of a study that has several: their own effect, and the primary comparisons on each."""
+"""Several targets in one study: what tells them apart, and their records as those of one.
+
+A target is a block: its rates are those of the mean target times a factor, which the states that all of them measured
+give. That holds where age does the same to all; where it does not, nothing is pooled. The report has the targets' own
+effect, and the primary comparisons on each.
+"""
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from fsage.analysis.groups import measure_label, plural, samples
-from fsage.analysis.targets import Compared, Effect, compared, effects, targets_of, warnings
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fsage.analysis.comparisons import at_largest_transfer, of_state
+from fsage.analysis.conditions import values
+from fsage.analysis.groups import measure_label, measures, plural, samples
 from fsage.figures import Axis, Level, Lines, lines, placed
 from fsage.model.typed import Json
 from fsage.report.parts import Section
-from fsage.statistics import ALPHA, MARGIN
+from fsage.statistics import ALPHA, MARGIN, adjust_primary
+from fsage.study.comparisons import REPEAT, SHARE
 from fsage.study.study import Study
+
+AS_MEASURED = "_as_measured"
+LEVEL = 0.95
+RESAMPLES = 999
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A target's rates of one measure over the geometric mean of all targets', in so many `states` that all measured.
+
+    `low` and `high`: the interval over these states (t); none where there is only one.
+    """
+
+    target: str
+    measure: str
+    factor: float
+    low: float | None
+    high: float | None
+    states: int
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A primary comparison on each target: `ratios` by target; `p`, adjusted, of that they are the same."""
+
+    label: str
+    measure: str
+    ratios: dict[str, float]
+    p: float | None
+
+    @property
+    def apart(self) -> bool:
+        """Whether age does not do the same to all: they differ by more than the margin, and by more than chance."""
+        if len(self.ratios) > 1:
+            spread = max(self.ratios.values()) / min(self.ratios.values()) - 1
+        else:
+            spread = 0.0
+        return self.p is not None and self.p <= ALPHA and spread > MARGIN
+
+    @property
+    def sentence(self) -> str:
+        """'fragmentation, writes: 0.79x on ssu1, 0.91x on ssu2 (adjusted p=0.004)'."""
+        each = ", ".join(f"{ratio:.2f}x on {name}" for name, ratio in self.ratios.items())
+        return f"{self.label}, {plural(self.measure)}: {each} (adjusted p={self.p:.2g})"
+
+
+def targets_of(frame: pd.DataFrame) -> list[str]:
+    """The targets of the records."""
+    return sorted(frame["target"].dropna().unique())
+
+
+def effects(frame: pd.DataFrame) -> list[Effect]:
+    """Of each target and measure, from `frame` as it was measured; none where no state was measured on all targets."""
+    from scipy import stats
+
+    valid_rows = samples(as_measured(frame))
+    result = []
+    for measure in measures(valid_rows):
+        medians = valid_rows.groupby(["state", "params", "target"])[measure].median().unstack("target").dropna()
+        if set(medians.columns) != set(targets_of(frame)) or medians.empty:
+            continue
+        logs = medians.map(np.log)
+        apart = logs.sub(logs.mean(axis=1), axis=0).groupby(level="state").mean()
+        for target in medians.columns:
+            of_states = apart[target].to_numpy()
+            low = high = None
+            if len(of_states) > 1 and of_states.std() > 0:
+                held = stats.ttest_1samp(of_states, 0).confidence_interval(LEVEL)
+                low = float(np.exp(held.low))
+                high = float(np.exp(held.high))
+            result.append(Effect(str(target), measure, float(np.exp(of_states.mean())), low, high, len(of_states)))
+    return result
+
+
+def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
+    """The study's primary comparisons target by target, from `frame` as it was measured."""
+    of_target = {name: at_largest_transfer(part) for name, part in as_measured(frame).groupby("target", sort=True)}
+    asked = []
+    ps = []
+    for pair in study.headline:
+        for measure in measures(as_measured(frame)):
+            here = {name: values(of_state(rows, pair.state), measure) for name, rows in of_target.items()}
+            references = {name: values(of_state(rows, pair.against), measure) for name, rows in of_target.items()}
+            both = [
+                name
+                for name in here
+                if here[name] and references[name] and (not pair.measures or measure in pair.measures)
+            ]
+            if len(both) < 2:
+                continue
+            ratios = {str(name): float(np.median(here[name]) / np.median(references[name])) for name in both}
+            asked.append((pair.label, measure, ratios))
+            ps.append(interaction_p([here[name] for name in both], [references[name] for name in both]))
+    return [Compared(*entry, p) for entry, p in zip(asked, adjust_primary(ps), strict=True)]
+
+
+def interaction_p(here: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> float | None:
+    """p of that the ratio of two states is the same on all targets; none with a single sample in each.
+
+    `here`, `there`: of each target, its samples in the one state and in the other. The logarithms are a target's level
+    plus a state's; what is left over is permuted (Freedman and Lane 1983), so no distribution is assumed. Source:
+    Anderson and ter Braak, Permutation tests for multi-factorial analysis of variance, 2003.
+    """
+    from scipy import stats
+
+    rows = [
+        (target, state, value)
+        for state, groups in enumerate((here, reference))
+        for target, taken in enumerate(groups)
+        for value in taken
+    ]
+    target, state, taken = (np.array(column) for column in zip(*rows, strict=True))
+    of_target = np.equal.outer(target, np.arange(len(here))).astype(float)
+    additive = _onto(np.column_stack([of_target, state]))
+    full = _onto(np.column_stack([of_target, of_target * state[:, None]]))
+    if len(taken) <= 2 * len(here):
+        return None
+    logs = np.log(taken)
+    left = logs - additive @ logs
+
+    def explained(rest: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+        rest = np.moveaxis(rest, axis, -1)
+        rest = rest - rest @ additive
+        within = ((rest - rest @ full) ** 2).sum(-1)
+        return ((rest @ full) ** 2).sum(-1) / np.maximum(within, np.finfo(float).tiny)
+
+    test = stats.permutation_test(
+        (left,),
+        explained,
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        alternative="greater",
+        rng=np.random.default_rng(SEED),
+    )
+    return float(test.pvalue)
+
+
+def _onto(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The projection onto the space that columns span."""
+    return columns @ np.linalg.pinv(columns)
+
+
+def as_measured(frame: pd.DataFrame) -> pd.DataFrame:
+    """The records with the rates that were measured."""
+    own = [name for name in frame.columns if name.endswith(AS_MEASURED)]
+    return frame.drop(columns=own).assign(**{name.removesuffix(AS_MEASURED): frame[name] for name in own})
+
+
+def pooled(frame: pd.DataFrame, study: Study, several: Collection[str] = ()) -> pd.DataFrame:
+    """Records of several targets as one table, for the sections of a report; of one target, as they are.
+
+    - `cell` names the target too, in states that `several` are to measure
+    - rates, and what is predicted of them, are divided by their target's factor; as measured: `<rate>_as_measured`
+    - where targets share states, their layouts of a state count as one; where each measures all, a target is a
+      `structure`: intervals are then over targets
+    - `block`: the target, where age does not do the same to all, or nothing tells: then nothing is pooled
+    """
+    names = targets_of(frame)
+    if len(names) < 2:
+        return frame
+    alone = ~frame["state"].isin(list(several))
+    frame = frame.assign(cell=frame["cell"].where(alone, frame["cell"] + " on " + frame["target"]))
+    if study.targets not in (SHARE, REPEAT):
+        return frame
+    factors = {(effect.target, effect.measure): effect.factor for effect in effects(frame)}
+    rates = measures(samples(frame))
+    whole = all((name, rate) in factors for name in names for rate in rates)
+    if not whole or any(pair.apart for pair in compared(frame, study)):
+        return frame.assign(block=frame["target"])
+    of_row = {
+        rate: frame["target"].map({name: factors[name, rate] for name in names}).astype("float64") for rate in rates
+    }
+    adjusted = {
+        column: frame[column] / of_row[rate]
+        for rate in rates
+        for column in frame.columns
+        if column == rate or column.startswith(f"{rate}_predicted")
+    }
+    frame = frame.assign(**{f"{rate}{AS_MEASURED}": frame[rate] for rate in rates}, **adjusted)
+    if study.targets == REPEAT:
+        number = {name: place for place, name in enumerate(names, start=1)}
+        return frame.assign(structure=frame["target"].map(number).astype("Int64"))
+    return frame.assign(layout_digest=_one_layout(frame))
+
+
+def _one_layout(frame: pd.DataFrame) -> pd.Series:
+    """Digests in which each target's usual layout of a state is that of the first of its targets."""
+    taken = frame.groupby(["state", "target"], sort=True)["layout_digest"].agg(
+        lambda digests: digests.mode().iloc[0] if digests.notna().any() else pd.NA
+    )
+    usual = pd.Series([taken.get(key) for key in zip(frame["state"], frame["target"], strict=True)], frame.index)
+    first = frame["state"].map(taken.groupby(level="state").first())
+    return frame["layout_digest"].where(frame["layout_digest"] != usual, first).astype(frame["layout_digest"].dtype)
+
+
+def warnings(frame: pd.DataFrame) -> list[str]:
+    """A sentence where the targets' samples are kept apart."""
+    if "block" not in frame or frame["block"].isna().all():
+        return []
+    return [
+        "The targets are not pooled: age does not do the same to all of them, or too few samples show whether it "
+        "does. This page is about one of them; `fsage --target NAME report STUDY` makes the report of each."
+    ]
+
 
 HOW = {
     "share": "The targets share the states: each measured a part, and all of them those that are compared first.",

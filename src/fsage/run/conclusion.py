@@ -9,13 +9,14 @@ from pathlib import Path
 import pandas as pd
 
 from fsage import dataset, recipes, report
-from fsage.analysis import conditions, targets, truth
+from fsage.analysis import conditions, truth
 from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.plan.target import load_claim
 from fsage.records import store
+from fsage.report import targets
 from fsage.report.parts import Section
 from fsage.run import request, stopping
 from fsage.study.cells import Cell

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fsage.host.device import loops
 from fsage.host.stores import filesystems
-from fsage.host.system import files, journal, mounting
+from fsage.host.system import files, mounting, settings
 from fsage.host.system.sparse_files import clone
 from fsage.model import sparse
 from fsage.model.claim import Image, Images
@@ -59,7 +59,7 @@ def put(home: Path, noted: Images) -> bool:
     fs_uuid = noted["below"]["uuid"]
     loops.verify(image(noted))
     entry = {"kind": "below", "image": image(noted), "point": str(point)}
-    journal.note(journal.path_of(home), entry)
+    settings.note_change(settings.journal_of(home), entry)
     device = loops.attach(image(noted))
     if mounting.mounted_at(point):
         filesystems.verify(FILESYSTEM, device, fs_uuid, point)
@@ -84,7 +84,7 @@ def room_bytes(home: Path) -> int:
     return stat.f_bavail * stat.f_frsize
 
 
-def _end(entry: journal.Entry) -> str:
+def _end(entry: settings.Entry) -> str:
     """Unmount the XFS and detach it."""
     point = Path(entry["point"])
     mount = mounting.mounted_at(point)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.system import files, journal, mounting
+from fsage.host.system import files, mounting, settings
 from fsage.model.errors import Failure
 
 PREFIX = "fsage-"
@@ -100,7 +100,7 @@ def weigh(name: str, version: str, weight: int) -> None:
     """Set the weight of a group; a group of cgroup v1 is made first. Raises Failure."""
     group = path_of(name, version)
     if version == "v1":
-        with files.locked(journal.SHARED_LOCK):
+        with files.locked(settings.SHARED_LOCK):
             group.mkdir(exist_ok=True)
         write(group / f"{v1_prefix(group)}weight", str(weight))
         return

@@ -17,7 +17,7 @@ from pathlib import Path
 from fsage.host.device import capabilities, cgroups
 from fsage.host.device.cgroups import words, write
 from fsage.host.device.model import Model
-from fsage.host.system import files, journal, mounting
+from fsage.host.system import files, mounting, settings
 from fsage.model import device as facts
 from fsage.model.errors import Failure, Refusal
 from fsage.model.typed import Json
@@ -79,14 +79,14 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> 
         why = possible(model)
         if why:
             raise Refusal(f"no device model on {os.uname().nodename}: {why}")
-        noted = journal.path_of(home)
-        for entry in journal.entries(noted):  # of a loop device that the target has no more
+        noted = settings.journal_of(home)
+        for entry in settings.journal_entries(noted):  # of a loop device that the target has no more
             if entry["kind"] == "cost" and entry["device"] not in map(number_of, devices):
                 cost_off(entry["device"])
-                journal.strike(noted, entry)
-        journal.note(noted, {"kind": "group", "path": str(cgroups.path_of(name))})
+                settings.strike_change(noted, entry)
+        settings.note_change(noted, {"kind": "group", "path": str(cgroups.path_of(name))})
         for device in devices:
-            journal.note(noted, {"kind": "cost", "device": number_of(device)})
+            settings.note_change(noted, {"kind": "cost", "device": number_of(device)})
         lay(name, devices, model)
         if not _in_place(name, devices, model):
             raise Failure(f"the device model does not read back: requested {_lines(model)}, read {_read_back(devices)}")
@@ -100,7 +100,7 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> 
 
 def lay(name: str, devices: list[str], model: Json) -> None:
     """Move the controller to cgroup v2 if need be, make the group, and put the model on the devices."""
-    with files.locked(journal.SHARED_LOCK):
+    with files.locked(settings.SHARED_LOCK):
         root = _provide_io(model.get("allow_moving", []))
         cgroups.path_of(name).mkdir(exist_ok=True)
         for device in devices:
@@ -114,12 +114,12 @@ def put_back_shared() -> list[str]:
     Raises Failure; what could not be restored stays noted.
     """
     proof = []
-    with files.locked(journal.SHARED_LOCK):
-        for entry in reversed(journal.entries(journal.SHARED)) if not cgroups.names() else ():
+    with files.locked(settings.SHARED_LOCK):
+        for entry in reversed(settings.journal_entries(settings.SHARED_JOURNAL)) if not cgroups.names() else ():
             proof.append(SHARED_UNDO[entry["kind"]](entry))
-            journal.strike(journal.SHARED, entry)
-        if not journal.entries(journal.SHARED):
-            files.remove(journal.SHARED)  # void entries of an earlier boot
+            settings.strike_change(settings.SHARED_JOURNAL, entry)
+        if not settings.journal_entries(settings.SHARED_JOURNAL):
+            files.remove(settings.SHARED_JOURNAL)  # void entries of an earlier boot
     return proof
 
 
@@ -176,7 +176,7 @@ def _provide_io(allow_moving: list[str]) -> Path:
         raise Refusal(f"no device model on {os.uname().nodename}: {why if root else 'no cgroup v2'}")
     if "io" not in words(root / "cgroup.controllers"):
         move = _plan_move(allow_moving)
-        journal.note(journal.SHARED, move)
+        settings.note_change(settings.SHARED_JOURNAL, move)
         try:
             if _below(move["mount"]):
                 go = _remount
@@ -184,7 +184,7 @@ def _provide_io(allow_moving: list[str]) -> Path:
                 go = _remount_when_idle
             go(move["mount"], move["after"], move["flags"])
         except Failure as failure:
-            journal.strike(journal.SHARED, move)
+            settings.strike_change(settings.SHARED_JOURNAL, move)
             raise Failure(f"{failure}; removed groups still hold it, or somebody made a new one") from failure
         if "io" not in words(root / "cgroup.controllers"):
             raise Failure(
@@ -193,12 +193,14 @@ def _provide_io(allow_moving: list[str]) -> Path:
     if not (root / "io.cost.qos").exists():
         raise Refusal("no device model: this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)")
     if "io" not in words(root / "cgroup.subtree_control"):
-        journal.note(journal.SHARED, {"kind": "subtree_control", "path": str(root / "cgroup.subtree_control")})
+        settings.note_change(
+            settings.SHARED_JOURNAL, {"kind": "subtree_control", "path": str(root / "cgroup.subtree_control")}
+        )
         write(root / "cgroup.subtree_control", "+io")
     return root
 
 
-def _plan_move(allow_moving: list[str]) -> journal.Entry:
+def _plan_move(allow_moving: list[str]) -> settings.Entry:
     root = cgroups.root()
     return plan_move(
         Path("/proc/cgroups").read_text(encoding="ascii"),
@@ -223,7 +225,7 @@ def plan_move(
     used_in_v2: list[str],
     allow_moving: list[str],
     below: Callable[[str], int],
-) -> journal.Entry:
+) -> settings.Entry:
     """The journal entry for moving blkio out of its cgroup v1 hierarchy. Raises Refusal where it may not or cannot.
 
     `cgroups` is the text of /proc/cgroups; `below` counts the groups below a mount point. A hierarchy keeps its other
@@ -282,7 +284,7 @@ def _remount_when_idle(point: str, options: str, flags: int) -> None:
             time.sleep(0.1)
 
 
-def _move_back(entry: journal.Entry) -> str:
+def _move_back(entry: settings.Entry) -> str:
     try:
         _remount_when_idle(entry["mount"], entry["before"], entry["flags"])
     except Failure as failure:
@@ -296,7 +298,7 @@ def _move_back(entry: journal.Entry) -> str:
     return f"{entry['mount']} has {entry['before']} again"
 
 
-def _subtree_control_off(entry: journal.Entry) -> str:
+def _subtree_control_off(entry: settings.Entry) -> str:
     write(Path(entry["path"]), "-io")
     if "io" in words(Path(entry["path"])):
         raise Failure(f"{entry['path']} still has io")
@@ -315,11 +317,11 @@ def cost_off(number: str) -> str:
     return f"device {number} has no cost model"
 
 
-SHARED_UNDO: dict[str, Callable[[journal.Entry], str]] = {
+SHARED_UNDO: dict[str, Callable[[settings.Entry], str]] = {
     "moved": _move_back,
     "subtree_control": _subtree_control_off,
 }
-UNDO: dict[str, Callable[[journal.Entry], str]] = {
+UNDO: dict[str, Callable[[settings.Entry], str]] = {
     "group": lambda entry: cgroups.remove(entry["path"]),
     "v1_group": lambda entry: cgroups.remove(entry["path"]),
     "cost": lambda entry: cost_off(entry["device"]),

@@ -21,7 +21,7 @@ from pathlib import Path
 import fsage
 from fsage.host.device import capabilities, loops, seekdisk
 from fsage.host.device.model import Model
-from fsage.host.system import journal, mounting, places
+from fsage.host.system import mounting, places, settings
 from fsage.host.system.shell import run
 from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
@@ -86,7 +86,7 @@ class Seek(Model, facts.Seek):
         return asdict(seekdisk.Costs(**{key: self.claimed[key] for key in COSTS if key in self.claimed}))
 
     def _start(self, image: str, point: Path) -> None:
-        journal.note(journal.path_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})
+        settings.note_change(settings.journal_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})
         mounting.refuse_occupied(point, f"the disk on {image}")
         places.make(point)
         package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in
@@ -101,7 +101,7 @@ def point_of(store: ClaimedStore) -> Path:
 
 def disks(home: Path) -> list[Image]:
     """The files of this target's mounted disks that its journal names, also where the process has ended."""
-    noted = [entry for entry in journal.entries(journal.path_of(home)) if entry["kind"] == "seekdisk"]
+    noted = [entry for entry in settings.journal_entries(settings.journal_of(home)) if entry["kind"] == "seekdisk"]
     mounts = [_mount(Path(entry["point"])) for entry in noted]
     return [_offered(mount, 0) for mount in mounts if mount is not None]
 
@@ -177,7 +177,7 @@ def _clear(disk: Image) -> None:
     loops.detach(disk)
 
 
-def _end(entry: journal.Entry) -> str:
+def _end(entry: settings.Entry) -> str:
     """Unmount a disk, and wait until its process has ended."""
     image = entry["image"]
     point = Path(entry["point"])

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from fsage.host.device import below, cgroups, iocost, loops, seek
 from fsage.host.instruments import trace
-from fsage.host.system import files, journal
+from fsage.host.system import files, settings
 from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
@@ -56,7 +56,7 @@ def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
         cost = io_groups["cost"]
         iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
     else:
-        journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(folder)})
+        settings.note_change(settings.journal_of(target.home), {"kind": "v1_group", "path": str(folder)})
     cgroups.weigh(name, version, reader["weight"])
     return folder
 
@@ -96,7 +96,7 @@ def end_readers(home: Path) -> None:
 
 def groups_left_over(home: Path) -> list[Path]:
     """The readers' groups that are noted."""
-    entries = journal.entries(journal.path_of(home))
+    entries = settings.journal_entries(settings.journal_of(home))
     noted = [Path(entry["path"]) for entry in entries if entry["kind"] in ("group", "v1_group")]
     return [group for group in noted if group.name.startswith(f"{cgroups.PREFIX}{home.name}.")]
 
@@ -131,13 +131,13 @@ def put_scheduler(target: Target, name: str) -> None:
         if favours.exists():
             entry["low_latency"] = favours.read_text(encoding="ascii").strip()
         if entry["before"] != name or entry.get("low_latency", "0") != "0":
-            journal.note(journal.path_of(target.home), entry)
+            settings.note_change(settings.journal_of(target.home), entry)
             _set_scheduler(path, name)
         if favours.exists():
             loops.set_knob(favours, "0")
 
 
-def _put_scheduler_back(entry: journal.Entry) -> str:
+def _put_scheduler_back(entry: settings.Entry) -> str:
     if entry["device"] not in loops.devices_of(entry["disk"]):
         return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
     path = _scheduler_path(entry["device"])
@@ -183,7 +183,7 @@ OF_A_CELL = ("cost", "scheduler", "v1_group")
 
 def left_over(home: Path) -> bool:
     """Whether groups of readers, or the scheduler that was set for them, are still there."""
-    noted = {entry["kind"] for entry in journal.entries(journal.path_of(home))}
+    noted = {entry["kind"] for entry in settings.journal_entries(settings.journal_of(home))}
     return bool(groups_left_over(home)) or "scheduler" in noted
 
 
@@ -206,12 +206,12 @@ def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
     proof: list[str] = []
     if os.geteuid():  # every entry of the journal took root to make, and takes root to undo
         return proof
-    noted = journal.path_of(home)
-    for entry in reversed(journal.entries(noted)):
+    noted = settings.journal_of(home)
+    for entry in reversed(settings.journal_entries(noted)):
         if entry["kind"] in kinds:
             proof.append(UNDO[entry["kind"]](entry))
-            journal.strike(noted, entry)
-    if not journal.entries(noted):
+            settings.strike_change(noted, entry)
+    if not settings.journal_entries(noted):
         files.remove(noted)  # void entries of an earlier boot
     if kinds is UNDO and shared_left_over():
         proof += iocost.put_back_shared()
@@ -220,4 +220,4 @@ def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
 
 def shared_left_over() -> bool:
     """Whether a shared setting is still changed although no target needs it."""
-    return not cgroups.unavailable_because() and journal.SHARED.exists() and not cgroups.names()
+    return not cgroups.unavailable_because() and settings.SHARED_JOURNAL.exists() and not cgroups.names()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.lustre import granted, space, stripes
+from fsage.host.lustre import lctl, space, stripes
 from fsage.host.lustre.servers import Counted, between, stats
 from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure
@@ -26,7 +26,7 @@ class Osts(Instrument):
     """What cannot be had never disturbs what is measured: the reason is noted."""
 
     name = "osts"
-    remote: ClassVar = {"counters": lambda host: {"text": granted.counters(lustre_of(host.spec)["fsname"])}}
+    remote: ClassVar = {"counters": lambda host: {"text": lctl.counters(lustre_of(host.spec)["fsname"])}}
 
     def __init__(self, visit: Visit) -> None:
         super().__init__(visit)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.lustre import params
+from fsage.host.lustre import lctl
 from fsage.host.system import settings
 from fsage.host.system.shell import run
 from fsage.host.targets import lease
@@ -53,9 +53,9 @@ class ServerCache(Instrument):
             return f"{front}the inventory's group `servers` names no host"
         ldiskfs = [ost for server in served.values() for ost in server["ldiskfs"]]
         if ldiskfs:
-            return f"{front}{params.names(ldiskfs)} is on ldiskfs, and {PROPERTY} is a property of ZFS"
+            return f"{front}{lctl.names(ldiskfs)} is on ldiskfs, and {PROPERTY} is a property of ZFS"
         if not any(server["zfs"] for server in served.values()):
-            return f"{front}none of {params.names(list(served))} serves an OST on ZFS"
+            return f"{front}none of {lctl.names(list(served))} serves an OST on ZFS"
         return None
 
     @contextmanager
@@ -94,7 +94,7 @@ def serve(spec: Spec, setting: str | None) -> dict[str, object]:
     if setting == SERVERS_KEPT:
         return {"proof": put_back(spec), "now": {}}
     fsname = lustre_of(spec)["fsname"]
-    ldiskfs, zfs = (params.get(f"osd-{kind}.{fsname}-OST*.mntdev") for kind in ("ldiskfs", "zfs"))
+    ldiskfs, zfs = (lctl.get(f"osd-{kind}.{fsname}-OST*.mntdev") for kind in ("ldiskfs", "zfs"))
     datasets = sorted(zfs.values())
     if setting and zfs:
         wanted = {dataset: {"value": setting, "source": "local"} for dataset in datasets}

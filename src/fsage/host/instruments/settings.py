@@ -12,8 +12,8 @@ from typing import Any, ClassVar, cast
 
 from fsage.host.instruments import server_cache
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.lustre import clients, ldiskfs, params, preallocation
-from fsage.host.lustre.granted import TUNABLES, tunable
+from fsage.host.lustre import clients, lctl, ldiskfs, preallocation
+from fsage.host.lustre.lctl import TUNABLES, tunable
 from fsage.host.remote.connection import Lost, ask_all
 from fsage.host.system import mounting, settings
 from fsage.host.system.settings import Holder
@@ -83,7 +83,7 @@ def of_client(target: Target, tuning: Mapping[str, object]) -> list[str]:
         of_mount = f"-{clients.instance_of(mount, fsname)}."
         for name, entry in _others(TUNABLES.name, holder):
             if of_mount in name and str(tuning.get(tunable(name))) != entry["set"][-1]["value"]:
-                wrong.append((name, entry, params.get(name).get(name)))
+                wrong.append((name, entry, lctl.get(name).get(name)))
     return [*_sentences(wrong, "the study does not name it"), *_not_as_named(target, fsname, tuning)]
 
 

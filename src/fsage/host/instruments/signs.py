@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from fsage.host.instruments.instrument import Instrument
-from fsage.host.lustre import granted, params
+from fsage.host.lustre import lctl
 from fsage.host.lustre.clients import fsname_of, instance_of
 from fsage.host.remote.connection import Lost, answers_of
 from fsage.host.system import kernel_log, mounting
@@ -167,11 +167,11 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
         seen["nfs"] = {point: counters for point, counters in counted.items() if point in nfs}
     for fsname in () if serves else _fsnames(spec, below):
         try:
-            seen["connections"] = connections(granted.imports(fsname), _instance(fsname, below))
+            seen["connections"] = connections(lctl.imports(fsname), _instance(fsname, below))
         except (OSError, Failure, Refusal) as why:
             absent["connections"] = in_words(why)
         try:
-            seen["lnet"] = lnet(granted.network_counters())
+            seen["lnet"] = lnet(lctl.network_counters())
         except (OSError, Failure, Refusal) as why:
             absent["lnet"] = in_words(why)
     return seen
@@ -251,8 +251,8 @@ def _instance(fsname: str, below: Sequence[Mount]) -> str:
 def connections(text: str, of_mount: str = "") -> dict[str, Connection]:
     """The connections of a client's mount in the output of `lctl get_param` (granted.imports)."""
     seen: dict[str, Connection] = {}
-    for name, value in params.parse(text).items():
-        if params.OF_SERVER.search(name):
+    for name, value in lctl.parse(text).items():
+        if lctl.OF_SERVER.search(name):
             continue
         _, device, parameter = name.split(".")
         if not device.endswith(of_mount):

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from fsage.host.instruments.instrument import Around, Instrument
-from fsage.host.system import journal, libc, mounting, places
+from fsage.host.system import libc, mounting, places, settings
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, in_words
 from fsage.model.request import Cell, Phase
@@ -92,15 +92,15 @@ def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
     number = os.stat(device).st_rdev
     major = os.major(number)
     minor = os.minor(number)
-    noted = journal.path_of(target.home)
-    for left in [entry for entry in journal.entries(noted) if entry["kind"] == "trace"]:
+    noted = settings.journal_of(target.home)
+    for left in [entry for entry in settings.journal_entries(noted) if entry["kind"] == "trace"]:
         end(left)
-        journal.strike(noted, left)
+        settings.strike_change(noted, left)
     mount_points = [mount.point for mount in mounting.mounts() if _stays(mount)]
     mounted = None if mount_points else str(PLACE / target.name)
     root = Path(mount_points[0] if mount_points else str(mounted))
     entry = {"kind": "trace", "instance": str(root / "instances" / f"fsage-{target.name}"), "mounted": mounted}
-    journal.note(noted, entry)
+    settings.note_change(noted, entry)
     instance = Path(entry["instance"] or "")
     try:
         if mounted:
@@ -121,7 +121,7 @@ def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
         seen.update(_kept(f"tracefs {EVENT}", f"{major}:{minor}", requests, lost))
     finally:
         end(entry)
-        journal.strike(noted, entry)
+        settings.strike_change(noted, entry)
 
 
 @contextmanager
@@ -202,7 +202,7 @@ def lost_in(stats: str) -> int:
     return sum(int(count) for count in re.findall(r"^(?:overrun|dropped events): (\d+)$", stats, re.MULTILINE))
 
 
-def end(entry: journal.Entry) -> str:
+def end(entry: settings.Entry) -> str:
     """Remove a tracing instance and the mount made for it, as far as they are there."""
     instance = Path(entry["instance"])
     if instance.is_dir():

@@ -15,7 +15,7 @@ from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
 from fsage.host.loop.stores import Stores
 from fsage.host.stores import filesystems
-from fsage.host.system import files, journal, mounting, space
+from fsage.host.system import files, mounting, settings, space
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.model import declaration, tools
@@ -198,7 +198,7 @@ class Loop(Stores):
     def begun(cls, spec: Spec) -> bool:
         home = declaration.home_of(spec)
         attached = any(loops.devices_of(image) for image in images.all_of(home, None))  # below: the journal has it
-        return attached or bool(journal.entries(journal.path_of(home))) or shared_left_over()
+        return attached or bool(settings.journal_entries(settings.journal_of(home))) or shared_left_over()
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.lustre import granted, params
-from fsage.host.lustre.granted import TUNABLES, tunable
+from fsage.host.lustre import lctl
+from fsage.host.lustre.lctl import TUNABLES, tunable
 from fsage.host.system import caches, privilege, settings
 from fsage.host.system.mounting import Mount
 from fsage.host.system.settings import Holder
@@ -128,7 +128,7 @@ def await_servers(mount: Path, fsname: str, needed: Callable[[], list[int] | Non
     while lost := silent(fsname, of_mount, osts):
         if time.monotonic() > deadline:
             raise Failure(
-                f"{params.names([f'{name} ({state})' for name, state in lost.items()])}: no answer on "
+                f"{lctl.names([f'{name} ({state})' for name, state in lost.items()])}: no answer on "
                 f"{os.uname().nodename} for {PATIENCE_S:.0f} s. A read or write there would wait for ever. Bring it "
                 "back, or have it deactivated, and run the same command again"
             )
@@ -139,7 +139,7 @@ def silent(fsname: str, of_mount: str = "", osts: list[int] | None = None) -> di
     """The servers that do not answer, with the state of the connection to each; of one mount, and of these OSTs."""
     patterns = f"osc.{fsname}-OST*.ost_server_uuid", f"mdc.{fsname}-MDT*.mds_server_uuid"
     lost = {}
-    for full, value in params.get(*patterns).items():
+    for full, value in lctl.get(*patterns).items():
         words = value.split()
         if len(words) < 2 or words[1] in ANSWERS or LEFT_OUT in words or of_mount not in full:
             continue
@@ -188,7 +188,7 @@ def give_locks_back(connections: str) -> tuple[int, int]:
     for pause_s in PAUSES_S:
         if not left:
             break
-        granted.cancel_locks(connections.partition("-{}")[0], [name.rpartition(".")[0] for name in left])
+        lctl.cancel_locks(connections.partition("-{}")[0], [name.rpartition(".")[0] for name in left])
         left = unused_locks(connections)
         if left:
             time.sleep(pause_s)
@@ -198,7 +198,7 @@ def give_locks_back(connections: str) -> tuple[int, int]:
 def unused_locks(connections: str) -> dict[str, int]:
     """Unused locks of a mount, by connection to an OST (osc) or MDT (mdc); only where there are any."""
     of_mount = (connections.format(kind) for kind in ("OST*-osc", "MDT*-mdc"))
-    found = params.get(*(f"ldlm.namespaces.{name}.lock_unused_count" for name in of_mount))
+    found = lctl.get(*(f"ldlm.namespaces.{name}.lock_unused_count" for name in of_mount))
     return {name: int(count) for name, count in found.items() if int(count)}
 
 
@@ -210,7 +210,7 @@ def tunables_now(mount: Path, fsname: str, *names: str) -> Values:
     instance = instance_of(mount, fsname)
     osc = f"osc.{fsname}-OST*-osc-{instance}"
     llite = f"llite.{fsname}-{instance}"
-    return params.get(*(f"{of}.{name}" for name in names for of in (osc, llite)))
+    return lctl.get(*(f"{of}.{name}" for name in names for of in (osc, llite)))
 
 
 def known_tunables(mount: Path, fsname: str) -> dict[str, str]:
@@ -259,7 +259,7 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
             noted,
         )
     if desired or stale:
-        steps = granted.tune(fsname, holder, desired)
+        steps = lctl.tune(fsname, holder, desired)
     else:
         steps = []
     firsts = settings.notes(TUNABLES.name)
@@ -281,7 +281,7 @@ def put_tunables_back(holder: Holder, check: bool = False) -> list[str]:
         return []
     if check:
         return put_back_words(list(step) for step in settings.change(holder, TUNABLES, {}, check=True))
-    return put_back_words(granted.tune(holder["fsname"], holder, {}))
+    return put_back_words(lctl.tune(holder["fsname"], holder, {}))
 
 
 def _stale(holder: Holder, desired: Mapping[str, str]) -> list[str]:

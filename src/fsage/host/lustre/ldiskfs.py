@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.host.lustre import params
+from fsage.host.lustre import lctl
 from fsage.host.system import files, settings
 from fsage.host.system.settings import Holder
 from fsage.host.system.shell import run
@@ -215,7 +215,7 @@ def served(fsname: str, wanted: list[str], proc: Path) -> list[Ost]:
     `Refusal`: one wanted is not among them, or what the kernel shows of it does not fit.
     """
     host = os.uname().nodename
-    devices_by_ost = params.get(f"osd-ldiskfs.{fsname}-OST*.mntdev")
+    devices_by_ost = lctl.get(f"osd-ldiskfs.{fsname}-OST*.mntdev")
     devices = {name.split(".")[1]: device for name, device in sorted(devices_by_ost.items())}
     for name in wanted:
         if devices and name not in devices and name not in devices.values():
@@ -229,7 +229,7 @@ def tables_of(spec: Spec) -> dict[str, str]:
     """The table of each ldiskfs OST of a target that this host serves; "absent" where ldiskfs does not show it."""
     proc = Path((files.read_json(home_of(spec) / "prealloc.json") or {}).get("proc") or PROC)
     tables = {}
-    for name, device in params.get(f"osd-ldiskfs.{lustre_of(spec)['fsname']}-OST*.mntdev").items():
+    for name, device in lctl.get(f"osd-ldiskfs.{lustre_of(spec)['fsname']}-OST*.mntdev").items():
         try:
             text = (proc / Path(os.path.realpath(device)).name / "prealloc_table").read_text("ascii", "replace")
         except FileNotFoundError:

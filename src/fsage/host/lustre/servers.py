@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from fsage.host.lustre import granted, params, space
+from fsage.host.lustre import lctl, space
 from fsage.host.stores import ext4
 from fsage.host.targets.kinds import Remote, Servers
 from fsage.host.targets.target import OtherHost, Target
@@ -25,7 +25,7 @@ from fsage.model.answers import MOST_ENDS
 from fsage.model.declaration import complete, lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.lfs_df import Ost
+from fsage.model.evidence.servers import Ost
 from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.message import shown
 from fsage.model.request import Request
@@ -46,9 +46,7 @@ def stats(servers: Servers, lustre: LustreSpec) -> Counted:
     """brw_stats of every OST that the declared servers serve, of ldiskfs and of ZFS. Raises Failure."""
     answers = servers.ask_servers(do="counters")
     texts = [answer["text"] for name, answer in answers.items() if name in lustre["oss"]]
-    return {
-        name.split(".")[1]: parse_stats(counters) for text in texts for name, counters in params.parse(text).items()
-    }
+    return {name.split(".")[1]: parse_stats(counters) for text in texts for name, counters in lctl.parse(text).items()}
 
 
 def sync(servers: Servers) -> int | None:
@@ -90,7 +88,7 @@ def reach(servers: Servers, lustre: LustreSpec, osts: Iterable[Ost]) -> None:
     if missing:
         raise Refusal(
             f"fsage_target.lustre.oss names {', '.join(lustre['oss'])}, and none of them serves "
-            f"{params.names(missing)}: name every server of OSTs, and have each in the inventory's group servers"
+            f"{lctl.names(missing)}: name every server of OSTs, and have each in the inventory's group servers"
         )
 
 
@@ -102,7 +100,7 @@ def commit(spec: Spec) -> list[int]:
 
     An OSS has none. Raises Failure.
     """
-    text = granted.commit(lustre_of(spec)["fsname"])
+    text = lctl.commit(lustre_of(spec)["fsname"])
     if not all(re.fullmatch(r"\d{1,19}", word) for word in text.split()):
         raise Failure(f"destroys_in_flight is {shown(text.strip())}, and numbers are wanted")
     return [int(word) for word in text.split()]
@@ -114,7 +112,7 @@ def requests_here(spec: Spec) -> dict[str, list[int]]:
     Every user may read these counters. Raises Failure.
     """
     seen = {}
-    for name, text in params.get(f"obdfilter.{lustre_of(spec)['fsname']}-OST*.stats").items():
+    for name, text in lctl.get(f"obdfilter.{lustre_of(spec)['fsname']}-OST*.stats").items():
         each = [(int(match[1]), int(match[2])) for match in REQUESTS.finditer(text)]
         seen[name.split(".")[1]] = [sum(numbers) for numbers in zip((0, 0), *each)]
     return seen
@@ -123,7 +121,7 @@ def requests_here(spec: Spec) -> dict[str, list[int]]:
 def free_space_there(host: OtherHost, ost: str) -> Json:
     """The free space of an ldiskfs OST that this host serves: a Store, whose extents `free_extents` has."""
     ends: list[int] = []
-    device = next(iter(params.get(f"osd-ldiskfs.{ost}.mntdev").values()), "")
+    device = next(iter(lctl.get(f"osd-ldiskfs.{ost}.mntdev").values()), "")
     keep = Counting(keep=lambda *each: ends.extend(itertools.chain.from_iterable(zip(*each))))
     store = dataclasses.asdict(of_ost(ost, device, keep)) if device else None
     host.kept["ends"] = ends
@@ -144,7 +142,7 @@ REMOTE: dict[str, Remote] = {
 
 def of_ost(ost: str, device: str, counting: Counting = ONCE) -> Store:
     """The free space of an ldiskfs OST of this host on a device: as root, or by its helper. Raises Failure."""
-    return ext4.of_command(granted.free_space_words(ost, device), f"dumpe2fs {device}", counting)
+    return ext4.of_command(lctl.free_space_words(ost, device), f"dumpe2fs {device}", counting)
 
 
 def parse_stats(text: str) -> Stats:
@@ -188,7 +186,7 @@ def inspect(declared: Mapping[str, object], request: Request, check: bool) -> di
     if not lustre:
         return {"changed": False, "msg": f"target {spec['name']} has no OSTs", "osts": []}
     fsname = lustre["fsname"]
-    values = params.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")
+    values = lctl.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")
     seen = []
     for name, fstype in sorted(values.items()):
         osd, ost, parameter = name.split(".")

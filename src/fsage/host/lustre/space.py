@@ -27,8 +27,8 @@ from fsage.host.system.shell import run
 from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
-from fsage.model.evidence import lfs_df
-from fsage.model.evidence.lfs_df import Ost
+from fsage.model.evidence import servers
+from fsage.model.evidence.servers import Ost
 from fsage.model.evidence.store import NotThisText
 from fsage.model.structure import SLACK_BYTES
 from fsage.model.target import LustreSpec
@@ -55,7 +55,7 @@ Sync = Callable[[], Optional[int]]
 def parse(text: str) -> list[Ost]:
     """The OSTs in what `lfs df` prints, by number, without those that are deactivated. Raises Failure."""
     try:
-        return lfs_df.parse(text.splitlines()).all_osts()
+        return servers.parse_lfs_df(text.splitlines()).all_osts()
     except NotThisText as why:
         raise Failure(str(why)) from why
 
@@ -96,7 +96,7 @@ _did_not_end: dict[Path, float] = {}
 """When `lfs df` of a mount did not end in time, by the clock of time.monotonic."""
 
 
-def _asked(mount: Path) -> tuple[list[Ost], list[lfs_df.Silent]]:
+def _asked(mount: Path) -> tuple[list[Ost], list[servers.Silent]]:
     """What `lfs df` says; where it waits for a target that is lost, what `lfs df --lazy` says of the others."""
     commands = [["lfs", "df"], ["lfs", "df", "--lazy"]]
     if time.monotonic() < _did_not_end.get(mount, -math.inf) + WAITED_S:
@@ -107,7 +107,7 @@ def _asked(mount: Path) -> tuple[list[Ost], list[lfs_df.Silent]]:
             if ran.returncode and not ran.stdout.strip():
                 raise Failure(f"`{' '.join(words)} {mount}` ended with status {ran.returncode}: {ran.stderr.strip()}")
             try:
-                read = lfs_df.parse(ran.stdout.splitlines())
+                read = servers.parse_lfs_df(ran.stdout.splitlines())
             except NotThisText as why:
                 raise Failure(str(why)) from why
             return read.osts, read.silent
@@ -123,7 +123,7 @@ def lost(mount: Path) -> str:
     """Which OSTs and MDTs are deactivated or do not answer, the end of a sentence on an I/O error; '' if all do."""
     try:
         ran = run(["lfs", "df", "--lazy", str(mount)], timeout=ANSWER_S, ok=range(256))
-        read = lfs_df.parse(ran.stdout.splitlines())
+        read = servers.parse_lfs_df(ran.stdout.splitlines())
     except (Failure, NotThisText, OSError):
         return ""
     names = [f"{name} (deactivated)" for name in read.inactive]

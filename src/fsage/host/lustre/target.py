@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.lustre import clients, params, space, stripes
+from fsage.host.lustre import clients, lctl, space, stripes
 from fsage.host.system import files, places, privilege
 from fsage.host.system import space as space_of
 from fsage.host.system.files import regular_files
@@ -25,7 +25,7 @@ from fsage.model import striping
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.declaration import GIB, MIB, lustre_of
 from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.lfs_df import Ost
+from fsage.model.evidence.servers import Ost
 from fsage.model.target import LustreSpec, Spec
 
 MARK = ".fsage-target.json"
@@ -62,7 +62,7 @@ def inspect(spec: Spec) -> Found:
     usable = _usable(lustre, osts)
     noted: LustreClaim = {
         "declared": _declared(lustre),
-        "version": params.version(),
+        "version": lctl.version(),
         "osts": space.fullness(osts),
         "budget": {},
     }
@@ -103,7 +103,7 @@ def _refuse_shared(spec: Spec, client: clients.ClientMount) -> None:
     others = sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]})
     if others:
         raise Refusal(
-            f"fsage_target.lustre.capacity_gib is all, and {mount} holds {params.names(others)}: all is for a file "
+            f"fsage_target.lustre.capacity_gib is all, and {mount} holds {lctl.names(others)}: all is for a file "
             "system of its own; declare how many GiB fsage may fill"
         )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
-from fsage.host.lustre import clients, granted, params
+from fsage.host.lustre import clients, lctl
 from fsage.host.system import files, places, privilege
 from fsage.host.system.shell import SSH, run
 from fsage.host.system.space import memory_bytes
@@ -29,7 +29,7 @@ SSH_ANSWER_S = 30
 EVERY = range(256)
 PLAIN = ("drop-caches", "kernel-log")
 ON_CLIENTS = ("lustre-locks", "lustre-tune", "lustre-imports")
-ON_SERVERS = ("lustre-sync", "lustre-counters", granted.FREE_SPACE)
+ON_SERVERS = ("lustre-sync", "lustre-counters", lctl.FREE_SPACE)
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 
 
@@ -127,7 +127,7 @@ def facts(spec: Spec) -> Facts:
         "network_mbit_s": network_mbit_s(),
         "time": time.time(),
         "images": containers.digests(spec["containers"]),
-        "lustre": params.version() if spec["lustre"] and shutil.which("lctl") else None,
+        "lustre": lctl.version() if spec["lustre"] and shutil.which("lctl") else None,
         "limits": budget.of_host(),
     }
 

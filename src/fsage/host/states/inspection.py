@@ -21,12 +21,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host import token
 from fsage.host.instruments import cleanup
 from fsage.host.lustre import space
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import fillers
 from fsage.host.system import caches, places
+from fsage.host.targets import claims
 from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.target import Target
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
@@ -259,7 +259,7 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
     `whole` compares in full in any case. Settings that a killed cell left on the device are restored.
     """
     mount = target.mounts[0]
-    now = token.read(mount)
+    now = claims.read_token(mount)
     if now is None:
         return None, "the target carries no readable state token"
     if now.claim != target.claim["id"]:
@@ -280,7 +280,7 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
     if (whole or interrupted) and digest(target.mounts)["hash"] != now.digest:
         return now, f"the extents of the files are not those of epoch {now.epoch} (extent digest)"
     if interrupted:
-        now = token.changed(mount, now, status=READY)
+        now = claims.token_changed(mount, now, status=READY)
     return now, None
 
 

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from fsage.host import structure as making
-from fsage.host import token
 from fsage.host.instruments.instrument import Stopped, looked_on
 from fsage.host.lustre import preallocation, space
 from fsage.host.remote.connection import answers_of
@@ -20,7 +19,7 @@ from fsage.host.states.inspection import digest, fingerprint, inspect, layout, l
 from fsage.host.stores import filesystems
 from fsage.host.system import caches
 from fsage.host.system.files import Stamp, stamp
-from fsage.host.targets import budget, lease
+from fsage.host.targets import budget, claims, lease
 from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.lease import held, lost
 from fsage.host.targets.opening import opened
@@ -112,7 +111,7 @@ def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
 
 def empty(target: Target, why: str) -> None:
     """Make the file systems anew and write the token of an empty target: a new layout instance begins."""
-    last = token.read(target.mounts[0])
+    last = claims.read_token(target.mounts[0])
     instance = str(uuid.uuid4())
     now = Token(target.claim["id"], BUILDING, last.epoch if last else 0, instance, why, target.name)
     with filesystems.one_cpu():  # stamp and token are small files
@@ -126,8 +125,8 @@ def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> 
     mount = target.mounts[0]
     if not all((store / "measured").is_dir() for store in target.mounts):  # on a file system that was restored
         remove_measured(target)  # the directory takes a block, which belongs to the state
-    if not token.path_of(mount).exists():  # the token's blocks belong to the empty state
-        token.write(mount, now)
+    if not claims.token_path(mount).exists():  # the token's blocks belong to the empty state
+        claims.write_token(mount, now)
     settle(target, _accounted(target, now))
     extents = digest(target.mounts)
     accounts = _accounts(target)
@@ -155,7 +154,7 @@ def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> 
         notes=notes,
         **accounts,
     )
-    return token.write(mount, ready)
+    return claims.write_token(mount, ready)
 
 
 def _accounted(target: Target, now: Token) -> Wrong:
@@ -198,7 +197,7 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
                 clients = 1
             if clients > 1:
                 refuse_unfit(target, request)
-            token.changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)
+            claims.token_changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)
         described = f"{step.describe()} on target {target.name}"
         return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}
 
@@ -250,13 +249,13 @@ def work(
     kind = step.kind
     target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
-        now = token.read(target.mounts[0])
+        now = claims.read_token(target.mounts[0])
         if not now or now.step != step or now.status != BUILDING:
             raise Refusal(
                 f"target {target.name} does not expect this {kind} step; run {step.PLAYBOOK} again from its start"
             )
 
-        noted = (token.path_of(target.mounts[0]), target.home / lease.NOTE)
+        noted = (claims.token_path(target.mounts[0]), target.home / lease.NOTE)
         looked: list[Stamp] = []
 
         def still_ours() -> None:
@@ -266,7 +265,7 @@ def work(
             if looked == (stamps := [stamp(path) for path in noted]):
                 return
             looked = stamps
-            if token.read(target.mounts[0]) != now or lost(target.home, request):
+            if claims.read_token(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"{kind} stopped: another run took target {target.name} while it was at work")
 
         def check_lease() -> None:
@@ -279,10 +278,10 @@ def work(
                 done = making.work(step, target, list(now.done), shard, check_lease)
         except Stopped:
             if step.SHARDED and now.clients < 2 and not target.own_stores:
-                token.changed(target.mounts[0], now, notes={**now.notes, PAUSED: {}})
+                claims.token_changed(target.mounts[0], now, notes={**now.notes, PAUSED: {}})
             raise
         if done.notes:  # only steps without shards have notes, so nobody else reads the token now
-            token.changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
+            claims.token_changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
         return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
 
 
@@ -291,7 +290,7 @@ def end(spec: Mapping[str, object], request: Request, step: Step) -> Result:
     kind = step.kind
     target = opened(spec, request)
     with held(target.home, request):
-        now = token.read(target.mounts[0])
+        now = claims.read_token(target.mounts[0])
         if not now or now.step != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
         preallocation.verify_step(target, step)

@@ -24,7 +24,7 @@ HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
 CODE = (
     *(f"model/{name}" for name in ("__init__", "errors", "message", "tuning", "caches")),
-    *("host/helper", "host/lustre/granted", "host/lustre/params"),
+    *("host/helper", "host/lustre/lctl"),
     *(
         f"host/system/{name}"
         for name in ("caches", "files", "kernel_log", "libc", "places", "privilege", "settings", "shell")

@@ -1,10 +1,15 @@
-"""Settings of this host that others share with a target: what was there first, and who has set what since.
+"""Settings of this host that were changed: each is noted before, so that it can be undone.
 
-There is one note a host. A setting is noted before it is set: its first value, and each holder with the value that he
-wants. The value of the last holder counts. When he lets go, that of the holder before him comes back, and after the
-last holder the first value. So it does not matter in which order targets are tuned and released.
+The journal of a target has what the next command undoes. Settings of one target (its control group, its device's cost
+model) are in `<home>/<target>/journal.json`. Settings that all targets of a machine share are in
+`/run/fsage/shared.json`: a controller that was moved from cgroup v1, and `io` that groups may use. They are undone
+with the last group of any target. A reboot voids both files.
 
-Everybody may read the note, because a cell is valid only under settings that its study names.
+Settings that others share with a target have a note a host: what was there first, and who has set what since. A
+setting is noted before it is set: its first value, and each holder with the value that he wants. The value of the last
+holder counts. When he lets go, that of the holder before him comes back, and after the last holder the first value. So
+it does not matter in which order targets are tuned and released. Everybody may read the note, because a cell is valid
+only under settings that its study names.
 """
 
 from __future__ import annotations
@@ -18,6 +23,42 @@ from typing import Any, NamedTuple, TypedDict
 
 from fsage.host.system import files, places
 from fsage.model.errors import Failure, in_words
+from fsage.model.typed import Json
+
+SHARED_JOURNAL = Path("/run/fsage/shared.json")
+SHARED_LOCK = Path("/run/fsage/shared.lock")
+
+Entry = Json
+
+
+def journal_of(home: Path) -> Path:
+    """The journal in a target's home."""
+    return home / "journal.json"
+
+
+def journal_entries(path: Path) -> list[Entry]:
+    """The noted changes since boot, oldest first."""
+    noted = files.read_json(path)
+    if noted and noted["boot_id"] == files.boot_id():
+        return noted["entries"]
+    return []
+
+
+def note_change(path: Path, entry: Entry) -> None:
+    """Note a change before it is made, unless it is noted already."""
+    noted = journal_entries(path)
+    if entry not in noted:
+        files.write_json(path, {"boot_id": files.boot_id(), "entries": [*noted, entry]})
+
+
+def strike_change(path: Path, entry: Entry) -> None:
+    """Remove the note of a change that was undone."""
+    left = [other for other in journal_entries(path) if other != entry]
+    if left:
+        files.write_json(path, {"boot_id": files.boot_id(), "entries": left})
+    else:
+        files.remove(path)
+
 
 NOTE = Path("/var/lib/fsage/settings.json")
 READABLE_FOLDER = 0o755

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from fsage.host.system import files, interruption, libc, places
 from fsage.model import MIB, declaration, limits
 from fsage.model.errors import Refusal
-from fsage.model.evidence.lfs_df import Ost
+from fsage.model.evidence.servers import Ost
 from fsage.model.structure import SLACK_BYTES
 from fsage.model.target import Limits as SiteLimits
 

@@ -1,15 +1,17 @@
-"""What a target's home holds: its claim and images, its tunables, and what is being done to it.
+"""What is kept of a claimed target: its claim, images and tunables in its home, the state token on itself.
 
-What a command does at the moment, in words, for who waits for it: a file in the target's home.
+Claim and images are read from the home, and trusted only on the host that wrote them. One host has a loop target, so
+its notes name that host. Otherwise, where a home is copied or shared, another host's devices and images would be taken
+for this one's. The clients of a directory or a Lustre target may share its home. Their claim is verified on the target
+each time: by the directory's identity and the mark in it. On Lustre the mark in the root of the file system is checked
+too.
 
-What a target has set of tunables, noted in its home: `asked`, `before` and `now`, or `unsupported`, of each.
+What a command does at the moment, in words, is noted for who waits for it. Of each tunable that a target has set there
+is `asked`, `before` and `now`, or `unsupported`.
 
-Reading the claim and the images of a target from its home, and trusting them only on the host that wrote them.
-
-One host has a loop target, so its notes name that host. Otherwise, where a home is copied or shared, another host's
-devices and images would be taken for this one's. The clients of a directory or a Lustre target may share its home.
-Their claim is verified on the target each time: by the directory's identity and the mark in it. On Lustre the mark in
-the root of the file system is checked too.
+The token is written and flushed before each change (fsage.model.claim). It is one file of fixed size, overwritten in
+place, so that writing it takes no new block and leaves the layout as it is. A torn write shows as a wrong checksum and
+counts as no token: the target is then rebuilt.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ import hashlib
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fsage.host.system import files, places
 from fsage.host.targets import kinds
 from fsage.model import declaration
-from fsage.model.claim import Claim, Here, Images
+from fsage.model.claim import Claim, Here, Images, Token, parsed, text_of
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, Host, clients_of, servers_of
 from fsage.model.target import Spec
@@ -137,3 +140,45 @@ def _believed(path: Path) -> Any:
             "several hosts share the home, declare one on each host's own disk as fsage_target.home"
         )
     return noted
+
+
+TOKEN_BYTES = 16384
+
+
+def token_path(mount: Path) -> Path:
+    """The token's place on the first store."""
+    return mount / ".fsage" / "token.json"
+
+
+def read_token(mount: Path) -> Token | None:
+    """The token, or None where it is missing, torn, or of another version."""
+    try:
+        with open(places.file(token_path(mount), os.O_RDONLY)) as file:
+            return parsed(file.read(TOKEN_BYTES + 1))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def write_token(mount: Path, token: Token) -> Token:
+    """Write `token` durably; the token as it will be read."""
+    text = text_of(token)
+    payload = text.encode()
+    if len(payload) > TOKEN_BYTES:
+        raise ValueError(f"a token of {len(payload)} bytes; at most {TOKEN_BYTES} fit")
+    path = token_path(mount)
+    with places.opened(path.parent, places.PRIVATE) as above:
+        new = path.name not in os.listdir(above)
+        fd = places.file_in(above, path, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.pwrite(fd, payload.ljust(TOKEN_BYTES, b" "), 0)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        if new:
+            os.fsync(above)
+    return parsed(text) or token
+
+
+def token_changed(mount: Path, token: Token, **fields: Any) -> Token:
+    """The token with `fields` replaced and the epoch counted up, written before the change that it announces."""
+    return write_token(mount, replace(token, epoch=token.epoch + 1, **fields))

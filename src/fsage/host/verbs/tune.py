@@ -16,8 +16,8 @@ from fsage.host.device import below, loops, seek
 from fsage.host.instruments import cleanup
 from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
-from fsage.host.lustre import clients, granted
-from fsage.host.system import files, journal, mounting, settings
+from fsage.host.lustre import clients, lctl
+from fsage.host.system import files, mounting, settings
 from fsage.host.targets import claims, lease
 from fsage.host.targets.lease import held, holder_of
 from fsage.host.targets.opening import open_target, opened
@@ -102,7 +102,7 @@ def _device_back(spec: Spec, holder: settings.Holder) -> list[str]:
         return [f"no device to put back tunables of: {why}"]
 
 
-OF_CLIENTS = granted.TUNABLES.name
+OF_CLIENTS = lctl.TUNABLES.name
 
 
 def settle(request: Asker) -> None:
@@ -110,7 +110,7 @@ def settle(request: Asker) -> None:
     for holder in settings.holders(OF_CLIENTS):
         if os.geteuid() in (0, holder["user"]) and lease.gone(holder, request):
             with contextlib.suppress(Failure, Refusal, OSError):
-                granted.tune(holder["fsname"], holder, {})
+                lctl.tune(holder["fsname"], holder, {})
                 if holder["user"] == os.geteuid():
                     claims.note_tunables(Path(holder["home"]), {})
 
@@ -123,7 +123,7 @@ def recover(declared: Mapping[str, object], request: Request, check: bool) -> di
     """
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)
-    changed = bool(journal.entries(journal.path_of(home))) or shared_left_over()
+    changed = bool(settings.journal_entries(settings.journal_of(home))) or shared_left_over()
     if check or not changed:
         if home.is_dir():
             lease.refuse_if_held(home, request)

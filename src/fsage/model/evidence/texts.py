@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO, cast
 
 from fsage.model.errors import in_words
-from fsage.model.evidence import bluestore, dumpe2fs, e2fsprogs, extents, lfs_df, mb_groups, xfs
+from fsage.model.evidence import classes, dumpe2fs, e2fsprogs, extents, servers, xfs
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import NotThisText, Store, shown
 from fsage.model.evidence.text import BLOCK_BYTES, FIRST_LINES, Text, blocks_of, tidied
@@ -49,9 +49,9 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     (re.compile(rb"\s*\d+: \[\d+\.\.\d+\]: | ?EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs.of_bmap_text)),
     (re.compile(rb"\s*\d+: \d+:\d+ \[\d+\.\.\d+\]: | ?EXT: DEV BLOCK-RANGE"), xfs.of_fsmap_text),
     (re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$|\s*from +to +extents +blocks +pct"), xfs.of_text),
-    (re.compile(rb"#group: +(?:free|bfree +gfree) +frags +first"), _placeless(mb_groups.of_text)),
-    (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(lfs_df.of_text)),
-    (re.compile(rb'.*"(?:alloc_unit|alloc_type)": ?|.*\{"offset": ?"0x|\s+"offset": "0x'), bluestore.of_text),
+    (re.compile(rb"#group: +(?:free|bfree +gfree) +frags +first"), _placeless(classes.of_mb_groups_text)),
+    (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(servers.of_lfs_df_text)),
+    (re.compile(rb'.*"(?:alloc_unit|alloc_type)": ?|.*\{"offset": ?"0x|\s+"offset": "0x'), servers.of_bluestore_text),
     (re.compile(rb"actual \d+, ideal \d+, fragmentation factor "), _placeless(xfs.of_frag_text)),
 )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fsage.host import token
 from fsage.host.states.inspection import remove_measured
 from fsage.host.structure import Work
+from fsage.host.targets import claims
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard, Step
@@ -15,7 +15,7 @@ from fsage.studies.mkfs.model import Mkfs
 
 def mkfs(step: Mkfs, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Make the file system anew; where mkfs or the kernel does not take the options, without them, and note why."""
-    now = token.read(target.mounts[0])
+    now = claims.read_token(target.mounts[0])
     notes = {"options": step.options}
     try:
         target.format(step.options)
@@ -24,5 +24,5 @@ def mkfs(step: Mkfs, target: Target, done: list[Step], shard: Shard, check_lease
         notes["unsupported"] = f"mkfs with {step.options}: {why}"
     remove_measured(target)
     if now:
-        token.write(target.mounts[0], now)
+        claims.write_token(target.mounts[0], now)
     return Work(0, notes)

@@ -1,4 +1,7 @@
-"""What of Lustre needs root, verbs of the helper: locks and tunables of a client, commit and counters of a server."""
+"""Lustre's parameters, by `lctl get_param` and `lctl set_param`, and what of Lustre needs root.
+
+The latter are verbs of the helper: locks and tunables of a client, commit and counters of a server.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fsage.host.lustre import params
 from fsage.host.system import privilege, settings
 from fsage.host.system.privilege import privileged
 from fsage.host.system.settings import Holder
@@ -17,6 +19,54 @@ from fsage.host.system.shell import run
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.tuning import OF_LUSTRE
+
+LINE = re.compile(r"([a-z][\w-]*\.[^=\s]+)=(.*)")
+# Where client and metadata server share a node, osc.* has the server's own connections to the OSTs too.
+OF_SERVER = re.compile(r"-osc-MDT[0-9a-f]{4}\b")
+MISSING = "No such file or directory"
+ENOENT = 2  # lctl's exit status is an errno: what it found is on stdout all the same
+
+
+def parse(text: str) -> dict[str, str]:
+    """The values by name in the output of `lctl get_param`; one of several lines ends where the next name begins.
+
+    >>> parse("osc.a-OST0000-osc-ff.max_dirty_mb=742\\n")
+    {'osc.a-OST0000-osc-ff.max_dirty_mb': '742'}
+    """
+    values: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        match = LINE.fullmatch(line)
+        if match:
+            lines = values[match[1]] = [match[2]] if match[2] else []
+        else:
+            lines.append(line)
+    return {name: "\n".join(value).strip() for name, value in values.items()}
+
+
+def get(*patterns: str) -> dict[str, str]:
+    """Values by full name of a client's parameters that match; empty where none does. Raises Failure."""
+    done = run(["lctl", "get_param", *patterns], ok=(0, ENOENT))
+    other = [line for line in done.stderr.splitlines() if MISSING not in line]
+    if other:
+        raise Failure(f"`lctl get_param {' '.join(patterns)}`: {'; '.join(other)}")
+    return {name: value for name, value in parse(done.stdout).items() if not OF_SERVER.search(name)}
+
+
+def put(values: Mapping[str, str]) -> None:
+    """Set parameters by full name. `set_param` only echoes its input, so the caller reads back. Raises Failure."""
+    run(["lctl", "set_param", "-n", *(f"{name}={value}" for name, value in values.items())])
+
+
+def version() -> str:
+    """The version of Lustre that runs here."""
+    return run(["lctl", "get_param", "-n", "version"]).stdout.strip()
+
+
+def names(listed: Sequence[str]) -> str:
+    """The first three names and the number of the others, for a message."""
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+
 
 FSNAME = r"[A-Za-z0-9_-]{1,8}"
 LOCKS = r"ldlm\.namespaces\.{}-(OST|MDT)[0-9a-f]{{4}}-(osc|mdc)-[0-9a-f]{{1,16}}"
@@ -29,7 +79,7 @@ FREE_SPACE = "lustre-free-space"
 @privileged("lustre-locks")
 def cancel_locks(fsname: str, connections: list[str]) -> None:
     """Cancel the unused locks of connections, given by their names below ldlm.namespaces. Raises Failure."""
-    params.put({f"{name}.lru_size": "clear" for name in connections})
+    put({f"{name}.lru_size": "clear" for name in connections})
 
 
 @privileged("lustre-tune")
@@ -54,22 +104,22 @@ def _put(values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         touched += wanted
         why = None
         try:
-            params.put(wanted)
+            put(wanted)
         except Failure as error:
             why = str(error)
-        after = params.get(*touched)
+        after = get(*touched)
         other = [full for full, value in wanted.items() if after.get(full) != value]
         if not why and not other:
             continue
         back = {full: before[full] for full in touched if after.get(full) != before[full]}
         if back:
-            params.put(back)
+            put(back)
         holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
         requested = ", ".join(sorted(set(wanted.values())))
         raise Failure(f"{name}: requested {requested}; {holds}{'; ' + why if why else ''}; put back to what was there")
 
 
-TUNABLES = settings.Kind("tunables", lambda names: dict(params.get(*sorted(names))), _put)
+TUNABLES = settings.Kind("tunables", lambda names: dict(get(*sorted(names))), _put)
 
 
 def tunable(full: str) -> str:
@@ -81,20 +131,20 @@ def tunable(full: str) -> str:
 def commit(fsname: str) -> str:
     """Have the targets of this server commit; the objects that its MDTs still have to destroy. Raises Failure."""
     run(["lctl", "set_param", "-n", f"osd-*.{fsname}-*.force_sync=1"])
-    return run(["lctl", "get_param", "-n", f"osp.{fsname}-OST*.destroys_in_flight"], ok=(0, params.ENOENT)).stdout
+    return run(["lctl", "get_param", "-n", f"osp.{fsname}-OST*.destroys_in_flight"], ok=(0, ENOENT)).stdout
 
 
 @privileged("lustre-counters")
 def counters(fsname: str) -> str:
     """The counters of this server's OSTs (brw_stats), as Lustre prints them. Raises Failure."""
-    return run(["lctl", "get_param", f"osd-*.{fsname}-OST*.brw_stats"], ok=(0, params.ENOENT)).stdout
+    return run(["lctl", "get_param", f"osd-*.{fsname}-OST*.brw_stats"], ok=(0, ENOENT)).stdout
 
 
 @privileged("lustre-imports")
 def imports(fsname: str) -> str:
     """The imports of this client, their states and how long requests waited, as Lustre prints them. Raises Failure."""
     wanted = [f"{kind}.{fsname}-*.{name}" for kind in ("osc", "mdc") for name in ("import", "state", "stats")]
-    return run(["lctl", "get_param", *wanted], ok=(0, params.ENOENT)).stdout
+    return run(["lctl", "get_param", *wanted], ok=(0, ENOENT)).stdout
 
 
 @privileged("lustre-network")

@@ -1,4 +1,10 @@
-"""What `lfs df` prints: how full each OST of a Lustre is, in KiB, from 1.8 (`filesystem summary:`) to 2.17."""
+"""What servers tell of their stores in a text: Lustre how full its OSTs are, an OSD of Ceph its free extents.
+
+`lfs df` prints KiB, from 1.8 (`filesystem summary:`) to 2.17.
+
+`ceph daemon osd.N bluestore allocator dump block` (Allocator.cc) is JSON, and read word by word: there are millions.
+Before Ceph 16 it has no capacity; then the device ends with the last free extent, at least.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,12 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, without
+from fsage.model.evidence.freespace import ONCE, Counting
+from fsage.model.evidence.store import OF_EXTENTS, Geometry, NotThisText, Store, check_device, of_extents, without
 
 LINE = re.compile(r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*")
 SUMMARY = re.compile(r"filesystem[_ ]summary: +(\d{1,19}) +(\d{1,19}) ")
-HEAD = "UUID "
+LFS_DF_HEAD = "UUID "
 KIB = "1K-blocks"
 SILENT = re.compile(r"(\S*(?:OST|MDT)[0-9a-f]{4})(?:_UUID)?\s*: (.*)")
 OF_TARGET = re.compile(r"(?:OST|MDT)[0-9a-f]{4}(?:_UUID)?\b|\[(?:OST|MDT):")
@@ -58,7 +65,7 @@ class Read(NamedTuple):
         return self.osts
 
 
-def parse(lines: Iterable[str]) -> Read:
+def parse_lfs_df(lines: Iterable[str]) -> Read:
     """What `lfs df` prints. Raises NotThisText."""
     osts = list[Ost]()
     inactive = list[str]()
@@ -76,7 +83,7 @@ def parse(lines: Iterable[str]) -> Read:
             summary = int(match[1]) * 1024
         elif match := INACTIVE.match(line):
             inactive.append(match[1])
-        elif line.startswith(HEAD) and KIB not in line:
+        elif line.startswith(LFS_DF_HEAD) and KIB not in line:
             raise NotThisText("`lfs df` counts inodes (-i) or rounds (-h): run `lfs df` without them")
         elif match := SILENT.match(line):
             silent.append(Silent(match[1], " ".join(match[2].split())))
@@ -89,10 +96,10 @@ def parse(lines: Iterable[str]) -> Read:
     return Read(sorted(osts, key=lambda ost: ost.number), inactive, silent)
 
 
-def of_text(lines: Iterable[bytes]) -> Store:
+def of_lfs_df_text(lines: Iterable[bytes]) -> Store:
     """The totals of all OSTs as one store; the fullest is named. Raises NotThisText."""
     words = [line.decode(errors="replace").rstrip() for line in lines]
-    read = parse(words)
+    read = parse_lfs_df(words)
     osts = read.all_osts()
     inactive = read.inactive
     percents = {match[1]: match[5] for match in map(LINE.fullmatch, words) if match}
@@ -111,3 +118,58 @@ def of_text(lines: Iterable[bytes]) -> Store:
     }
     why = "lfs df tells totals only; `fsage evidence` of an OST's device, on its server, tells how free space lies"
     return Store("lustre", {"free": source}, values, without((*OF_EXTENTS, "groups", "files"), why))
+
+
+BLUESTORE_HEAD = re.compile(rb'"(?:alloc_type|alloc_name|extents)":')
+WORD = re.compile(rb'"(capacity|alloc_unit|offset|length)": ?(?:"0x([0-9a-f]{1,16})"|(\d{1,19})(?=[,\s}]))')
+MOST_EXTENTS = 20_000_000
+UNIT_BYTES = 4096
+GROUP_BYTES = 128 << 20
+
+
+def of_bluestore_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+    """The store that the text tells of. Raises NotThisText."""
+    head: dict[bytes, int] = {}
+    starts = list[int]()
+    lengths = list[int]()
+    line = b""
+    opened = b""
+    has_head = False
+    for line in lines:
+        opened = opened or line.strip()[:1]
+        has_head = has_head or bool(BLUESTORE_HEAD.search(line))
+        for name, hexadecimal, decimal in WORD.findall(line):
+            if hexadecimal:
+                number = int(hexadecimal, 16)
+            else:
+                number = int(decimal)
+            if name == b"offset":
+                starts.append(number)
+            elif name == b"length":
+                lengths.append(number)
+            elif name in head:
+                raise NotThisText("it has two allocator dumps: give one at a time")
+            else:
+                head[name] = number
+    end = b"]" if opened == b"[" else b"}"  # before Ceph 16 it is a list alone
+    if len(starts) != len(lengths) or not line.rstrip().endswith(end):
+        raise NotThisText("the allocator dump has no end: it was cut short")
+    if has_head and b"capacity" not in head:
+        raise NotThisText("the allocator dump has no capacity: its beginning is missing")
+    if len(starts) > MOST_EXTENTS:
+        raise NotThisText(f"it has {len(starts):,} free extents; read are {MOST_EXTENTS:,} at most")
+    extents = sorted(zip(starts, lengths))
+    unit = head.get(b"alloc_unit", UNIT_BYTES)
+    device_bytes = head.get(b"capacity", 0)
+    source = "bluestore's allocator"
+    if not device_bytes:
+        device_bytes = sum(extents[-1]) if extents else 0
+        source += "; it does not say how large the device is, so it ends with the last free extent"
+    check_device(device_bytes // unit if unit else 0, unit)
+    geometry = Geometry(device_bytes, unit, GROUP_BYTES)
+    try:
+        store = of_extents("bluestore", source, "part of 128 MiB", geometry, extents, counting)
+    except ValueError as error:
+        raise NotThisText(f"the allocator dump: {error}") from error
+    store.absent["files"] = "an allocator dump lists free space only"
+    return store
