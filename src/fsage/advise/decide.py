@@ -204,7 +204,7 @@ class AdviceRequest:
 
 @dataclass(frozen=True)
 class Advice:
-    """`decision` is none where no two choices can be compared; `lacking`: what has no sample (analysis.missing)."""
+    """`decision` is none where no two choices can be compared; `lacking`: what has no sample (analysis.validity)."""
 
     study: str
     request: AdviceRequest
