@@ -83,10 +83,7 @@ class Patterns(Strict):
                 for name, written in pattern_set.patterns.items()
             }
             by_name.update(
-                {
-                    name: Pattern(pattern_set.file_size, segs, most_stripes(made.values()))
-                    for name, segs in made.items()
-                }
+                {name: Pattern(pattern_set.file_size, segs, most_stripes(made.values())) for name, segs in made.items()}
             )
         return by_name
 
