@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fsage.evidence.forecast import Refused, first_refused
 from fsage.host import inspect
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
-from fsage.model.evidence.placement import Refused, first_refused
 from fsage.model.typed import Json
 from fsage.studies.kernels.host import guest
 

@@ -117,7 +117,7 @@ LONG = (
 @pytest.mark.parametrize("size", [COLUMNS[1], COLUMNS[2], PAGE], ids=("one column", "two columns", "page"))
 def test_no_label_leaves_its_figure_or_lies_over_another(figure, size, monkeypatch):
     kept = []
-    for module in ("charts", "plane"):
+    for module in ("drawing", "plane"):
         monkeypatch.setattr(f"fsage.figures.{module}.finish", lambda drawn, axes, *_: kept.append((drawn, axes)))
     draw(figure, STAMP, size)
     ((drawn, axes),) = kept

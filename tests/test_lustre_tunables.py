@@ -101,7 +101,7 @@ def test_whoever_lets_go_last_restores_the_first_value(knobs: Knobs, order: tupl
 def test_the_old_value_is_noted_before_it_is_set(knobs: Knobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is killed then: the next command of any target puts it back."""
     dead = run_of(os.getpid(), 1)
-    put = lctl.params.put
+    put = lctl.put
 
     class Killed(BaseException):
         pass
@@ -114,7 +114,7 @@ def test_the_old_value_is_noted_before_it_is_set(knobs: Knobs, monkeypatch: pyte
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(lctl.params, "put", kill)
+        patched.setattr(lctl, "put", kill)
         write = settings._write
         lctl.tune("lustre", holder("a", dead), rpcs(16))
     monkeypatch.setattr(settings, "_write", write)
