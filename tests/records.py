@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from fsage import dataset, report
-from fsage.figures.panel import Panel
+from fsage.figures.style import Panel
 from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.freespace import ONCE
 from fsage.model.evidence.store import Store

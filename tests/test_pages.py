@@ -16,7 +16,7 @@ from tiers import first_of
 from fsage import dataset
 from fsage.evidence import page as evidence_page
 from fsage.figures.drawing import draw
-from fsage.figures.panel import Panel
+from fsage.figures.style import Panel
 from fsage.report.compare import compare
 from fsage.report.history import history
 from fsage.report.page import Page

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 from simulated import holds
 
+from fsage.analysis.truth import Inseparable, Reads, recover
 from fsage.host.device.seekdisk import Costs
-from fsage.statistics.disk import Inseparable, Reads, recover
 
 MIB = 1 << 20
 BYTES = 384 * MIB

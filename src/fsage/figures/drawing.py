@@ -18,7 +18,6 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 
-from fsage.figures.panel import Mark, Panel, finish
 from fsage.figures.plane import draw_plane
 from fsage.figures.style import (
     COLOURS,
@@ -27,8 +26,11 @@ from fsage.figures.style import (
     MARKERS,
     PAGE,
     PLAIN,
+    Mark,
+    Panel,
     Size,
     canvas,
+    finish,
     head_of,
     legend,
     name_axes,

@@ -10,8 +10,20 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import PAGE, PLAIN, Size, canvas, head_of, ink_on, legend, name_axes, style
+from fsage.figures.style import (
+    PAGE,
+    PLAIN,
+    Mark,
+    Panel,
+    Size,
+    canvas,
+    finish,
+    head_of,
+    ink_on,
+    legend,
+    name_axes,
+    style,
+)
 from fsage.figures.values import Place, Plane
 
 SLOW_TO_FAST = sns.color_palette("blend:#2b5b8c,#a9c6de,#f6f9fb", as_cmap=True)

@@ -25,8 +25,7 @@ from fsage.report.render import template
 from fsage.study.study import Study
 
 if TYPE_CHECKING:
-    from fsage.figures.panel import Panel
-    from fsage.figures.style import Size
+    from fsage.figures.style import Panel, Size
 
 CAPTIONS = "captions.txt"
 """Beside figures for a paper: what each is called, and on what it was taken."""

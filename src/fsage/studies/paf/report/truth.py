@@ -13,11 +13,10 @@ import pandas as pd
 
 from fsage.analysis.comparisons import Comparison, of_state
 from fsage.analysis.groups import plural
-from fsage.analysis.truth import Recovered, recovered
+from fsage.analysis.truth import LEVEL, Inseparable, Recovered, recovered
 from fsage.analysis.words import Finding, joined
 from fsage.figures import Axis, Figure, Level, Lines, Point, Series
 from fsage.report.parts import Data, Section
-from fsage.statistics.disk import LEVEL, Inseparable
 from fsage.studies.paf.report.rows import axes_of, largest_transfer
 
 SHOWN = "The PaF slides (Kaitschuck, Seagate) show a loss of 2-35%, writes more than reads"
