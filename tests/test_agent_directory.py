@@ -20,7 +20,8 @@ from fsage.host.states import state
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, held
-from fsage.model.declaration import GIB, MIB, complete
+from fsage.model import GIB, MIB
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 from fsage.run.runs import identity
 from fsage.studies.paf.model import Populate

@@ -19,8 +19,8 @@ from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
+from fsage.model import GIB, MIB
 from fsage.model import filesystems as known
-from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
 
 pytestmark = pytest.mark.root

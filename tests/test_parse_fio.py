@@ -7,7 +7,8 @@ from corpus import BAD, BY_NAME, GOOD, of_tool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsage.parse import MIB, BadOutput, fio
+from fsage.model import MIB
+from fsage.parse import BadOutput, fio
 
 RUN = BY_NAME["fio-3.33/write-bs1m-nj4-group"]
 DOCUMENT = json.loads(RUN.stdout)

@@ -24,8 +24,7 @@ from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, tune
-from fsage.model import declaration, sparse
-from fsage.model.declaration import GIB, MIB
+from fsage.model import GIB, MIB, declaration, sparse
 from fsage.model.errors import Refusal
 from fsage.model.structure import Step
 from fsage.workloads import sequential

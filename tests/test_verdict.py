@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 
 from fsage.cli import app
 from fsage.evidence import verdict as said_of
-from fsage.evidence.verdict import GIB, MIB, NAMES, new_files, of_fragments, parse_limits, reached, verdict
+from fsage.evidence.verdict import NAMES, new_files, of_fragments, parse_limits, reached, verdict
 from fsage.host.system import mounting
+from fsage.model import GIB, MIB
 from fsage.model.evidence import placement, texts
 from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.placement import ByRequest, Extents, NearestFirst

@@ -27,7 +27,7 @@ from fsage.host.system import mounting, space
 from fsage.host.system.sparse_files import FICLONERANGE, clone
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model.declaration import GIB
+from fsage.model import GIB
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.studies.replica.model import Replica

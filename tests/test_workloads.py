@@ -14,9 +14,9 @@ from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
 from fsage import workloads
 from fsage.host.device import models
-from fsage.model import tools
+from fsage.model import MIB, tools
 from fsage.model.declaration import device_model
-from fsage.parse import MIB, BadOutput
+from fsage.parse import BadOutput
 from fsage.workloads import metadata, random_access, sequential, shared
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")

@@ -23,8 +23,8 @@ from fsage.host.system.files import read_json, write_json
 from fsage.host.system.shell import run
 from fsage.host.targets import claims
 from fsage.host.targets.target import Target
-from fsage.model import striping, tools
-from fsage.model.declaration import MIB, lustre_of
+from fsage.model import MIB, striping, tools
+from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard, Step
 from fsage.model.target import Striping

@@ -16,9 +16,8 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fsage.model import device, kinds, typed
+from fsage.model import MIB, device, kinds, typed
 from fsage.model.claim import Claim
-from fsage.model.declaration import MIB
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.striping import Segment

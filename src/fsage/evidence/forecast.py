@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fsage.model import filesystems
+from fsage.model import MIB, filesystems
 from fsage.model.evidence import placement
 from fsage.model.typed import Json
 
-MIB = 1 << 20
 LIKE_NOW = 1.25
 """Files to come are on average at most so many times as large or as small as those that are there."""
 ROOM_OF_ONE = 16

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fsage.evidence.forecast import first_refused
-from fsage.model import filesystems
+from fsage.model import GIB, MIB, filesystems
 from fsage.model.evidence import placement
 from fsage.model.geometry import BLOCK_BYTES
 from fsage.model.typed import Json
 from fsage.text.sizes import counted, format_size, round_size
 
-MIB = 1 << 20
-GIB = 1 << 30
 NEW_FILES = (MIB, 64 * MIB, GIB)
 """Sizes of which is said how a new file would lie."""
 FOUND = "found"

@@ -1,9 +1,9 @@
 """Figures: plain values in, drawings out, the same bytes each time. What is shown of which study: fsage.report.
 
-`values`: what a figure shows; `tidy`: such values from a table. Nothing there needs Matplotlib. `drawing`: all of them
-drawn, which does. How they look and are written is in style.py. Every figure is small enough to be
-read on a phone, tells its parts apart by marker, dash or hatch as well as by colour, and carries the stamp: on which
-(modelled) device its numbers were taken.
+`values`: what a figure shows, also from a tidy table; nothing there needs Matplotlib. `drawing`: all of them drawn,
+which does. How they look and are written is in style.py. Every figure is small enough to be read on a phone, tells its
+parts apart by marker, dash or hatch as well as by colour, and carries the stamp: on which (modelled) device its numbers
+were taken.
 """
 
 from fsage.figures.values import (

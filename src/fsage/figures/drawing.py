@@ -37,6 +37,7 @@ from fsage.figures.style import (
     style,
 )
 from fsage.figures.values import Axis, Bars, Figure, Lines, Plane, Point, RunChart, Series, Strips, Trace
+from fsage.model import GIB, TIB
 
 DODGE = 0.012
 """How far series stand apart whose points at the same levels are joined, as a share of the axis."""
@@ -221,8 +222,6 @@ def draw_run_chart(chart: RunChart, stamp: str, size: Size) -> Panel:
 
 
 USED_TO_FREE = sns.color_palette("blend:#1f4e79,#9dc0dc,#ffffff", as_cmap=True)
-GIB = 1 << 30
-TIB = 1 << 40
 STRIP_INCHES = 0.3
 
 

@@ -23,9 +23,9 @@ from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
 from fsage.host.targets import budget, claims, kinds
 from fsage.host.targets.target import Target
-from fsage.model import declaration, limits, tools
+from fsage.model import MIB, declaration, limits, tools
 from fsage.model.claim import Claim, ClaimedStore, utc_now
-from fsage.model.declaration import MIB, tasks_of
+from fsage.model.declaration import tasks_of
 from fsage.model.device import Computed
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker, clients_of

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict, cast
 
-from fsage.model import device, filesystems, kinds
+from fsage.model import GIB, device, filesystems, kinds
 from fsage.model.claim import Claim, utc_now
 from fsage.model.errors import Refusal
 from fsage.model.message import Unacceptable, shown
@@ -82,10 +82,6 @@ def probe_limits(stop_if: StopIf, usual: dict[str, float]) -> dict[str, float]:
         if known:
             limit[name] = min(known)
     return limit
-
-
-GIB = 1 << 30
-MIB = 1 << 20
 
 
 LONGEST_PATH = 1024  # the kernel takes 4095 bytes, with what is added to it

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from fsage.model.declaration import GIB, MIB, declared
+from fsage.model import GIB, MIB
+from fsage.model.declaration import declared
 from fsage.model.request import Phase
 from fsage.model.target import Limits, usual
 from fsage.model.typed import Json

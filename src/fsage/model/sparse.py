@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fsage.model import filesystems
+from fsage.model import GIB, MIB, filesystems
 from fsage.model.geometry import Geometry
 from fsage.model.target import Spec
 
-GIB = 1 << 30
-MIB = 1 << 20
 USUAL_CELL_BYTES = 4 * GIB
 """Room for a cell's files where no amount is declared; at most SHARE_OF_SIZE of the target."""
 SHARE_OF_SIZE = 0.15

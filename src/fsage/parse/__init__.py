@@ -23,7 +23,6 @@ import yaml
 
 from fsage.model.evidence.text import tidied
 
-MIB = 2**20
 VERSION = {
     "fio": r'^ *"fio version" : "fio-([^"]+)"',
     "ior": r"^IOR-(\S+): MPI",

@@ -20,8 +20,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from fsage.model import KIB, MIB
 from fsage.model.typed import Json
-from fsage.parse import MIB, BadOutput, Transfer, check_end, tidy
+from fsage.parse import BadOutput, Transfer, check_end, tidy
 
 BEGINS = re.compile(r"^\{(?=\s*(?:\"|$))", re.M)
 UNREAD = {
@@ -31,7 +32,6 @@ UNREAD = {
 """What stands in a document in place of what is read."""
 SAYS_TROUBLE = re.compile(r"(<\S+> )?fio: (?!sprandom sets norandommap)|client: ")
 OLDEST = 3
-KIB = 1024
 """The first of fio 3 have no `bw_bytes`, and `bw` in KiB a second."""
 ROUNDING = 0.01
 """By so much bytes over time may differ from the rate that fio gives."""

@@ -18,7 +18,8 @@ import re
 from dataclasses import dataclass
 from statistics import mean
 
-from fsage.parse import MIB, TAG, BadOutput, Transfer, check_end, check_together, tells_of_trouble, tidy, why_it_ended
+from fsage.model import MIB
+from fsage.parse import TAG, BadOutput, Transfer, check_end, check_together, tells_of_trouble, tidy, why_it_ended
 
 HEAD = re.compile(r"(IOR-\S+): MPI Coordinated")
 # Says nothing about the numbers: a file of an earlier run was deleted before the clock started.

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import NamedTuple, cast
 
 from fsage import recipes, workloads
-from fsage.model import limits
+from fsage.model import MIB, limits
 from fsage.model.claim import Claim
-from fsage.model.declaration import MIB, as_declared
+from fsage.model.declaration import as_declared
 from fsage.model.request import Phase
 from fsage.model.structure import Step, achieved
 from fsage.model.typed import Json

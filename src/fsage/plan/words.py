@@ -10,9 +10,9 @@ import time
 from typing import NamedTuple, cast
 
 from fsage import workloads
-from fsage.model import limits
+from fsage.model import GIB, MIB, limits
 from fsage.model.claim import Claim
-from fsage.model.declaration import MIB, tasks_of
+from fsage.model.declaration import tasks_of
 from fsage.model.sparse import takes
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
@@ -22,7 +22,6 @@ from fsage.study.comparisons import Headline
 from fsage.study.study import means
 from fsage.text.sizes import counted, duration, round_size
 
-GIB = 1 << 30
 AMOUNT_MIB = 64
 LONGEST_S = 1.25
 """An amount is a multiple of this, and a sample lasts at most about so long (fsage.host.claiming)."""

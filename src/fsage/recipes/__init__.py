@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
 
 from pydantic import AfterValidator, Field
 
-from fsage.model import plugins
+from fsage.model import MIB, plugins
 from fsage.model.structure import Method, Step, read
 from fsage.model.typed import Json
 from fsage.text.sizes import format_size
@@ -147,9 +147,6 @@ def _in_turns(states: list[State]) -> list[State]:
     for state in states:
         rounds.setdefault(state.nominal["structure"], []).append(state)
     return [state for number, turn in sorted(rounds.items()) for state in (turn if number % 2 else turn[::-1])]
-
-
-MIB = 1 << 20
 
 
 def _in_blocks(size_bytes: int) -> int:

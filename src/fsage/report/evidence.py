@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from fsage.analysis.groups import samples
 from fsage.analysis.words import NONE
+from fsage.model import MIB
 from fsage.model.errors import in_words
 from fsage.model.evidence.store import StoresLayout
 from fsage.model.evidence.store import StoresLayout as Layout
@@ -86,9 +87,6 @@ def first_problem(error: ValidationError) -> str:
     """Where the first of the problems is, and what: 'stores.0.bitmap: Field required'."""
     problem = error.errors()[0]
     return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-
-
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, cast
 
 from fsage import recipes, workloads
-from fsage.model import plugins, structure, typed
+from fsage.model import MIB, plugins, structure, typed
 from fsage.model.claim import REDUCED, Claim
-from fsage.model.declaration import MIB
 from fsage.model.message import Unacceptable
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request

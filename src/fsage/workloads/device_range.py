@@ -11,12 +11,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import kinds, tools
+from fsage.model import MIB, kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.parse import MIB, BadOutput
+from fsage.parse import BadOutput
 from fsage.workloads import Outcome, Unsupported, shared
 
 ALIGN_BYTES = 16 * MIB

@@ -13,9 +13,8 @@ from fsage.host.targets import directories
 from fsage.host.targets.budget import Free, Limits, Pace, Shared
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.target import Target
-from fsage.model import declaration
+from fsage.model import GIB, declaration
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
-from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_DEVICE, Store, without

@@ -18,9 +18,8 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting, settings, space
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.model import declaration, tools
+from fsage.model import GIB, MIB, declaration, tools
 from fsage.model.claim import Claim, ClaimedStore, Images
-from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker
 from fsage.model.sparse import takes
@@ -113,7 +112,7 @@ class Loop(Stores):
             loops.verify(images.whole(image))
         if noted and "below" in noted and noted["below"]["bytes"] < (taken := takes(spec)).total_bytes:
             raise Refusal(
-                f"target {spec['name']} was created with {noted['below']['bytes'] / declaration.GIB:.2f} GiB below, "
+                f"target {spec['name']} was created with {noted['below']['bytes'] / GIB:.2f} GiB below, "
                 f"and takes {taken.words()} as declared now; remove it first: {loops.CLEAR}"
             )
         claiming.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once

@@ -26,9 +26,8 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, places, space
 from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result
-from fsage.model import declaration
+from fsage.model import GIB, MIB, declaration
 from fsage.model.claim import Claim, Image, Images, Made
-from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
 from fsage.model.sparse import takes

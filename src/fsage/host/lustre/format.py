@@ -11,7 +11,7 @@ from typing import Any
 from fsage.host.lustre import clients
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
-from fsage.model import declaration
+from fsage.model import MIB, declaration
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Request
@@ -28,7 +28,6 @@ AGAIN = {
     "Flex block group size": "-G",
 }
 OF_NO_MKFS = {"needs_recovery", "orphan_present"}  # features that come and go while it is mounted
-MIB = 1 << 20
 LUSTRE_PATIENCE_S = 600
 
 

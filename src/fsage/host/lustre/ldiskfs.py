@@ -26,15 +26,13 @@ from fsage.host.lustre import lctl
 from fsage.host.system import files, settings
 from fsage.host.system.settings import Holder
 from fsage.host.system.shell import run
+from fsage.model import GIB, KIB, MIB
 from fsage.model.declaration import home_of, lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence import dumpe2fs
 from fsage.model.evidence.store import NotThisText
 from fsage.model.target import Spec
 
-KIB = 1 << 10
-MIB = 1 << 20
-GIB = 1 << 30
 UNITS = {GIB: "GiB", MIB: "MiB", KIB: "KiB"}
 BLOCK_BYTES = 4096
 # The tables of the study, by the size that it calls them by; in blocks of 4 KiB.

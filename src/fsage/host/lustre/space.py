@@ -25,7 +25,7 @@ from fsage.host.lustre import stripes
 from fsage.host.system import shell
 from fsage.host.system.shell import run
 from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of
-from fsage.model.declaration import MIB
+from fsage.model import KIB, MIB
 from fsage.model.errors import Failure
 from fsage.model.evidence import servers
 from fsage.model.evidence.servers import Ost
@@ -230,7 +230,6 @@ def await_frees(
 
 
 OTHERS_SHARE = 0.01  # of each OST stays free for its other users
-KIB = 1024
 NUMBER = r"(\d{1,19})\*?"  # a star: the limit is exceeded
 LINE = re.compile(rf"\s*\S+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+\s*")
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from fsage.host.structure import fillers
 from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
-from fsage.model import striping
-from fsage.model.declaration import MIB, lustre_of
+from fsage.model import MIB, striping
+from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure
 from fsage.model.striping import Segment
 from fsage.model.structure import Notes

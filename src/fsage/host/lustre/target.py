@@ -21,9 +21,9 @@ from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
 from fsage.host.targets import directories
 from fsage.host.targets.budget import least
-from fsage.model import striping
+from fsage.model import GIB, MIB, striping
 from fsage.model.claim import Claim, LustreClaim
-from fsage.model.declaration import GIB, MIB, lustre_of
+from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.servers import Ost
 from fsage.model.target import LustreSpec, Spec

@@ -18,8 +18,7 @@ from fsage.host.system import files, places, privilege
 from fsage.host.system.shell import SSH, run
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets import budget, kinds, target
-from fsage.model import declaration
-from fsage.model.declaration import GIB
+from fsage.model import GIB, declaration
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Facts, Probe
 from fsage.model.target import Spec

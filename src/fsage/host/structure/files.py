@@ -26,8 +26,7 @@ from typing import IO
 from fsage.host.system import caches, libc, places
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets.target import Target
-from fsage.model import striping
-from fsage.model.declaration import MIB
+from fsage.model import MIB, striping
 from fsage.model.errors import Failure
 from fsage.model.striping import EVICTION_FILES
 from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, SHARD, Method, folder_of, path_of

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.host.system import files, interruption, libc, places
-from fsage.model import MIB, declaration, limits
+from fsage.model import KIB, MIB, declaration, limits
 from fsage.model.errors import Refusal
 from fsage.model.evidence.servers import Ost
 from fsage.model.structure import SLACK_BYTES
@@ -100,7 +100,6 @@ def nothing(now: Sequence[Ost]) -> list[str]:
 SYS_QUOTACTL_FD = 443  # the same number on every architecture
 Q_GETQUOTA = 0x800007
 KIND_BITS = 8
-KIB = 1024
 KINDS = {"user": 0, "group": 1}  # linux/quota.h
 
 

@@ -13,9 +13,8 @@ from typing import cast
 
 from fsage.host.system import files, mounting, places, space
 from fsage.host.targets import budget, claims
-from fsage.model import declaration
+from fsage.model import GIB, declaration
 from fsage.model.claim import Claim, ClaimedStore
-from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
 from fsage.model.typed import Json

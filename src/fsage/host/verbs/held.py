@@ -9,9 +9,8 @@ from pathlib import Path
 
 from fsage.host.system import files
 from fsage.host.targets import claims, kinds
-from fsage.model import declaration
+from fsage.model import GIB, declaration
 from fsage.model.answers import HeldTarget
-from fsage.model.declaration import GIB
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.target import Spec
 from fsage.model.typed import Json

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from fsage.model import KIB, MIB
 from fsage.model.structure import Achieved, Notes, Step, filled
 
 Way = Literal["churn", "logs", "packages"]
-KIB = 1 << 10
-MIB = 1 << 20
 LARGEST_BYTES = 64 * MIB
 BLOCK_BYTES = 4096
 LOGS = 24

@@ -13,16 +13,15 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from fsage.model import kinds, structure, tools
+from fsage.model import KIB, MIB, kinds, structure, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cost, Group, IoGroups, Phase
 from fsage.model.typed import Json, JsonView
-from fsage.parse import MIB, BadOutput
+from fsage.parse import BadOutput
 from fsage.studies.iocontrol import model as iocontrol
 from fsage.workloads import Unsupported, shared
 
-KIB = 1024
 COST_SHARE = 0.6  # a model above this share of the device would measure the device's own noise
 LEAST_IOS = 20  # of a group in a sample: fewer tell no share
 RUN_ON_S = 3600  # a reader is stopped before

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MIB = 1 << 20
+from fsage.model import MIB
+
 INODE = "inode"
 DIRECTORY = "directory"
 TREE = "tree"

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import yaml
 
 from fsage import seam
-from fsage.model import device, filesystems, geometry
-from fsage.model.declaration import GIB
+from fsage.model import GIB, device, filesystems, geometry
 from fsage.model.evidence.extents import Head
 from fsage.model.sparse import SHARE_OF_SIZE
 from fsage.plan.target import DECLARATION, Target, inventories_in, load_claim, load_target

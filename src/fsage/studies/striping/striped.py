@@ -7,9 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import device, kinds, striping
+from fsage.model import MIB, device, kinds, striping
 from fsage.model.claim import Claim
-from fsage.model.declaration import MIB
 from fsage.model.errors import Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase

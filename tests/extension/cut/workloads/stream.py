@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.model import tools
+from fsage.model import MIB, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.parse import MIB, BadOutput, check_end
+from fsage.parse import BadOutput, check_end
 from fsage.workloads import Outcome, shared
 
 COPIED = re.compile(r"^(\d+) bytes .* copied, ([\d.e-]+) s", re.MULTILINE)

@@ -12,8 +12,8 @@ import pandas as pd
 from fsage.analysis.groups import of_samples, samples
 from fsage.analysis.words import times
 from fsage.figures import Axis
+from fsage.model import MIB
 from fsage.model.typed import Json
-from fsage.parse import MIB
 from fsage.report.parts import Data
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.weighted import PATTERNS

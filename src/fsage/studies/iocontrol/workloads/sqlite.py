@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from fsage.model import KIB
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Group, Phase
@@ -33,9 +34,7 @@ class Params(weighted.Params):
     """Parameters of one cell. The query is repeated until it has taken `seconds`, once at least."""
 
     workload: Literal["sqlite"] = "sqlite"
-    transfer_size: int = Field(
-        default=64 * weighted.KIB, gt=0, description="bytes of one random read of fio in group 1"
-    )
+    transfer_size: int = Field(default=64 * KIB, gt=0, description="bytes of one random read of fio in group 1")
     depth: int = Field(default=16, ge=1, le=1024, description="random reads of fio in flight at the same time")
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from fsage.model import KIB
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Group, Phase
@@ -25,7 +26,7 @@ class Params(weighted.Params):
     """Parameters of one cell."""
 
     workload: Literal["weights"] = "weights"
-    transfer_size: int = Field(default=128 * weighted.KIB, gt=0, description="bytes of one read")
+    transfer_size: int = Field(default=128 * KIB, gt=0, description="bytes of one read")
     depth: int = Field(default=4, ge=1, le=1024, description="reads in flight in each group at the same time")
     reads: Literal["all", "hot"] = Field(
         default="all", description="all: the whole file; hot: only the hot ranges of the fragmented file"
