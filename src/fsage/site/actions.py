@@ -88,7 +88,12 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
             programs=(*tools.names(), "apptainer"),
         ),
         Act(clients, "claim, lease, journal and answers are kept", "release", places=(home, "/run/fsage")),
-        Act(clients, "the folder of these is removed with the last target", "the next claim", places=(_above(home),)),
+        Act(
+            clients,
+            "the folder of these is removed with the last target",
+            "the next claim",
+            places=(str(PurePath(home).parent),),
+        ),
         _dropped(site, clients, phases),
         Act(
             clients,
@@ -156,10 +161,6 @@ def _told(site: Site, key: str, otherwise: str) -> str:
     """What the clients answered under a key: the launcher of this page may have another user, and home."""
     told = {str(host.answer[key]) for host in site.in_group("clients") if host.answer and host.answer.get(key)}
     return " or ".join(sorted(told)) or otherwise
-
-
-def _above(home: str) -> str:
-    return str(PurePath(home).parent)
 
 
 def _dropped(site: Site, clients: str, phases: int) -> Act:

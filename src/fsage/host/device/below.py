@@ -116,7 +116,8 @@ def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> P
     """Keep a copy of a target's image as `change` makes it; where it is. Raises Failure, OSError."""
     path = kept_path(home, name)
     part = path.with_suffix(PART)
-    for other in sorted(_all_kept(home), key=lambda kept: kept.stat().st_mtime)[: -sparse.KEPT + 1 or None]:
+    kept = sorted(point_of(home).glob(f"{PREFIX}*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
+    for other in kept[: -sparse.KEPT + 1 or None]:
         files.remove(other)
         files.remove(other.with_suffix(NOTES))
     for killed in point_of(home).glob(f"{PREFIX}*{PART}"):
@@ -157,7 +158,3 @@ def forget_kept(home: Path) -> list[str]:
         files.remove(path)
         proof.append(f"{path} is gone")
     return proof
-
-
-def _all_kept(home: Path) -> list[Path]:
-    return list(point_of(home).glob(f"{PREFIX}*{SUFFIX}"))

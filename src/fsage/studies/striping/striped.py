@@ -125,7 +125,8 @@ def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[striping.Segment],
     segments = layout(steps, claim)
     places = shared.directories(claim, ":").split(":")
     if not kinds.named(claim["kind"]).has_osts:
-        return segments, [f"{places[number % len(places)]}/object{number}" for number in range(_count(segments))]
+        count = segments[-1].first + segments[-1].stripes
+        return segments, [f"{places[number % len(places)]}/object{number}" for number in range(count)]
     step = _stripe(steps)
     assert step  # or it had no segments
     components, paths = striping.on_lustre(segments, step.realisation)
@@ -158,10 +159,6 @@ def share_out(segments: Sequence[striping.Segment], tasks: int) -> list[int]:
         loads = [striping.length_of(segment) / share for segment, share in zip(segments, shares, strict=True)]
         shares[loads.index(max(loads))] += 1
     return shares
-
-
-def _count(segments: Sequence[striping.Segment]) -> int:
-    return segments[-1].first + segments[-1].stripes
 
 
 def objects(segments: Sequence[striping.Segment]) -> dict[int, int]:

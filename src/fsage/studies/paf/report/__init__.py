@@ -145,7 +145,7 @@ def loss(data: Data) -> Section | None:
         if of_aged["x"].nunique() > 1:
             ticks = {math.log2(size): round_size(size) for size in sorted(of_aged["transfer_size_bytes"].unique())}
             x = Axis("transfer size", ticks=ticks)
-            y = _loss_axis(aged)
+            y = Axis("loss against clean, %", limits_with_zero(aged, LEAST_POINTS))
             title = f"Loss of {name}s over transfer size"
             labels = {state: state.split("@")[0] for state in of_aged["state"].unique()}
             figures.append(lines(title, of_aged, "state", x, y, labels=labels, levels=[Level(0.0)]))
@@ -175,10 +175,6 @@ def _aged(rows: pd.DataFrame) -> pd.DataFrame:
     """The fullest states: unfragmented, and fragmented half way and to the end."""
     fullest = rows[rows["capacity_percent"] == rows["capacity_percent"].max()]
     return fullest[fullest["fragmentation_percent"].isin(spread(fullest["fragmentation_percent"], 3))]
-
-
-def _loss_axis(shared: pd.DataFrame) -> Axis:
-    return Axis("loss against clean, %", limits_with_zero(shared, LEAST_POINTS))
 
 
 Draw = Callable[[Data], Section | None]
