@@ -23,12 +23,11 @@ from typing import Any, NamedTuple, TypedDict
 
 from fsage.host.system import files, places
 from fsage.model.errors import Failure, in_words
-from fsage.model.typed import Json
 
 SHARED_JOURNAL = Path("/run/fsage/shared.json")
 SHARED_LOCK = Path("/run/fsage/shared.lock")
 
-Entry = Json
+Entry = dict[str, Any]
 
 
 def journal_of(home: Path) -> Path:
