@@ -272,7 +272,7 @@ def hot(size: int, hot_bytes: int, every_bytes: int) -> list[Range]:
 def defragment_ranges(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_s: float) -> dict[str, object]:
     """Make each fragmented range contiguous.
 
-    Returns the keys of fsage.host.defragmentation.tools except `files`, and ranges, ranges_moved, range_bytes,
+    Returns the keys of `defragment` except `files`, and ranges, ranges_moved, range_bytes,
     `ranges_before` and `ranges_after` (extents of the ranges, added up). Raises Refusal where the file system or the
     kernel has no such call, and Failure.
     """
