@@ -24,7 +24,7 @@ PLAIN = "none"
 WHOLE = "P1"
 COUNTS = ("reads", "requests", "jumps", "jump_bytes")
 """What must be the same where a cell is measured again on the same image."""
-STAGES = {BEFORE: "as it was written", AFTER: "after it was moved"}
+STAGES = {BEFORE: "in pieces of {}", AFTER: "was in pieces of {}, moved"}
 
 
 class Cell(NamedTuple):
@@ -82,7 +82,7 @@ def _requests(cells: Counted, cell: Cell) -> str:
     less = f" instead of {_number(whole['group2_requests_a_read'])}" if whole else ""
     said = (
         f"Reading the same data takes {_number(before['group1_requests_a_read'])} requests{less} for each {size} where "
-        f"the file lies in pieces of {pieces}"
+        f"the file is fragmented in pieces of {pieces}"
     )
     if not after:
         return f"{said}."
@@ -128,16 +128,20 @@ def table(data: Data) -> Section | None:
     cells = counted(rows_of(data.frame))
     if not cells:
         return None
-    heads = ["stage", "pattern", "scheduler", "a read", "group (weight)", "file", "extents", "requests a read"]
-    lines = [[*heads, "jumps a read", "mean jump", "share of requests", "MiB/s, computed"]]
+    heads = ["stage", "pattern", "a read", "group (weight)", "file", "extents", "requests a read"]
+    by_line: dict[tuple[str, ...], list[str]] = {}
     for cell in sorted(cells, key=lambda cell: (-cell.piece_bytes, cell.stage == AFTER, cell[2:])):
-        lines += _lines(cell, cells[cell])
+        for line in _lines(cell, cells[cell]):
+            by_line.setdefault(tuple(line), []).append(cell.scheduler)
+    lines = [[*heads, "jumps a read", "mean jump", "share of requests", "MiB/s, computed", "scheduler"]]
+    lines += [[*line, ", ".join(schedulers)] for line, schedulers in by_line.items()]
     most = median(row["most_request_kib"] for row in cells.values())
     text = (
         "Files are read past the cache by turns, as many reads a turn as the weight says, until the first file ends. "
         "Requests are those that the guest's disk has completed; a jump is a read that begins elsewhere than the one "
         f"before it ended. This disk takes at most {most:g} KiB in one request, so a whole read of 128 KiB is two. "
-        "Nothing is timed: the rate is computed from requests and far jumps for the declared device."
+        "Nothing is timed: the rate is computed from requests and jumps over 16 MiB for the declared device. With two "
+        "groups each turn begins with a jump. Schedulers with the same counts share a line."
     )
     return Section("What reading the files takes", text, [], table=lines)
 
@@ -146,11 +150,10 @@ def _lines(cell: Cell, row: dict[str, Any]) -> Iterator[list[str]]:
     whole = sum(row[f"group{name}_requests"] for name in PATTERNS[cell.pattern])
     for name, reader in PATTERNS[cell.pattern].items():
         of = {key: row[f"group{name}_{key}"] for key in (*COUNTS, "extents", "requests_a_read", "computed_bw_mib_s")}
-        in_pieces = f"in pieces of {format_size(cell.piece_bytes)}, {STAGES[cell.stage]}"
+        in_pieces = STAGES[cell.stage].format(format_size(cell.piece_bytes))
         yield [
             cell.stage,
             cell.pattern,
-            cell.scheduler,
             format_size(cell.transfer_bytes),
             f"{name} ({reader.weight})",
             in_pieces if reader.file == FRAGMENTED else "whole",

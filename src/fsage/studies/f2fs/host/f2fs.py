@@ -8,6 +8,7 @@ the first segment, and are in use.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import struct
 from collections.abc import Iterator
@@ -32,11 +33,18 @@ class Defragment(Mover):
 
     name = "F2FS_IOC_DEFRAGMENT"
     donor = False
-    wants = "it wants free segments, and a file system whose mode is not `lfs`"
+    wants = "where F2FS writes over in place, as up to 16 GiB, kernels before 6.1 may move nothing"
 
     def move(self, descriptor: int, donor: int, part: Range) -> None:
         begin, end = part
-        fcntl.ioctl(descriptor, F2FS_IOC_DEFRAGMENT, DEFRAGMENT.pack(begin, end - begin))
+        try:
+            fcntl.ioctl(descriptor, F2FS_IOC_DEFRAGMENT, DEFRAGMENT.pack(begin, end - begin))
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # "if in-place-update policy is enabled, don't waste time here"
+                raise OSError(errno.EOPNOTSUPP, error.strerror) from error
+            if error.errno == errno.EAGAIN:
+                raise OSError(errno.ENOSPC, f"{end - begin} bytes need free segments, and there are too few") from error
+            raise
 
 
 class F2fs(FileSystem, facts.F2fs):
