@@ -146,8 +146,8 @@ def test_the_first_sentence_says_how_many_requests() -> None:
     frame = pd.DataFrame(rows)
     said = report.answer(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame), cast(Any, None))
     assert said and said.sentences == [
-        "Reading the same data takes 16 requests instead of 1 for each 64K where the file is fragmented in pieces of 4K; "
-        "after defragmentation 1, because the file has 1 extent instead of 1,024.",
+        "Reading the same data takes 16 requests instead of 1 for each 64K where the file is fragmented in pieces of "
+        "4K; after defragmentation 1, because the file has 1 extent instead of 1,024.",
         "At equal weights and equal bytes the group that reads the pieces has 94% of all requests, and afterwards 50%.",
         "Measured again on the same image, 1 of 1 cells differ in a count.",
     ]
