@@ -14,9 +14,9 @@ from fsage.report.answer import Answer
 from fsage.report.section import Data, Section
 from fsage.report.view import View
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
-from fsage.studies.iocontrol.weighted import FRAGMENTED, KIB, PATTERNS
+from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
 from fsage.study.study import Study
-from fsage.text.sizes import format_size
+from fsage.text.sizes import format_size, round_size
 
 ALONE = "P6"
 SHARED = "P4"
@@ -160,7 +160,7 @@ def _lines(cell: Cell, row: dict[str, Any]) -> Iterator[list[str]]:
             f"{int(of['extents']):,}",
             _number(of["requests_a_read"]),
             f"{of['jumps'] / of['reads']:.2g}",
-            f"{of['jump_bytes'] / of['jumps'] / KIB:,.0f} KiB" if of["jumps"] else "none",
+            round_size(of["jump_bytes"] / of["jumps"]) if of["jumps"] else "none",
             f"{100 * of['requests'] / whole:.0f}%",
             f"{of['computed_bw_mib_s']:.1f}",
         ]
