@@ -61,11 +61,11 @@ class FileRequests(Instrument):
 
     def unsupported(self, cell: Cell) -> str | None:
         params = cell["params"]
-        if params.get("workload") != "file_requests" or "failed" in cell or not self.target.devices:
+        if params.get("workload") != "file_requests" or "failed" in cell:
             return None
         name = params["scheduler"]
         if not self.target.counts:
-            return f"target {self.target.name} is not mounted in a guest, whose disk alone gets a scheduler for this"
+            return f"target {self.target.name} is not mounted in a guest, whose disk nothing else reads from"
         modules.provide(name)
         return scheduler.unavailable_because(self.target.devices[0], name)
 

@@ -16,7 +16,7 @@ INDEX = "modules.dep"
 
 def places(program: Path, release: str) -> list[Path]:
     """Where the modules of a kernel may be: beside it, where it was unpacked, and where its package has them."""
-    return [program.parent / "modules", program.parents[1] / "lib/uml/modules" / release]
+    return [program.parent / "modules", program.parent.parent / "lib/uml/modules" / release]
 
 
 def files(place: Path, name: str) -> list[Path]:
