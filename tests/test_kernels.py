@@ -89,6 +89,7 @@ def test_a_kernel_makes_mounts_and_reads_each_file_system() -> None:
     release, reasons = programs.attempt(newest())
     assert release.startswith(newest().name.split("-")[0]) and reasons["ext4"] is None
     assert set(reasons) >= {"ext4", "xfs", "btrfs"}
+    assert not shutil.which("mkfs.f2fs") or reasons["f2fs"] is None, "a module of the distribution's kernel"
 
 
 @needs_kernel

@@ -45,6 +45,7 @@ def test_workloads_are_found_by_name():
         "blast",
         "device_range",
         "file_read",
+        "file_requests",
         "limits",
         "metadata",
         "netflow",

@@ -95,11 +95,8 @@ def complete(spec: Mapping[str, object]) -> Spec:
     full = {**usual(Spec), "lustre": None, **declared(Spec, spec, "fsage_target")}
     full["scale"] = {**usual(Scale), **declared(Scale, full.get("scale", {}), "fsage_target.scale")}
     full["limits"] = {**usual(Limits), **declared(Limits, full.get("limits", {}), "fsage_target.limits")}
-    for key, names in (("kind", kinds.names()), ("filesystem", filesystems.names())):  # an extension may have more
-        if full[key] not in names:
-            near = difflib.get_close_matches(str(full[key]), names, 1, 0)
-            meant = f"; {near[0]}?" if near else ""
-            raise Refusal(f"fsage_target.{key} is {shown(full[key])}: allowed are {', '.join(names)}{meant}")
+    _refuse_unknown("kind", full["kind"], kinds.names())  # an extension may have more
+    _refuse_unknown("filesystem", full["filesystem"], kinds.named(full["kind"]).filesystems())
     if full["geometry"] is not None:
         _check_geometry(full)
     if full["device_model"] is not None:
@@ -158,6 +155,20 @@ def home_of(spec: Spec) -> Path:
 def tasks_of(spec: Spec) -> int:
     """How many processes a measurement has on each client."""
     return max(1, int(spec["scale"]["tasks"]))
+
+
+def _refuse_unknown(key: str, value: object, names: list[str]) -> None:
+    """Raise Refusal for a name that is not one of these; it names the kinds of target that have such a file system."""
+    if value in names:
+        return
+    having = [kind for kind in kinds.names() if value in kinds.named(kind).filesystems()]
+    near = difflib.get_close_matches(str(value), names, 1, 0)
+    meant = ""
+    if key == "filesystem" and having:
+        meant = f"; a target of kind {' or '.join(having)} can have it"
+    elif near:
+        meant = f"; {near[0]}?"
+    raise Refusal(f"fsage_target.{key} is {shown(value)}: allowed are {', '.join(names)}{meant}")
 
 
 def _check_geometry(full: Json) -> None:

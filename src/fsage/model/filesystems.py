@@ -53,6 +53,12 @@ class FileSystem:
     loads_all = False
     """Whether it can be made to read, after a mount, all that its allocator needs."""
 
+    guests_only = False
+    """Whether fsage has it only where a kernel mounts it that runs as a program."""
+    package = ""
+    """Of one that only guests have: the package (of apt and dnf alike) of its mkfs."""
+    places_when_written = False
+    """Whether its blocks have no place before they are written: a file that is reserved has room, and lies nowhere."""
     fixed_inodes = False
     """Whether it is made with all inodes that it can have."""
     inodes_together = 0
@@ -119,9 +125,9 @@ def _all() -> dict[str, FileSystem]:
     return {cls.name: cls() for cls in plugins.declared(FileSystem, __name__)}
 
 
-def names() -> list[str]:
-    """Names of the file systems there are."""
-    return sorted(_all())
+def names(guests: bool = False) -> list[str]:
+    """Names of the file systems that any target with its own can have; `guests`: and those of guests alone."""
+    return sorted(name for name, system in _all().items() if guests or not system.guests_only)
 
 
 def get(name: str | None) -> FileSystem | None:
@@ -135,7 +141,7 @@ def named(name: str) -> FileSystem:
     """The file system of this name. Raises Refusal where there is none."""
     system = get(name)
     if not system:
-        raise Refusal(f"no target can be {name!r:.100}: there are {', '.join(names())}")
+        raise Refusal(f"no target can be {name!r:.100}: there are {', '.join(names(guests=True))}")
     return system
 
 

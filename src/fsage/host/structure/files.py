@@ -26,7 +26,7 @@ from typing import IO
 from fsage.host.system import caches, libc, places
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets.target import Target
-from fsage.model import MIB, striping
+from fsage.model import MIB, filesystems, striping
 from fsage.model.errors import Failure
 from fsage.model.striping import EVICTION_FILES
 from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, SHARD, Method, folder_of, path_of
@@ -252,6 +252,7 @@ class Quota:
 
     def fallocate(self, path: Path, size: int, spread: int = 0) -> None:
         """Give a file its blocks without writing them."""
+        self._refuse_reserving(path)
         with self._taken(size, path, spread):
             fallocate(path, size, self.target.pace.spend)
 
@@ -269,16 +270,20 @@ class Quota:
         check_lease: Callable[[], None],
     ) -> None:
         """Make several files that grow at the same time (files.in_turns)."""
+        if method == "fallocate":
+            self._refuse_reserving(*paths[:1])
         with self._taken_all(paths, sizes):
             in_turns(paths, sizes, request_bytes, method, check_lease, self.target.pace.spend)
 
     def extend(self, descriptor: int, path: Path, offset: int, size: int) -> None:
         """Extend an open file: give it blocks for `size` bytes from `offset` on."""
+        self._refuse_reserving(path)
         with self._taken(size, path):
             os.posix_fallocate(descriptor, offset, size)
 
     def keep(self, descriptor: int, path: Path, size: int) -> None:
         """Reserve blocks for an open file beyond its end; its size stays."""
+        self._refuse_reserving(path)
         with self._taken(size, path):
             allocate(descriptor, KEEP_SIZE, 0, size)
 
@@ -309,6 +314,7 @@ class Quota:
         Where all at once is refused, half is tried, again and again. Raises Failure where the file gets much less than
         was left.
         """
+        self._refuse_reserving(path)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         try:
             size = 0
@@ -338,6 +344,15 @@ class Quota:
                 "no space. The target is not full, so it is not in the requested state"
             )
         return size
+
+    def _refuse_reserving(self, *paths: Path) -> None:
+        """Raise Failure where blocks that are reserved have no place."""
+        system = filesystems.get(self.target.filesystem)
+        if paths and system and system.places_when_written:
+            raise Failure(
+                f"{paths[0]}: {system.title} gives a block its place when it is written, so no layout is made of "
+                "reserved ones; use a study whose files are written (`filler: write`), or another file system"
+            )
 
     def _taken(self, size: int, path: Path, spread: int = 0) -> AbstractContextManager[None]:
         """Count bytes for a file, which has them when the block ends. Raises Failure."""

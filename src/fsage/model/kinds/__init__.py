@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from fsage.model import plugins
+from fsage.model import filesystems, plugins
 from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
@@ -35,6 +35,11 @@ class Kind(ABC):
     """Keys of a declaration that mean nothing for it, and which a claim does not keep."""
     how_shared: ClassVar[str] = ""
     """What a message adds to the command `claim`, on a host that does not know of the claim."""
+
+    @classmethod
+    def filesystems(cls) -> list[str]:
+        """Names of the file systems that such a target can have."""
+        return filesystems.names()
 
     @classmethod
     def complete(cls, spec: dict[str, object]) -> None:

@@ -108,6 +108,9 @@ def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> 
             raise Failure("scope hot needs hot_bytes and every_bytes")
         hot = tools.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
         return tools.defragment_ranges(path, filesystem, hot, step.time_limit_s)
+    system = filesystems.get(filesystem)
+    if step.scope == "file" and system and system.mover and not system.defragmenter:
+        return tools.defragment_ranges(path, filesystem, [(0, path.stat().st_size)], step.time_limit_s)
     where = [path] if step.scope == "file" else target.mounts[0] / "filler"
     return by_tool(where, filesystem, step.time_limit_s)
 

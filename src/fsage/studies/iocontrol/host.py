@@ -1,7 +1,8 @@
 """The steps of states of I/O control: what those read who share a device.
 
 `contended_files`: file 0 lies in pieces, files 2 and 3 are contiguous. Every other piece of file 1 is a hole, where
-file 0 got its blocks while nothing else was free. So it is in pieces whatever an allocator prefers.
+file 0 got its blocks while nothing else was free. So it is in pieces whatever an allocator prefers. Where a block has
+no place before it is written (F2FS), files 0 and 1 are written in turns instead, a piece at a time.
 
 `sqlite`: a contiguous file that is a database of one table, filled from a seed: a number and a filling a row, four
 rows a page. Whoever sums up the numbers reads each page, and the sum follows from the seed alone.
@@ -57,20 +58,11 @@ def contended_files(
     quota.must_hold(2 * size + step.between_bytes(size), step.describe())
     files.make_room(target.mounts, generation)
     paths = [path_of(target.mounts, generation, index) for index in range(FILES)]
-    filler = path_of(target.mounts, generation, FILES)
+    system = filesystems.get(target.filesystem)
+    make = _by_writing if system and system.places_when_written else _by_allocation
     try:
         with filesystems.one_cpu():
-            for path in paths[WHOLE:]:
-                quota.fallocate(path, size)
-            quota.fallocate(paths[BETWEEN], step.between_bytes(size))
-            quota.rest(filler)
-            _punch(paths[BETWEEN], step.between_bytes(size), step.piece_bytes, check_lease)
-            caches.flush(target.mounts[0])  # what was freed is free only then
-            quota.inspect()
-            quota.fallocate(paths[IN_PIECES], size)
-            filler.unlink()
-            for path in (paths[IN_PIECES], *paths[WHOLE:]):
-                _write_over(path, size)
+            make(step, target, quota, paths, check_lease)
     except OSError as error:
         raise Failure(f"making the contended files of {size} bytes in {paths[0].parent}: {error.strerror}") from error
     extents = [fragmentation.of_file(fiemap.extents(paths[index])).extents for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
@@ -83,6 +75,38 @@ def contended_files(
             f"contiguous files have {extents[1]} and {extents[2]}"
         )
     return Work(FILES, {"extents": extents[0], "whole_extents": extents[1:], "piece_bytes": step.piece_bytes})
+
+
+def _by_allocation(
+    step: ContendedFiles, target: Target, quota: Quota, paths: list[Path], check_lease: Callable[[], None]
+) -> None:
+    """Have file 0 fill the holes of file 1 while nothing else is free."""
+    size = step.file_bytes(target.capacity_bytes)
+    filler = path_of(target.mounts, step.generation, FILES)
+    for path in paths[WHOLE:]:
+        quota.fallocate(path, size)
+    quota.fallocate(paths[BETWEEN], step.between_bytes(size))
+    quota.rest(filler)
+    _punch(paths[BETWEEN], step.between_bytes(size), step.piece_bytes, check_lease)
+    caches.flush(target.mounts[0])  # what was freed is free only then
+    quota.inspect()
+    quota.fallocate(paths[IN_PIECES], size)
+    filler.unlink()
+    for path in (paths[IN_PIECES], *paths[WHOLE:]):
+        _write_over(path, size)
+
+
+def _by_writing(
+    step: ContendedFiles, target: Target, quota: Quota, paths: list[Path], check_lease: Callable[[], None]
+) -> None:
+    """Write the whole files one after the other, and then files 0 and 1 in turns; blocks lie as they are written."""
+    size = step.file_bytes(target.capacity_bytes)
+    for path in paths[WHOLE:]:
+        quota.write(path, size)
+    in_turns = [paths[IN_PIECES], paths[BETWEEN]]
+    quota.in_turns(in_turns, [size, size], step.piece_bytes, "write", check_lease)
+    os.truncate(paths[BETWEEN], step.between_bytes(size))
+    caches.flush(target.mounts[0])
 
 
 def _punch(path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:

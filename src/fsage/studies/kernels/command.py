@@ -37,6 +37,8 @@ def kernels(
     for release in fetch or ():
         say(f"unpacking the kernel of {release}")
         say(f"kernel {programs.fetch(release).name} is in {programs.unpacked()}")
+    for package in programs.fetch_mkfs() if fetch else ():
+        say(f"{package} is in {programs.unpacked().parent}")
     for source in build or ():
         say(f"building {source}: 10 to 30 minutes")
         say(f"kernel {building.build(source).name} is in {programs.unpacked()}")

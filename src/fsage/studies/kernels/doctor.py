@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fsage.model import filesystems
 from fsage.model.errors import Failure, Refusal
 from fsage.site.doctor import Check
 from fsage.studies.kernels.model import programs
@@ -24,8 +25,7 @@ def _tried(kernel: Kernel) -> Check:
     except (Refusal, Failure) as why:
         return Check(f"kernel {kernel.name}", str(kernel.program), [str(why)])
     good = ", ".join(name for name, why in reasons.items() if why is None)
-    return Check(
-        f"kernel {release}",
-        f"{good or 'no file system'} in a process ({kernel.program})",
-        [f"{name}: {why}" for name, why in reasons.items() if why],
-    )
+    detail = f"{good or 'no file system'} in a process ({kernel.program})"
+    lacking = {name: f"{name}: {why}" for name, why in reasons.items() if why}
+    few = [lacking.pop(name) for name in list(lacking) if filesystems.named(name).guests_only]
+    return Check(f"kernel {release}", "; ".join([detail, *few]), list(lacking.values()))

@@ -53,7 +53,7 @@ class Recipe:
 
 def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: str, file_extents: int = 0) -> Recipe:
     """The recipe of a PaF state, 80.50 or a whole notation. Raises ValueError."""
-    if filesystem not in filesystems.names():
+    if filesystem not in filesystems.names():  # states are laid by allocation, which those of guests alone cannot have
         raise ValueError(f"file system {filesystem!r}: allowed are {', '.join(filesystems.names())}")
     if size_bytes < LEAST_BYTES:
         raise ValueError(f"size {format_size(size_bytes)}: at least {format_size(LEAST_BYTES)} is wanted")

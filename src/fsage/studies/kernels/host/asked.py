@@ -30,7 +30,7 @@ from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 from fsage.studies.kernels.kinds.uml import HOME
-from fsage.studies.kernels.model import TASK, boot, images, programs
+from fsage.studies.kernels.model import NO_COMMAND, boot, images, programs
 from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy
 from fsage.studies.kernels.model.images import Image
 
@@ -244,7 +244,7 @@ def _batches(claim: Claim, cells: Sequence[Cell]) -> list[Batch]:
     By its process id ext4 chooses where a file begins, and a guest's second command has another one.
     """
     builder = programs.named(claim["kernel"])
-    inside = all(TASK in phase.get("files", {}) for cell in cells for phase in cell["phases"])
+    inside = all(phase["argv"][0] in NO_COMMAND for cell in cells for phase in cell["phases"])
     most = TOGETHER if inside else 1
     batches: list[Batch] = []
     for asked_for in cells:

@@ -1,7 +1,8 @@
-"""The guest's first and only process: `python -m fsage.studies.kernels.host.guest FOLDER`.
+"""The guest's first and only process: `python -m fsage.studies.kernels.host.guest FOLDER KERNEL`.
 
 It does each piece of work in FOLDER/work.json, adds a line to FOLDER/answers.jsonl, and halts the kernel. As it is
-process 1 in every guest, what ext4 chooses by the process id is the same each time (ext4_inode_to_goal_block).
+process 1 in every guest, what ext4 chooses by the process id is the same each time (ext4_inode_to_goal_block). KERNEL
+is the program that runs, beside which its modules may be.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ from fsage.model.device import RANDOM_FROM_BYTES
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.structure import ALONE, BLOCK_BYTES, Method, Notes, Step
 from fsage.model.typed import Json
+from fsage.studies.kernels.host import modules
 from fsage.studies.kernels.host.uml import Uml
 from fsage.studies.kernels.kinds.uml import HOME
+from fsage.studies.kernels.model.modules import places as places_of
 
 POWER_OFF = 0x4321FEDC  # reboot(2)
 POINT = Path("/dev/state")
@@ -207,13 +210,21 @@ WORK: dict[str, Callable[[Json, str, Path], Json]] = {
 }
 
 
-def main(folder: Path) -> None:
+def _filesystem(job: Json) -> str | None:
+    """The file system that a piece of work is about; None: the usual one."""
+    about = job.get("given", {}).get("target") or job.get("job", {}).get("spec") or job
+    return about.get("filesystem")
+
+
+def main(folder: Path, kernel: Path) -> None:
     """Do all, and halt."""
     for kind, place in (("proc", "/proc"), ("sysfs", "/sys")):
         mounting.mount_call(kind, place, kind, 0, "")
     POINT.mkdir()
+    modules.PLACES += places_of(kernel, os.uname().release)
     for job in json.loads((folder / "work.json").read_text(encoding="utf-8")):
         try:
+            modules.provide(_filesystem(job) or "")
             answer = WORK[job["do"]](job, f"/dev/ubd{'abcdefgh'[job['disk']]}", POINT)
             mounting.unmount(POINT)
         except (Failure, Refusal, OSError, ValueError) as why:
@@ -227,4 +238,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

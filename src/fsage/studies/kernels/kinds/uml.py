@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from fsage.model import filesystems
 from fsage.model.device import Iocost
 from fsage.model.errors import Refusal
 from fsage.model.kinds.loop import Loop
@@ -19,8 +20,12 @@ class Uml(Loop):
 
     kind = "uml"
     takes_layouts = False
-    counts = ("limits", "new_file", "sequential")
+    counts = ("file_requests", "limits", "new_file", "sequential")
     meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")
+
+    @classmethod
+    def filesystems(cls) -> list[str]:
+        return filesystems.names(guests=True)
 
     @classmethod
     def complete(cls, spec: dict[str, object]) -> None:

@@ -121,7 +121,7 @@ def boot(
     memory = memory_place(memory_mib)
     with folder() as own:
         (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
-        words = [sys.executable, "-S", "-m", GUEST, str(own)]
+        words = [sys.executable, "-S", "-m", GUEST, str(own), f"'{kernel.program}'"]
         start = f"PYTHONPATH='{package()}' PATH='{os.environ['PATH']}' exec {' '.join(words)}\n"
         prefix = os.environ.get("PYTHONPYCACHEPREFIX")
         if prefix:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fsage.model import GIB
+from fsage.model import GIB, filesystems
 from fsage.model.errors import Refusal
 from fsage.model.typed import Json
 from fsage.studies.kernels.model import run
@@ -88,7 +88,9 @@ def mkfs(filesystem: str) -> str:
     try:
         done = subprocess.run([command, "-V"], capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise Refusal(f"{command} is not here: it makes the image") from error
+        package = filesystems.named(filesystem).package
+        how = f". Install {package}, or have `fsage kernels --fetch bookworm` unpack it" if package else ""
+        raise Refusal(f"{command} is not here: it makes the image{how}") from error
     return (done.stdout + done.stderr).partition("\n")[0].strip()
 
 

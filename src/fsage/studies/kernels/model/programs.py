@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fsage.model import filesystems
 from fsage.model.errors import Failure, Refusal
-from fsage.studies.kernels.model import run
+from fsage.studies.kernels.model import modules, run
 from fsage.studies.kernels.model.boot import Kernel, boot, folder
 
 PACKAGES = ("user-mode-linux", "libc6")
@@ -20,6 +20,13 @@ INTERPRETER = b"/lib64/ld-linux-x86-64.so.2\0"
 OURS = b"ld.so\0"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TRIAL_BYTES = 512 << 20
+PRIVATE = (
+    "Dir::Cache::pkgcache=",
+    "Dir::Cache::srcpkgcache=",
+    "Debug::NoLocking=1",
+    "APT::Sandbox::User=root",
+)
+"""Options of apt for a user whose lists and packages are in folders of their own."""
 HOW = "`fsage kernels --fetch bookworm` unpacks Debian's, without an administrator"
 
 
@@ -87,12 +94,9 @@ def fetch(release: str) -> Kernel:
             "Dir::Etc::sourceparts": "-",
             "Dir::State::lists": place / "lists",
             "Dir::State::status": "/dev/null",  # or apt wants the version that is installed
-            "Dir::Cache::pkgcache": "",
-            "Dir::Cache::srcpkgcache": "",
-            "Debug::NoLocking": "1",
-            "APT::Sandbox::User": "root",
         }
-        apt = ["apt-get", "-qq", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
+        options_of_apt = [*(f"{key}={value}" for key, value in options.items()), *PRIVATE]
+        apt = ["apt-get", "-qq", *(word for option in options_of_apt for word in ("-o", option))]
         run([*apt, "update"], place)
         run([*apt, "download", *PACKAGES], place / "packages")
         for package in sorted((place / "packages").glob("*.deb")):
@@ -104,8 +108,8 @@ def _put(root: Path) -> Kernel:
     """Put what a kernel needs of unpacked packages into a folder named after its version. Raises Failure."""
     programs = list(root.glob(f"usr/bin/{PROGRAM}"))
     libraries = list(root.glob("**/libc.so.6"))
-    modules = list(root.glob("usr/lib/uml/modules/*"))
-    if not (programs and libraries and modules):
+    releases = list(root.glob("usr/lib/uml/modules/*"))
+    if not (programs and libraries and releases):
         raise Failure(f"the packages {', '.join(PACKAGES)} do not have a {PROGRAM}, a libc.so.6 and modules")
     made = root / "made"
     shutil.copytree(libraries[0].parent, made / "lib", symlinks=True)
@@ -115,10 +119,37 @@ def _put(root: Path) -> Kernel:
         raise Failure(f"{PROGRAM} of the package does not name {INTERPRETER[:-1].decode()} as its loader")
     (made / "linux").write_bytes(program.replace(INTERPRETER, OURS.ljust(len(INTERPRETER), b"\0")))
     (made / "linux").chmod(0o755)
-    place = unpacked() / modules[0].name
+    modules.copy(releases[0], made / "modules")
+    place = unpacked() / releases[0].name
     shutil.rmtree(place, ignore_errors=True)
     made.rename(place)
     return of(place / "linux")
+
+
+def fetch_mkfs() -> list[str]:
+    """Unpack programs of file systems that only guests have, as far as they are not here: their names. Raises Failure.
+
+    They are this machine's own distribution's, and come with the libraries that are not installed.
+    """
+    systems = map(filesystems.named, filesystems.names(guests=True))
+    lacking = [system for system in systems if system.guests_only and not shutil.which(f"mkfs.{system.name}")]
+    for system in lacking:
+        place = unpacked().parent / system.package
+        shutil.rmtree(place, ignore_errors=True)
+        for part in ("lists/partial", "packages/partial"):
+            (place / part).mkdir(parents=True)
+        options = [f"Dir::State::Lists={place}/lists", f"Dir::Cache::Archives={place}/packages", *PRIVATE]
+        apt = ["apt-get", "-qq", *(word for option in options for word in ("-o", option))]
+        run([*apt, "update"], place)
+        run([*apt, "install", "-y", "--no-install-recommends", "--download-only", "--reinstall", system.package], place)
+        for package in sorted((place / "packages").glob("*.deb")):
+            run(["dpkg-deb", "--extract", str(package), str(place)], place)
+        [program] = place.glob(f"**/sbin/mkfs.{system.name}")
+        libraries = ":".join(sorted({str(path.parent) for path in place.glob("**/*.so*")}))
+        launcher = unpacked().parent / program.name
+        launcher.write_text(f"#!/bin/sh\nLD_LIBRARY_PATH='{libraries}' exec '{program}' \"$@\"\n", encoding="utf-8")
+        launcher.chmod(0o755)
+    return [system.package for system in lacking]
 
 
 def _mirror() -> str:
@@ -136,7 +167,7 @@ def attempt(kernel: Kernel, names: tuple[str, ...] = ()) -> tuple[str, dict[str,
 
     Raises Refusal, Failure.
     """
-    names = names or tuple(filesystems.names())
+    names = names or tuple(filesystems.names(guests=True))
     with folder() as place:
         disks = []
         for name in names:

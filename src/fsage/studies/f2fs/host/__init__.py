@@ -1,0 +1,1 @@
+"""What hosts do for it: the file system."""

@@ -1,0 +1,1 @@
+"""What counts the requests of a read."""

@@ -1,0 +1,151 @@
+"""Reading the files of workload file_requests by turns, in this process, and counting what reaches the device."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fsage.host.instruments import scheduler
+from fsage.host.instruments.instrument import Instrument
+from fsage.host.stores import fiemap, filesystems
+from fsage.model import counting
+from fsage.model.device import RANDOM_FROM_BYTES
+from fsage.model.errors import Failure
+from fsage.model.evidence.fragmentation import Extent
+from fsage.model.request import Cell, Phase
+from fsage.model.typed import Json
+from fsage.studies.f2fs.model import TASK
+from fsage.studies.kernels.host import modules
+
+SECTOR_BYTES = 512
+READS = 0
+SECTORS = 2  # fields of a block device's stat (Documentation/block/stat.rst)
+
+
+class Reader:
+    """A group's file, open past the cache, with where it lies."""
+
+    def __init__(self, group: Json, extents: list[Extent]) -> None:
+        self.name = group["name"]
+        self.reads_a_turn = group["reads_a_turn"]
+        self.extents = extents
+        self.starts = [extent.logical for extent in extents]
+        self.size = Path(group["path"]).stat().st_size
+        self.descriptor = os.open(group["path"], os.O_RDONLY | os.O_DIRECT)
+        self.offset = 0
+        self.seen: Json = dict.fromkeys(("reads", "bytes", "requests", "requests_by_map"), 0)
+        self.seen |= dict.fromkeys(("jumps", "jump_bytes", "far_jumps"), 0)
+        self.seen["extents"] = len(extents)
+
+    def pieces(self, size: int) -> list[tuple[int, int, int]]:
+        """Where the next `size` bytes lie: place in the file, place on the device, length."""
+        end = self.offset + size
+        found = []
+        for extent in self.extents[bisect_right(self.starts, self.offset) - 1 :]:
+            if extent.logical >= end:
+                break
+            begin = max(extent.logical, self.offset)
+            stop = min(extent.logical + extent.length, end)
+            found.append((begin, extent.physical + begin - extent.logical, stop - begin))
+        return found
+
+
+class FileRequests(Instrument):
+    """For phases that have a TASK. Their standard output is JSON: the counts of each group."""
+
+    def unsupported(self, cell: Cell) -> str | None:
+        params = cell["params"]
+        if params.get("workload") != "file_requests" or "failed" in cell:
+            return None
+        name = params["scheduler"]
+        if not self.target.counts:
+            return f"target {self.target.name} is not mounted in a guest, whose disk nothing else reads from"
+        modules.provide(name)
+        return scheduler.unavailable_because(self.target.devices[0], name)
+
+    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
+        text = phase.get("files", {}).get(TASK)
+        if text is None:
+            return None
+        task = json.loads(text)
+        began = time.monotonic()
+        device = self.target.devices[0]
+        with _scheduled(device, task["scheduler"]), contextlib.ExitStack() as opened:
+            readers = [Reader(group, self._extents(Path(group["path"]))) for group in task["groups"]]
+            for reader in readers:
+                opened.callback(os.close, reader.descriptor)
+            most_bytes = 1024 * int((_queue(device) / "max_sectors_kb").read_text(encoding="ascii"))
+            _by_turns(device, readers, task["request_bytes"], most_bytes, check_alive)
+        groups = {reader.name: reader.seen for reader in readers}
+        said = json.dumps({"most_bytes": most_bytes, "groups": groups})
+        return {"rc": 0, "stdout": said, "stderr": "", "wall_s": time.monotonic() - began}
+
+    def _extents(self, path: Path) -> list[Extent]:
+        """Where a file lies; telling it brings all that a file system must read for this into memory."""
+        system = filesystems.get(self.target.filesystem)
+        extents = fiemap.extents(path)
+        return system.on_device(self.target.mounts[0], extents) if system else extents
+
+
+def _by_turns(
+    device: str, readers: list[Reader], request_bytes: int, most_bytes: int, check_alive: Callable[[], None]
+) -> None:
+    """Read until a file has ended. Raises Failure where other bytes reached the device than were read."""
+    buffer = memoryview(mmap.mmap(-1, request_bytes))
+    stat = Path("/sys/class/block") / Path(device).name / "stat"
+    at = None
+    while all(reader.offset < reader.size for reader in readers):
+        check_alive()
+        for reader in readers:
+            seen = reader.seen
+            for _ in range(reader.reads_a_turn):
+                if reader.offset >= reader.size:
+                    break
+                pieces = reader.pieces(request_bytes)
+                before = _counted(stat)
+                size = os.preadv(reader.descriptor, [buffer], reader.offset)
+                after = _counted(stat)
+                if size != request_bytes or after[1] - before[1] != size:
+                    raise Failure(
+                        f"group {reader.name} read {size} bytes of {request_bytes} at {reader.offset}, and "
+                        f"{after[1] - before[1]} reached {device}: something else reads from it"
+                    )
+                seen["reads"] += 1
+                seen["bytes"] += size
+                seen["requests"] += after[0] - before[0]
+                seen["requests_by_map"] += counting.requests(pieces, request_bytes, most_bytes)
+                for _, place, length in pieces:
+                    distance = 0 if at is None else abs(place - at)
+                    seen["jumps"] += distance > 0
+                    seen["jump_bytes"] += distance
+                    seen["far_jumps"] += distance > RANDOM_FROM_BYTES
+                    at = place + length
+                reader.offset += size
+
+
+def _counted(stat: Path) -> tuple[int, int]:
+    """Reads that the device has completed, and their bytes."""
+    fields = stat.read_text(encoding="ascii").split()
+    return int(fields[READS]), int(fields[SECTORS]) * SECTOR_BYTES
+
+
+@contextlib.contextmanager
+def _scheduled(device: str, name: str) -> Iterator[None]:
+    """Give a guest's disk a scheduler, and take it back. Raises OSError."""
+    path = _queue(device) / "scheduler"
+    before = next(word for word in path.read_text(encoding="ascii").split() if word.startswith("[")).strip("[]")
+    path.write_text(name, encoding="ascii")
+    try:
+        yield
+    finally:
+        path.write_text(before, encoding="ascii")
+
+
+def _queue(device: str) -> Path:
+    return Path("/sys/class/block") / Path(device).name / "queue"

@@ -1,0 +1,24 @@
+"""What launcher and hosts know of F2FS, and of counting the requests of reads."""
+
+from __future__ import annotations
+
+from fsage.model.filesystems import FileSystem
+
+TASK = "file_requests.json"
+"""Of a phase that reads files by turns, the text with the files, their weights, and how they are read."""
+
+
+class F2fs(FileSystem):
+    """F2FS, on one device: new blocks are appended to its logs, and so are those that are written over."""
+
+    name = "f2fs"
+    title = "F2FS"
+    check_command = ("fsck.f2fs", "--dry-run")
+    mkfs_letters = "aiOosz"
+    guests_only = True
+    package = "f2fs-tools"
+    places_when_written = True
+
+    def metadata_bytes(self, size_bytes: int) -> int:
+        """Checkpoints, and tables of segments, nodes and owners of blocks (mkfs.f2fs); and the nodes of its files."""
+        return (64 << 20) + size_bytes // 128

@@ -1,0 +1,184 @@
+"""The report of studies of F2FS: requests and jumps of reading the same data in pieces, and after it was moved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from statistics import median
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from fsage.analysis.words import extents_words
+from fsage.report.answer import Answer
+from fsage.report.section import Data, Section
+from fsage.report.view import View
+from fsage.studies.iocontrol.recipe import AFTER, BEFORE
+from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
+from fsage.study.study import Study
+from fsage.text.sizes import format_size, round_size
+
+ALONE = "P6"
+SHARED = "P4"
+PLAIN = "none"
+WHOLE = "P1"
+COUNTS = ("reads", "requests", "jumps", "jump_bytes")
+"""What must be the same where a cell is measured again on the same image."""
+STAGES = {BEFORE: "in pieces of {}", AFTER: "was in pieces of {}, moved"}
+
+
+class Cell(NamedTuple):
+    """What was read, in which stage, and how."""
+
+    piece_bytes: int
+    stage: str
+    pattern: str
+    scheduler: str
+    transfer_bytes: int
+
+
+Counted = dict[Cell, dict[str, Any]]
+"""The first valid row of each cell."""
+
+
+def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """The planned cells of workload file_requests, with what they are as column `cell_of`."""
+    rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "file_requests")]
+    params = [json.loads(text) for text in rows["params"]]
+    axes = [json.loads(text) for text in rows["axes"]]
+    cells = [
+        Cell(at["piece_bytes"], at["stage"], of["pattern"], of["scheduler"], of["transfer_size"])
+        for at, of in zip(axes, params, strict=True)
+    ]
+    return rows.assign(cell_of=cells)
+
+
+def counted(rows: pd.DataFrame) -> Counted:
+    """The first valid row of each cell."""
+    found: Counted = {}
+    for row in rows[rows["status"] == "valid"].sort_values("iteration").to_dict("records"):
+        found.setdefault(row["cell_of"], row)
+    return found
+
+
+def answer(data: Data, study: Study) -> Answer | None:
+    """Requests of one read of the file in pieces, of a whole file, and of the file once it was moved."""
+    rows = rows_of(data.frame)
+    cells = counted(rows)
+    alone = [cell for cell in cells if cell.pattern == ALONE and cell.stage == BEFORE]
+    if not alone:
+        return None
+    cell = min(alone, key=lambda cell: (cell.transfer_bytes, cell.scheduler != PLAIN))
+    sentences = [_requests(cells, cell), _shares(cells, cell), _again(rows)]
+    return Answer([sentence for sentence in sentences if sentence])
+
+
+def _requests(cells: Counted, cell: Cell) -> str:
+    before = cells[cell]
+    whole = cells.get(cell._replace(pattern=WHOLE))
+    after = cells.get(cell._replace(stage=AFTER))
+    size = format_size(cell.transfer_bytes)
+    pieces = format_size(cell.piece_bytes)
+    less = f" instead of {_number(whole['group2_requests_a_read'])}" if whole else ""
+    said = (
+        f"Reading the same data takes {_number(before['group1_requests_a_read'])} requests{less} for each {size} where "
+        f"the file is fragmented in pieces of {pieces}"
+    )
+    if not after:
+        return f"{said}."
+    return (
+        f"{said}; after defragmentation {_number(after['group1_requests_a_read'])}, because the file has "
+        f"{extents_words(int(after['group1_extents']))} instead of {int(before['group1_extents']):,}."
+    )
+
+
+def _shares(cells: Counted, cell: Cell) -> str:
+    """What sharing bytes by weight, as BFQ does, means in requests."""
+    before = cells.get(cell._replace(pattern=SHARED))
+    after = cells.get(cell._replace(pattern=SHARED, stage=AFTER))
+    if not before:
+        return ""
+    said = f"At equal weights and equal bytes the group that reads the pieces has {_share(before)} of all requests"
+    return f"{said}, and afterwards {_share(after)}." if after else f"{said}."
+
+
+def _share(row: dict[str, Any]) -> str:
+    return f"{100 * row['group1_requests'] / (row['group1_requests'] + row['group2_requests']):.0f}%"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value - round(value)) < 0.05 else f"{value:.1f}"
+
+
+def _again(rows: pd.DataFrame) -> str:
+    """Of the cells that were measured again on the same image: how many differed in any count."""
+    seen: dict[Cell, list[list[Any]]] = {}
+    for row in rows[rows["status"] == "valid"].to_dict("records"):
+        names = [f"group{name}_{count}" for name in PATTERNS[row["cell_of"].pattern] for count in COUNTS]
+        seen.setdefault(row["cell_of"], []).append([row[name] for name in names])
+    pairs = sum(len(counts) - 1 for counts in seen.values())
+    differ = sum(counts != all_counts[0] for all_counts in seen.values() for counts in all_counts[1:])
+    if not pairs:
+        return "No cell was measured twice, so nothing is said of chance."
+    return f"Measured again on the same image, {differ} of {pairs} cells differ in a count."
+
+
+def table(data: Data) -> Section | None:
+    """Each stage, pattern and group: requests a read, jumps, and the computed rate."""
+    cells = counted(rows_of(data.frame))
+    if not cells:
+        return None
+    heads = ["stage", "pattern", "a read", "group (weight)", "file", "extents", "requests a read"]
+    by_line: dict[tuple[str, ...], list[str]] = {}
+    for cell in sorted(cells, key=lambda cell: (-cell.piece_bytes, cell.stage == AFTER, cell[2:])):
+        for line in _lines(cell, cells[cell]):
+            by_line.setdefault(tuple(line), []).append(cell.scheduler)
+    lines = [[*heads, "jumps a read", "mean jump", "share of requests", "MiB/s, computed", "scheduler"]]
+    lines += [[*line, ", ".join(schedulers)] for line, schedulers in by_line.items()]
+    most = median(row["most_request_kib"] for row in cells.values())
+    text = (
+        "Files are read past the cache by turns, as many reads a turn as the weight says, until the first file ends. "
+        "Requests are those that the guest's disk has completed; a jump is a read that begins elsewhere than the one "
+        f"before it ended. This disk takes at most {most:g} KiB in one request, so a whole read of 128 KiB is two. "
+        "Nothing is timed: the rate is computed from requests and jumps over 16 MiB for the declared device. With two "
+        "groups each turn begins with a jump. Schedulers with the same counts share a line."
+    )
+    return Section("What reading the files takes", text, [], table=lines)
+
+
+def _lines(cell: Cell, row: dict[str, Any]) -> Iterator[list[str]]:
+    whole = sum(row[f"group{name}_requests"] for name in PATTERNS[cell.pattern])
+    for name, reader in PATTERNS[cell.pattern].items():
+        of = {key: row[f"group{name}_{key}"] for key in (*COUNTS, "extents", "requests_a_read", "computed_bw_mib_s")}
+        in_pieces = STAGES[cell.stage].format(format_size(cell.piece_bytes))
+        yield [
+            cell.stage,
+            cell.pattern,
+            format_size(cell.transfer_bytes),
+            f"{name} ({reader.weight})",
+            in_pieces if reader.file == FRAGMENTED else "whole",
+            f"{int(of['extents']):,}",
+            _number(of["requests_a_read"]),
+            f"{of['jumps'] / of['reads']:.2g}",
+            round_size(of["jump_bytes"] / of["jumps"]) if of["jumps"] else "none",
+            f"{100 * of['requests'] / whole:.0f}%",
+            f"{of['computed_bw_mib_s']:.1f}",
+        ]
+
+
+def not_counted(data: Data) -> Section | None:
+    """What a kernel cannot do, and what failed, with the reason of each."""
+    rows = rows_of(data.frame)
+    others = rows[rows["status"] != "valid"]
+    if others.empty:
+        return None
+    said = {(row.cell_of.scheduler, row.status, str(row.why)) for row in others.itertuples()}
+    return Section(
+        "What was not counted",
+        "Each reason once.",
+        [],
+        table=[["scheduler", "status", "why"], *map(list, sorted(said))],
+    )
+
+
+VIEW = View((table, not_counted), reference="the file as it was written", answer=answer)

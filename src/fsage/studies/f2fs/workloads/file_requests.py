@@ -1,0 +1,99 @@
+"""The files of a pattern read by turns, counted: requests that reach the device, and jumps between them.
+
+A turn is as many reads as the group's weight says, so that bytes are shared by weight, as BFQ shares them. Reads go
+past the cache, and end where the first file does. Nothing is timed: rates are computed for the declared device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from fsage.model import MIB, device
+from fsage.model.claim import Claim
+from fsage.model.declaration import device_model
+from fsage.model.device import Moved
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.structure import Step
+from fsage.model.typed import Json, JsonView
+from fsage.parse import BadOutput
+from fsage.studies.f2fs.model import TASK
+from fsage.studies.iocontrol.weighted import KIB, PATTERNS, path_of
+from fsage.workloads import Outcome, shared
+
+CELL_S = 10.0
+TURN_WEIGHT = 100
+
+
+class Params(shared.Params):
+    """Parameters of one cell."""
+
+    workload: Literal["file_requests"] = "file_requests"
+    pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"] = Field(
+        description="what the groups read, as in workload weights: P4 to P6 have a fragmented file"
+    )
+    scheduler: Literal["none", "bfq"] = Field(default="none", description="of the device's queue, in a guest")
+    transfer_size: int = Field(default=64 * KIB, gt=0, description="bytes of one read")
+    iteration: int = Field(ge=1)
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """The one phase. Raises ValueError."""
+    if MIB % params.transfer_size:
+        raise ValueError(f"transfer_size {params.transfer_size} does not divide 1 MiB")
+    readers = PATTERNS[params.pattern]
+    paths = {name: str(path_of(claim, 1, reader.file)) for name, reader in readers.items()}
+    task: Json = {
+        "request_bytes": params.transfer_size,
+        "scheduler": params.scheduler,
+        "device": claim.get("declared", {}).get("device_model") or device_model({}),
+        "groups": [
+            {"name": name, "reads_a_turn": reader.weight // TURN_WEIGHT, "file": reader.file, "path": paths[name]}
+            for name, reader in readers.items()
+        ],
+    }
+    files = {TASK: json.dumps(task, sort_keys=True)}
+    names = sorted(paths.values())
+    return [{"name": "read", "argv": ["file_requests"], "reads": True, "reads_files": names, "files": files}]
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Estimate of what one cell takes."""
+    return CELL_S + claim["calibration"]["cell_overhead_s"]
+
+
+def rates(params: Params) -> list[str]:
+    """The computed bandwidth of each group."""
+    return [f"group{name}_computed_bw_mib_s" for name in PATTERNS[params.pattern]]
+
+
+def read(observation: JsonView) -> Outcome:
+    """Of each group reads, requests and jumps, and the rate that is computed from them; or why not."""
+    return shared.judge(observation, Params, lambda params: ["read"], _judge)
+
+
+def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+    if phase["rc"] != 0:
+        raise BadOutput(phase["stderr"].strip() or f"exit code {phase['rc']}")
+    said: Json = json.loads(phase["stdout"])
+    groups = said["groups"]
+    if groups.keys() != PATTERNS[params.pattern].keys():
+        raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(groups) or 'none'}")
+    task: Json = json.loads(phase["files"][TASK])
+    model = task["device"]
+    moved = Moved(*(sum(group[key] for group in groups.values()) for key in ("bytes", "requests", "far_jumps")))
+    charged_s = device.KINDS[model["kind"]].charges_s(model, moved)
+    if charged_s is None:
+        raise BadOutput("a device with noise or drift has no one cost: declare it without")
+    metrics: shared.Metrics = {"most_request_kib": said["most_bytes"] / KIB}
+    for name, group in groups.items():
+        if not group["reads"]:
+            raise BadOutput(f"group {name} read nothing")
+        metrics[f"group{name}_computed_bw_mib_s"] = group["bytes"] / MIB / charged_s
+        metrics |= {f"group{name}_{key}": value for key, value in group.items()}
+        metrics[f"group{name}_requests_a_read"] = group["requests"] / group["reads"]
+    return metrics

@@ -1,0 +1,160 @@
+"""F2FS: which targets can have it, how files come to lie in pieces on it, and what reading them takes."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from fsage.host.structure.quota import Quota
+from fsage.host.targets.target import Target
+from fsage.host.verbs import checks
+from fsage.model import MIB, declaration
+from fsage.model.errors import Failure, Refusal
+from fsage.model.structure import Step
+from fsage.report.section import Data
+from fsage.studies.defrag.model import Defragment
+from fsage.studies.f2fs import report
+from fsage.studies.f2fs.host import f2fs
+from fsage.studies.f2fs.workloads import file_requests
+from fsage.studies.iocontrol.model import ContendedFiles
+from fsage.studies.kernels import images
+from fsage.studies.kernels.host import uml
+from fsage.studies.kernels.model import images as kept
+from fsage.studies.kernels.model import modules, programs
+
+KERNELS = programs.here()
+needs_f2fs = pytest.mark.skipif(
+    not KERNELS or not shutil.which("mkfs.f2fs"),
+    reason="no kernel that is a program, or no mkfs.f2fs, is here (fsage kernels --fetch bookworm)",
+)
+
+
+def test_only_a_target_in_guests_can_have_it() -> None:
+    assert declaration.complete({"name": "a", "kind": "uml", "filesystem": "f2fs"})["filesystem"] == "f2fs"
+    with pytest.raises(Refusal, match=r"'f2fs': allowed are btrfs, ext4, xfs; a target of kind uml can have it"):
+        declaration.complete({"name": "a", "filesystem": "f2fs"})
+    with pytest.raises(ValueError, match="file system 'f2fs': allowed are btrfs, ext4, xfs"):
+        images.recipe("80.50", 1, "f2fs", 512 * MIB, "33M")
+
+
+def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = declaration.complete({"name": "a", "kind": "uml", "filesystem": "f2fs"})
+    monkeypatch.setenv("PATH", "/nowhere")
+    kept.mkfs.cache_clear()
+    [why] = uml.Uml.lacking(spec).missing
+    assert why == (
+        "mkfs.f2fs is not here: it makes the image. Install f2fs-tools, or have `fsage kernels --fetch bookworm` "
+        "unpack it"
+    )
+    kept.mkfs.cache_clear()
+    monkeypatch.setattr(kept, "mkfs", lambda name: "mkfs.f2fs 1.15.0")
+    monkeypatch.setattr(programs, "some", lambda name: programs.Kernel("5.4", Path("/linux")))
+    monkeypatch.setattr(programs, "attempt", lambda *of: ("5.4", {"f2fs": "the kernel does not know it"}))
+    assert uml.Uml.lacking(spec).missing == ["kernel 5.4: f2fs: the kernel does not know it"]
+
+
+def test_modules_are_loaded_after_those_that_they_need(tmp_path: Path) -> None:
+    (tmp_path / "modules.dep").write_text(
+        "kernel/fs/f2fs/f2fs.ko.xz: kernel/lib/lz4.ko.xz kernel/lib/zlib.ko.xz\n"
+        "kernel/crypto/crc32_generic.ko.xz:\nkernel/fs/ext4/ext4.ko.xz:\n"
+    )
+    found = [str(path.relative_to(tmp_path / "kernel")) for path in modules.files(tmp_path, "f2fs")]
+    assert found == ["crypto/crc32_generic.ko.xz", "lib/zlib.ko.xz", "lib/lz4.ko.xz", "fs/f2fs/f2fs.ko.xz"]
+    assert modules.files(tmp_path, "bfq") == [] == modules.files(tmp_path / "none", "f2fs")
+
+
+def test_what_is_reserved_lies_nowhere_so_it_is_refused() -> None:
+    limits = SimpleNamespace(slack_bytes=0)
+    target = SimpleNamespace(filesystem="f2fs", mounts=[], capacity_bytes=MIB, limits=lambda: limits)
+    quota = Quota(cast(Target, target))
+    with pytest.raises(Failure, match=r"/a: F2FS gives a block its place when it is written.*filler: write"):
+        quota.fallocate(Path("/a"), MIB)
+
+
+def test_free_blocks_are_read_from_bitmaps_of_segments() -> None:
+    lines = ["0  3|2  | 80 01", "1  0|16 | ff ff", "2  0|0  | 00 00"]
+    assert list(f2fs._free(lines, 16, 100)) == [(101, 14), (132, 16)]
+
+
+def ask(target: dict[str, object], verb: str, **of: object) -> dict[str, Any]:
+    given = {"target": target, "request": of, "hosts": None}
+    answer = uml.Uml.answered(verb, given, checks.checked(of, None), False)
+    assert answer is not None
+    return answer
+
+
+@pytest.mark.long
+@needs_f2fs
+def test_more_requests_for_the_same_data_and_one_after_defragmentation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    spec = {"name": "f2fs", "kind": "uml", "filesystem": "f2fs", "size_gib": 0.75, "home": str(tmp_path / "home")}
+    claimed = ask(spec, "claim")["claim"]
+    steps: list[Step] = [ContendedFiles(1, 1, 4096)]
+    metrics: dict[str, dict[str, float]] = {}
+    for name, more in (("before", []), ("after", [Defragment(1, "file", 60)])):
+        about = {"study": "s", "state": name, "steps": [step.to_json() for step in (*steps, *more)]}
+        about["claim"] = claimed["id"]
+        cells = [cell(claimed, pattern, scheduler) for pattern, scheduler in (("P5", "none"), ("P6", "bfq"))]
+        assert ask(spec, "measure", **about, cells=cells)["undone"] is None
+        [store] = ask(spec, "evidence", **about)["evidence"]["layout"]["stores"]
+        assert store["filesystem"] == "f2fs" and store["free_extents"]["largest_bytes"] > 64 * MIB
+        assert store["groups"]["kind"] == "segment" and 0 < store["fullness_percent"] < 50
+        for path in tmp_path.glob(f"home/f2fs/outbox/**/{name}/*.json"):
+            outcome = file_requests.read(json.loads(path.read_text()))
+            assert outcome.status == "valid", outcome.why
+            metrics[f"{name} {path.name[:2]}"] = outcome.metrics
+    assert {name: counts["group1_requests_a_read"] for name, counts in metrics.items()} == {
+        "before P5": 16,
+        "before P6": 16,
+        "after P5": 1,
+        "after P6": 1,
+    }
+    for counts in metrics.values():
+        assert counts["group1_requests"] == counts["group1_requests_by_map"]
+    shared = metrics["before P5"]
+    assert shared["group2_requests_a_read"] == 1 and shared["group1_reads"] == 2 * shared["group2_reads"]
+    assert metrics["after P6"]["group1_extents"] < 8 < 512 < metrics["before P6"]["group1_extents"]
+
+
+def cell(claimed: Any, pattern: str, scheduler: str) -> dict[str, object]:
+    params = file_requests.Params(pattern=pattern, scheduler=scheduler, iteration=1)
+    about = {"name": f"{pattern}-{scheduler}", "kind": "planned", "attempt": 1, "order": 1}
+    return {**about, "params": params.model_dump(), "phases": file_requests.commands(params, claimed)}
+
+
+def row(stage: str, pattern: str, requests: int, iteration: int = 1, **more: object) -> dict[str, object]:
+    """Of a file of 64 reads, group 2's whole."""
+    params = {"pattern": pattern, "scheduler": "none", "transfer_size": 1 << 16}
+    about = {"kind": "planned", "workload": "file_requests", "status": "valid", "why": None, "iteration": iteration}
+    about |= {"params": json.dumps(params), "axes": json.dumps({"piece_bytes": 4096, "stage": stage})}
+    for name, count in (("1", requests), ("2", 64)):
+        of = {"reads": 64, "requests": count, "jumps": count, "jump_bytes": 4096 * count, "extents": count}
+        of |= {"requests_a_read": count / 64, "computed_bw_mib_s": 1.0}
+        about |= {f"group{name}_{key}": value for key, value in of.items()}
+    return {**about, "most_request_kib": 127.0, **more}
+
+
+def test_the_first_sentence_says_how_many_requests() -> None:
+    rows = [row("before", "P1", 0), row("before", "P4", 1024), row("before", "P6", 1024), row("after", "P4", 64)]
+    rows += [row("after", "P6", 64, group1_extents=1), row("after", "P6", 65, 2)]
+    frame = pd.DataFrame(rows)
+    said = report.answer(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame), cast(Any, None))
+    assert said and said.sentences == [
+        "Reading the same data takes 16 requests instead of 1 for each 64K where the file is fragmented in pieces of "
+        "4K; after defragmentation 1, because the file has 1 extent instead of 1,024.",
+        "At equal weights and equal bytes the group that reads the pieces has 94% of all requests, and afterwards 50%.",
+        "Measured again on the same image, 1 of 1 cells differ in a count.",
+    ]
+    section = report.table(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame))
+    assert section and section.table[1][2:8] == ["64K", "2 (100)", "whole", "64", "1", "1"]
+
+
+def test_a_read_that_does_not_divide_is_refused() -> None:
+    with pytest.raises(ValueError, match="transfer_size 98304 does not divide 1 MiB"):
+        file_requests.commands(file_requests.Params(pattern="P6", transfer_size=98304, iteration=1), cast(Any, {}))
