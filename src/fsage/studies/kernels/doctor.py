@@ -24,8 +24,12 @@ def _tried(kernel: Kernel) -> Check:
     except (Refusal, Failure) as why:
         return Check(f"kernel {kernel.name}", str(kernel.program), [str(why)])
     good = ", ".join(name for name, why in reasons.items() if why is None)
+    if programs.why_not_virtual(kernel):
+        time = "computed rates"
+    else:
+        time = "virtual seconds"
     return Check(
         f"kernel {release}",
-        f"{good or 'no file system'} in a process ({kernel.program})",
+        f"{good or 'no file system'} in a process, {time} of a modelled disk ({kernel.program})",
         [f"{name}: {why}" for name, why in reasons.items() if why],
     )
