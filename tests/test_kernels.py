@@ -315,6 +315,33 @@ def test_a_kernel_without_time_travel_is_refused_before_anything_is_measured(
         programs.with_virtual_time("9.9")
 
 
+def test_a_file_that_is_moved_by_the_guest_itself_is_judged_as_one_that_fio_moves() -> None:
+    claim: Any = {
+        "device_model": {"kind": "virtual"},
+        "amount_mib": 64,
+        "stores": [{"mount": "/mnt"}],
+        "tools": {"fio": "3.33", "ior": None},
+    }
+    params = sequential.Params(transfer_size=MIB, iteration=1)
+    phases = sequential.commands(params, claim)
+    assert [phase["argv"] for phase in phases] == [["transfer", "write", "measured"], ["transfer", "read", "measured"]]
+    assert "fio" in sequential.commands(params, {**claim, "device_model": {"kind": "seek"}})[0]["argv"]
+    said = [{"errno": None, "bytes": 64 * MIB, "seconds": 0.5}, {"errno": "EIO", "bytes": 3 * MIB, "seconds": 0.1}]
+    taken = [
+        {**phase, "rc": 0, "stdout": json.dumps(what), "stderr": ""} for phase, what in zip(phases, said, strict=True)
+    ]
+    seen = {
+        "status": "done",
+        "params": params.model_dump(),
+        "phases": taken,
+        "conditions": {"device_model": {"kind": "virtual"}},
+    }
+    outcome = sequential.read(seen)
+    assert (outcome.status, outcome.why) == ("failed", "read: moved 3145728 bytes of 67108864 requested: EIO")
+    taken[1]["stdout"] = taken[0]["stdout"]
+    assert sequential.read(seen).metrics["read_bw_mib_s"] == 128
+
+
 def test_what_a_disk_costs_in_a_guest_is_computed_for_the_declared_one() -> None:
     moved = device.Moved(200_000_000, 200, 30, position=0.5)
     for kind in ("seek", "virtual"):
