@@ -26,7 +26,7 @@ from fsage.text import yaml_text
 WITHHELD = "withheld"
 TEXTS = """
 allocator_reset amount_source began cache_drop cell cgroup code created digest ended features files filesystem
-fingerprint free held_by input kind label launcher layout looked_at metadata name notation pattern queue realisation
+fingerprint free held_by input kind label launcher layout looked_at metadata name notation of pattern queue realisation
 recipe reference scope sha256 state status structure study target tool way when
 """
 NUMBERS = """

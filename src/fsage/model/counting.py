@@ -110,7 +110,7 @@ class Cost(TypedDict):
 def cost(device: Json, extents: Extents, transfer_bytes: int, device_bytes: int) -> Cost:
     """What a declared device (`device_model` of a target, complete) would take for a file that lies so."""
     model = KINDS[device["kind"]]
-    where = moved(extents, transfer_bytes, device_bytes, model.jump_bytes())
+    where = moved(extents, transfer_bytes, device_bytes, model.jump_bytes(device))
     whole = where._replace(jumps=0, requests=requests([(0, 0, where.bytes)], transfer_bytes))
     seconds = model.charges_s(device, where)
     best = model.charges_s(device, whole)
@@ -137,8 +137,8 @@ def device_words(device: Json) -> str:
         charged_s = model.charges_s(device, moved_by_one) or 0.0
         if charged_s:
             parts.append(form.format(1 / charged_s if moved_by_one.bytes else 1000 * charged_s))
-    if model.jump_bytes():
-        parts[-1] += f" of more than {model.jump_bytes() // MIB} MiB"
+    if model.jump_bytes(device):
+        parts[-1] += f" of more than {model.jump_bytes(device) // MIB} MiB"
     tracks = device.get("outer_to_inner", 1)
     if tracks != 1:
         parts[0] += f" at its outer tracks, {tracks:g} times as much as at its inner ones"

@@ -63,7 +63,7 @@ class Model:
         return 0.0
 
     @staticmethod
-    def jump_bytes() -> int:
+    def jump_bytes(parameters: Json) -> int:
         """A jump of more bytes is charged."""
         return RANDOM_FROM_BYTES
 
@@ -108,18 +108,6 @@ class Iocost(Model):
         )
 
 
-class Computed(Iocost):
-    """The same disk where nothing waits for it: in a guest (kind `uml`), whose seconds are not a disk's."""
-
-    kind = "computed"
-    leaves_own_disk = False
-
-    @staticmethod
-    def label(parameters: Json) -> str:
-        """Rates in both ways, and that nothing was timed."""
-        return f"rates computed from counts, not timed, for a {Iocost.label(parameters)}"
-
-
 class Seek(Model):
     """One disk with one arm for each store: a seek costs time."""
 
@@ -153,7 +141,7 @@ class Seek(Model):
         return float(parameters["seek_s"])
 
     @staticmethod
-    def jump_bytes() -> int:
+    def jump_bytes(parameters: Json) -> int:
         """Each jump is a seek."""
         return 0
 
@@ -182,7 +170,55 @@ class Seek(Model):
         return f"modelled device (a disk that charges for seeks, {', '.join(parts)})"
 
 
-KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek)}
+class Virtual(Seek):
+    """The same disk inside a guest (kind `uml`), whose clock stands still but for waits: its seconds have no noise."""
+
+    kind = "virtual"
+    defaults: ClassVar[dict[str, object]] = {
+        key: Seek.defaults[key] for key in ("bytes_per_s", "seek_s", "outer_to_inner")
+    }
+    may_be_zero = may_be_negative = ()
+
+    @staticmethod
+    def label(parameters: Json) -> str:
+        """Rate and seek, and whose seconds these are."""
+        return f"virtual seconds of a {Seek.label(parameters)}"
+
+
+class Computed(Model):
+    """A declared device for which nothing waits: in a guest (kind `uml`), whose seconds are not a disk's.
+
+    Its parameter `of` is the declared kind; none: IOCost.
+    """
+
+    kind = "computed"
+
+    @staticmethod
+    def reach_s(parameters: Json, span_bytes: int) -> float:
+        """As of the declared device."""
+        return _declared(parameters).reach_s(parameters, span_bytes)
+
+    @staticmethod
+    def jump_bytes(parameters: Json) -> int:
+        """As of the declared device."""
+        return _declared(parameters).jump_bytes(parameters)
+
+    @staticmethod
+    def charges_s(parameters: Json, moved: Moved) -> float | None:
+        """As of the declared device."""
+        return _declared(parameters).charges_s(parameters, moved)
+
+    @staticmethod
+    def label(parameters: Json) -> str:
+        """The declared device, and that nothing was timed."""
+        return f"rates computed from counts, not timed, for a {_declared(parameters).label(parameters)}"
+
+
+def _declared(parameters: Json) -> type[Model]:
+    return KINDS[parameters.get("of", USUAL)]
+
+
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek, Virtual)}
 USUAL = Iocost.kind
 
 

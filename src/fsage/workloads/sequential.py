@@ -7,6 +7,7 @@ the files.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Literal, cast
 
 from pydantic import Field
 
-from fsage.model import MIB, device, tools
+from fsage.model import MIB, device, tools, transfer
 from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, Extents, PhaseResult
 from fsage.model.request import Phase
@@ -31,7 +32,8 @@ READS = ("read", OWN_DISK)
 class Params(shared.Params):
     workload: Literal["sequential"] = "sequential"
     tool: Literal["auto", "fio", "ior"] = Field(
-        default="auto", description="auto: IOR where the target has it, else fio"
+        default="auto",
+        description="auto: IOR where the target has it, else fio; in virtual time the guest's own process",
     )
     transfer_size: int = Field(gt=0, description="bytes of one write or read")
     iteration: int = Field(ge=1)
@@ -78,10 +80,13 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             "or a target that holds an amount_mib which lasts a second"
         )
     phases: list[Phase] = []
+    in_guest = params.tool == "auto" and params.direct and passes == shared.tasks(claim) == 1
     for name in _steps(params, device.of_claim(claim)):
         reads = name in READS
         leaves = name.startswith(PLACE)
-        if tool == "ior":
+        if in_guest and device.of_claim(claim) is device.Virtual:
+            phases.append(_transfer(params, name, block_bytes, reads))
+        elif tool == "ior":
             argv = _ior(params, claim, block_bytes, reads, name if leaves else "f")
             phases.append({"name": name, "argv": argv, "reads": reads})
         else:
@@ -227,6 +232,19 @@ def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int)
     return shared.fio_phase(claim, name, *options, job=name if name.startswith(PLACE) else "measured")
 
 
+def _transfer(params: Params, name: str, block_bytes: int, reads: bool) -> Phase:
+    """A phase in which the guest's own process moves the file."""
+    file = name if name.startswith(PLACE) else "measured"
+    task: transfer.Task = {
+        "file": file,
+        "bytes": block_bytes,
+        "request_bytes": params.transfer_size,
+        "reads": reads,
+    }
+    argv = ["transfer", "read" if reads else "write", file]
+    return {"name": name, "argv": argv, "reads": reads, "files": {transfer.TASK: json.dumps(task, sort_keys=True)}}
+
+
 def _ior(params: Params, claim: Claim, block_bytes: int, reading: bool, file: str) -> list[str]:
     path = shared.directories(claim, "@").replace("@", f"/{file}@") + f"/{file}"
     sizes = (params.transfer_size, block_bytes)
@@ -253,7 +271,9 @@ def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: boo
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     name = phase["name"]
     more: shared.Metrics = {}
-    if shared.is_fio(phase["argv"]):
+    if transfer.TASK in phase.get("files", {}):
+        moved = _judge_transfer(phase)
+    elif shared.is_fio(phase["argv"]):
         moved, more = _judge_fio(params, phase)
     else:
         moved = judge_ior(params.transfer_size, name, phase)
@@ -278,6 +298,15 @@ def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, shared.Met
     requested_bytes = int(requested["size"]) * shared.fio_tasks(phase) * int(requested.get("loops", 1))
     _check(params.transfer_size, int(requested["bs"]), done, requested_bytes)
     return done, {**shared.start_spread(phase, run), **shared.latencies(phase["name"], done)}
+
+
+def _judge_transfer(phase: PhaseResult) -> Transfer:
+    said = json.loads(phase["stdout"] or "{}")
+    task: transfer.Task = json.loads(phase["files"][transfer.TASK])
+    if said.get("errno") or said.get("bytes") != task["bytes"]:
+        why = said.get("errno") or phase["stderr"] or "no error was given"
+        raise BadOutput(f"moved {said.get('bytes', 0)} bytes of {task['bytes']} requested: {why}")
+    return Transfer(said["bytes"], said["seconds"], said["bytes"] / MIB / said["seconds"])
 
 
 def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fsage.host.device.iocost import Iocost
 from fsage.host.device.model import Model
 from fsage.host.device.seek import Seek
+from fsage.host.device.virtual import Virtual
 from fsage.model import device as facts
 from fsage.model.typed import Json
 
@@ -24,7 +25,7 @@ class Computed(Model, facts.Computed):
         return self.claimed
 
 
-KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek)}
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek, Virtual)}
 
 
 def claimed(home: Path, name: str, claim: Claim) -> Model:
@@ -66,8 +67,13 @@ def none(why: str) -> dict[str, object]:
 
 def computed(declared: Json) -> dict[str, object]:
     """The model of a target where nothing is timed: for what is declared."""
-    fixed = {**declared, "kind": Computed.kind, "why_none": None}
+    fixed = {**declared, "kind": Computed.kind, "of": declared["kind"], "why_none": None}
     return {**fixed, "label": Computed.label(fixed)}
+
+
+def virtual(declared: Json) -> dict[str, object]:
+    """The model of a target whose seconds pass inside a guest: the declared disk, on any machine."""
+    return {**declared, "why_none": None, "label": Virtual.label(declared)}
 
 
 def why_refused(declared: Json | None) -> str | None:

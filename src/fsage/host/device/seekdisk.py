@@ -7,8 +7,9 @@ soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and 
 
 The disk has one arm, so requests are served one after the other. A request takes its bytes at the rate. Before them it
 takes a seek, unless it begins where the last request ended, whether a read or a write. Each deadline follows from the
-one before, so the server's own time is hidden as long as it is shorter. BACKING is read and written with O_DIRECT.
-COSTS (JSON, `Costs`) may add faster outer tracks, noise and drift.
+one before, so the server's own time is hidden as long as it is shorter. BACKING is read and written with O_DIRECT; on
+hostfs, which has none, nothing of it stays in memory. COSTS (JSON, `Costs`) may add faster outer tracks, noise and
+drift.
 
 Speaks the kernel's protocol on /dev/fuse itself (include/uapi/linux/fuse.h, version 7.31): a file, a directory and
 a dozen kinds of request need no library.
@@ -33,7 +34,7 @@ from ctypes import c_int64
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsage.host.system import libc, namespace
+from fsage.host.system import libc, namespace, space
 from fsage.host.system.mounting import let_go, mount_call
 from fsage.model.errors import in_words
 
@@ -90,6 +91,7 @@ RW_IN = struct.Struct("<QQIIQII")  # fh offset size flags lock_owner flags paddi
 WRITE_OUT = struct.Struct("<II")  # size padding
 FALLOCATE_IN = struct.Struct("<QQQII")  # fh offset length mode padding
 GIVE_BACK = 1 | 2  # fallocate(2): FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
+WRITE_OUT_NOW = 1 | 2 | 4  # sync_file_range(2), before and after
 STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree bsize namelen frsize padding
 
 
@@ -157,7 +159,8 @@ class Disk:
     """Serves the requests of one mount."""
 
     def __init__(self, backing: Path, costs: Costs) -> None:
-        self.backing = os.open(backing, os.O_RDWR | os.O_DIRECT)
+        self.in_guest = space.fs_type(backing) == "hostfs"
+        self.backing = os.open(backing, os.O_RDWR | (0 if self.in_guest else os.O_DIRECT))
         fcntl.lockf(self.backing, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.size_bytes = os.fstat(self.backing).st_size
         self.arm = Arm(costs, self.size_bytes)
@@ -248,6 +251,7 @@ class Disk:
         _, offset, size, *_ = RW_IN.unpack_from(body)
         deadline = self.arm.deadline_s(time.monotonic(), offset, size)
         got = os.preadv(self.backing, [memoryview(self.buffer)[:size]], offset)
+        self._let_go(offset, size)
         _sleep_until(deadline)
         return self.buffer[:got]
 
@@ -256,8 +260,15 @@ class Disk:
         deadline = self.arm.deadline_s(time.monotonic(), offset, size)
         self.buffer[:size] = body[RW_IN.size : RW_IN.size + size]
         done = os.pwritev(self.backing, [memoryview(self.buffer)[:size]], offset)
+        self._let_go(offset, size)
         _sleep_until(deadline)
         return WRITE_OUT.pack(done, 0)
+
+    def _let_go(self, offset: int, size: int) -> None:
+        """Keep a guest's memory for the file system that is measured there: it would lose what it has read."""
+        if self.in_guest:
+            libc.library.sync_file_range(self.backing, c_int64(offset), c_int64(size), WRITE_OUT_NOW)
+            os.posix_fadvise(self.backing, offset, size, os.POSIX_FADV_DONTNEED)
 
 
 def _sleep_until(deadline_s: float) -> None:

@@ -176,7 +176,7 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
     weighted = 0.0
     squares = 0.0
     jumps = 0
-    jump_bytes = target.model.jump_bytes()
+    jump_bytes = target.model.jump_bytes(target.model.claimed)
     known = True
     try:
         for path in sorted(files):

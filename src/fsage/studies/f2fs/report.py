@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fsage.analysis.words import extents_words
-from fsage.report.answer import Answer
-from fsage.report.section import Data, Section
-from fsage.report.view import View
+from fsage.report.parts import Answer, Data, Section, View
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
 from fsage.study.study import Study

@@ -25,7 +25,8 @@ def _tried(kernel: Kernel) -> Check:
     except (Refusal, Failure) as why:
         return Check(f"kernel {kernel.name}", str(kernel.program), [str(why)])
     good = ", ".join(name for name, why in reasons.items() if why is None)
-    detail = f"{good or 'no file system'} in a process ({kernel.program})"
+    time = "computed rates" if programs.why_not_virtual(kernel) else "virtual seconds"
+    detail = f"{good or 'no file system'} in a process, {time} of a modelled disk ({kernel.program})"
     lacking = {name: f"{name}: {why}" for name, why in reasons.items() if why}
     few = [lacking.pop(name) for name in list(lacking) if filesystems.named(name).guests_only]
     return Check(f"kernel {release}", "; ".join([detail, *few]), list(lacking.values()))

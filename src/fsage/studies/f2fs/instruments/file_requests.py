@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.host.instruments import scheduler
+from fsage.host.instruments import cleanup
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.stores import fiemap, filesystems
 from fsage.model import counting
@@ -67,7 +67,7 @@ class FileRequests(Instrument):
         if not self.target.counts:
             return f"target {self.target.name} is not mounted in a guest, whose disk nothing else reads from"
         modules.provide(name)
-        return scheduler.unavailable_because(self.target.devices[0], name)
+        return cleanup.why_no_scheduler(self.target.devices[0], name)
 
     def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
         text = phase.get("files", {}).get(TASK)

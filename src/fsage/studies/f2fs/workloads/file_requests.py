@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import MIB, device
+from fsage.model import KIB, MIB, device
 from fsage.model.claim import Claim
 from fsage.model.declaration import device_model
 from fsage.model.device import Moved
@@ -22,7 +22,7 @@ from fsage.model.structure import Step
 from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput
 from fsage.studies.f2fs.model import TASK
-from fsage.studies.iocontrol.weighted import KIB, PATTERNS, path_of
+from fsage.studies.iocontrol.weighted import PATTERNS, path_of
 from fsage.workloads import Outcome, shared
 
 CELL_S = 10.0

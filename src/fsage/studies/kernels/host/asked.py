@@ -21,15 +21,15 @@ from fsage.host.system import files, library
 from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Watch, held, refuse_if_held
 from fsage.host.targets.target import Target
-from fsage.model import GIB, declaration, typed
+from fsage.model import GIB, declaration, transfer, typed
 from fsage.model.claim import Claim
 from fsage.model.counting import Job
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import Observation
-from fsage.model.request import Cell, Request
+from fsage.model.request import Cell, Phase, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
-from fsage.studies.kernels.kinds.uml import HOME
+from fsage.studies.kernels.kinds.uml import HOME, is_virtual
 from fsage.studies.kernels.model import NO_COMMAND, boot, images, programs
 from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy
 from fsage.studies.kernels.model.images import Image
@@ -87,6 +87,11 @@ def answer(kind: type[Target], verb: str, given: Json, request: Request, check: 
     return VERBS[verb](Asked(kind, given, request), check)
 
 
+def builder_of(spec: Spec) -> Kernel:
+    """The kernel that makes a target's images, the newest that serves it. Raises Refusal."""
+    return programs.with_virtual_time(None) if is_virtual(spec) else programs.some(None)
+
+
 def claim(asked: Asked, check: bool) -> Json:
     """Have a guest make the empty file system and calibrate; the kernel that does so makes all images."""
     name = asked.spec["name"]
@@ -94,13 +99,15 @@ def claim(asked: Asked, check: bool) -> Json:
     if noted:
         declaration.refuse_edits(noted, asked.spec)
         return {"changed": False, "msg": f"target {name} is claimed", "claim": noted}
-    builder = programs.some(None)
+    builder = builder_of(asked.spec)
     if check:
         return {"changed": True, "msg": f"would claim {name}, whose images kernel {builder.name} makes"}
     with folder(roomy(STATE_BYTES)) as place, held(asked.home, asked.request):
         (place / "empty").touch()
         os.truncate(place / "empty", int(asked.spec["size_gib"] * GIB))
-        ended = boot.boot(builder, [asked.job(["claim"], None)], [str(place / "empty")], limit_s=boot.LONGEST_S)
+        virtual = is_virtual(asked.spec)
+        job = asked.job(["claim"], None)
+        ended = boot.boot(builder, [job], [str(place / "empty")], limit_s=boot.LONGEST_S, virtual=virtual)
         claimed: Json = _told(ended)["answer"]
         files.write_json(asked.home / "claim.json", claimed["claim"])
     return claimed
@@ -199,7 +206,7 @@ def measure(asked: Asked, check: bool) -> Json:
         with ThreadPoolExecutor(GUESTS) as pool:
             stopped = Event()
             work = partial(_in_guest, asked, target.claim, image, stopped)
-            running = {pool.submit(work, *batch) for batch in _batches(target.claim, cells)}
+            running = {pool.submit(work, *batch) for batch in _batches(target.claim, cells, is_virtual(asked.spec))}
             try:
                 while running:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
@@ -238,19 +245,25 @@ class Batch(NamedTuple):
     cells: list[Cell]
 
 
-def _batches(claim: Claim, cells: Sequence[Cell]) -> list[Batch]:
+def _needs_no_command(phase: Phase) -> bool:
+    """Whether a guest does a phase in its own process."""
+    return phase["argv"][0] in NO_COMMAND or transfer.TASK in phase.get("files", ())
+
+
+def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     """Cells by their kernel; where that is not here, the builder notes so. Cells that run commands have a guest each.
 
     By its process id ext4 chooses where a file begins, and a guest's second command has another one.
     """
     builder = programs.named(claim["kernel"])
-    inside = all(phase["argv"][0] in NO_COMMAND for cell in cells for phase in cell["phases"])
+    inside = all(_needs_no_command(phase) for cell in cells for phase in cell["phases"])
     most = TOGETHER if inside else 1
     batches: list[Batch] = []
     for asked_for in cells:
         cell = asked_for
         try:
-            kernel = programs.some(cell["params"].get("kernel") or claim["kernel"])
+            name = cell["params"].get("kernel") or claim["kernel"]
+            kernel = programs.with_virtual_time(name) if virtual else programs.some(name)
         except Refusal as why:
             kernel = builder
             cell = cast(Cell, {**cell, "unsupported": cell.get("unsupported") or str(why)})
@@ -293,7 +306,8 @@ def _observed(
     with folder(roomy(len(cells) * (ROOM_BYTES + image.taken_bytes) + written)) as place:
         jobs = [asked.job(["measure"], claim, disk, cells=[cell]) for disk, cell in enumerate(cells)]
         disks = [str(images.copy(image, place / f"copy{disk}")) for disk in range(len(cells))]
-        ended = boot.boot(kernel, jobs, disks, limit_s=boot.START_S + sum(map(_limit_s, cells)))
+        limit_s = boot.START_S + sum(map(_limit_s, cells))
+        ended = boot.boot(kernel, jobs, disks, limit_s=limit_s, virtual=is_virtual(asked.spec))
     seen: list[tuple[Observation | None, str]] = []
     for number in range(len(cells)):
         try:

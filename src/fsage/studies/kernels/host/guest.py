@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.__main__ import perform
+from fsage.host.device import virtual
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files, verify, work
@@ -42,10 +43,23 @@ from fsage.studies.kernels.model.modules import places as places_of
 POWER_OFF = 0x4321FEDC  # reboot(2)
 POINT = Path("/dev/state")
 """Where images are mounted: in the guest's own /dev, for all else belongs to whoever runs fsage."""
+IMAGES = Path("/dev/images")
+"""Where a guest sees images as files: they may lie in the /dev/shm of this machine, which its own /dev hides."""
 UUID = "f5a6e000-0000-4000-8000-000000000044"
 """Of every image: Orlov's places for directories depend on it."""
 COLLAPSE = 8  # fallocate(2)
 TRIAL_BYTES = 4 << 20
+
+
+def device_of(job: Json) -> str:
+    """The disk of a piece of work: one of the guest's, or where time is virtual the image itself, from this machine."""
+    if "image" not in job:
+        return f"/dev/ubd{'abcdefgh'[job['disk']]}"
+    image = Path(job["image"])
+    if not IMAGES.exists():
+        IMAGES.mkdir()
+        mounting.mount_call("none", IMAGES, "hostfs", 0, str(image.parent))
+    return str(IMAGES / image.name)
 
 
 def tried(job: Json, device: str, point: Path) -> Json:
@@ -168,6 +182,7 @@ def answered(job: Json, device: str, point: Path) -> Json:
         return {"answer": answer, "observations": [read_json(path) for path in kept]}
     finally:
         mounting.unmount(Path(spec["mount_dir"]) / spec["name"] / "0")
+        virtual.end_all()
         shutil.rmtree(home)  # the next job begins as this one did
 
 
@@ -225,7 +240,7 @@ def main(folder: Path, kernel: Path) -> None:
     for job in json.loads((folder / "work.json").read_text(encoding="utf-8")):
         try:
             modules.provide(_filesystem(job) or "")
-            answer = WORK[job["do"]](job, f"/dev/ubd{'abcdefgh'[job['disk']]}", POINT)
+            answer = WORK[job["do"]](job, device_of(job), POINT)
             mounting.unmount(POINT)
         except (Failure, Refusal, OSError, ValueError) as why:
             answer = {"error": in_words(why)}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from fsage.host import claiming
-from fsage.host.device import models
+from fsage.host.device import loops, models
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Range
@@ -41,7 +41,7 @@ class Uml(Loop, facts.Uml):
         missing = []
         try:
             images.mkfs(spec["filesystem"])
-            why = programs.why_not(programs.some(None), spec["filesystem"])
+            why = programs.why_not(asked.builder_of(spec), spec["filesystem"])
             if why:
                 missing.append(why)
         except Refusal as why:
@@ -90,7 +90,8 @@ class Uml(Loop, facts.Uml):
         target = cls(spec, claiming.new(spec, request, [store]))
         target.claim["id"] = _id(spec)
         target.claim["uid"] = target.uid
-        target.claim["device_model"] = models.computed(spec["device_model"] or device_model({}))
+        declared = spec["device_model"] or device_model({})
+        target.claim["device_model"] = models.virtual(declared) if facts.is_virtual(spec) else models.computed(declared)
         target.save()
         target.open()
         [empty] = claiming.measure_empty(target)
@@ -100,12 +101,17 @@ class Uml(Loop, facts.Uml):
 
     def open(self) -> None:
         self.attach()
-        if mounting.uuid_on(self.device) is None:
+        if mounting.uuid_on(self.devices[0]) is None:
             self.make(mount=False)
         self.mount()
 
     def attach(self) -> None:
+        """Its disk; a modelled one where the guest has the image as a file, for then its time is virtual."""
         self.devices = [self.device]
+        if Path(self.device).is_file():
+            [store] = self.claim["stores"]
+            self.devices = [loops.attach(self.model.disk({**store, "image": self.device}))]
+            self.model_in_place()
 
     def format(self, mkfs_options: str = "") -> None:
         """Make the file system anew, with the same UUID."""
@@ -115,7 +121,7 @@ class Uml(Loop, facts.Uml):
 
     def make(self, mount: bool = True) -> None:
         how = UUID, HASH_SEED, True, self.spec["geometry"]
-        filesystems.make(self.spec["filesystem"], self.device, *how, self.mkfs_options)
+        filesystems.make(self.spec["filesystem"], self.devices[0], *how, self.mkfs_options)
         if mount:
             self.mount()
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from fsage.host.instruments.instrument import Instrument
+from fsage.model.device import Virtual
 from fsage.model.errors import Failure
 from fsage.model.request import Cell, Phase
 from fsage.model.typed import Json
@@ -45,11 +46,11 @@ class Surroundings(Instrument):
 
     def _timed(self, workload: str) -> str | None:
         """Why a workload tells nothing here; None where it does."""
-        if not self.target.counts or workload in self.target.counts:
+        if not self.target.counts or workload in self.target.counts or self.target.model.kind == Virtual.kind:
             return None
         return (
             f"workload {workload} is timed, and a guest's seconds are not a disk's: on target {self.target.name} "
-            f"what is counted: {', '.join(self.target.counts)}"
+            f"what is counted: {', '.join(self.target.counts)}. Device_model virtual has seconds of a disk"
         )
 
     def _other_kernel(self, name: str | None) -> str | None:

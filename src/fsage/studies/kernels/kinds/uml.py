@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fsage.model import filesystems
-from fsage.model.device import Iocost
+from fsage.model.counting import is_computable
+from fsage.model.device import Virtual
 from fsage.model.errors import Refusal
 from fsage.model.kinds.loop import Loop
 from fsage.model.target import Spec
@@ -13,6 +14,11 @@ from fsage.model.target import Spec
 MOUNTS = "/dev/state"
 HOME = "/dev/fsage"
 """In a guest's own /dev: all else that it sees belongs to whoever runs fsage."""
+
+
+def is_virtual(spec: Spec) -> bool:
+    """Whether its disk waits inside the guests, so that what they time are a disk's seconds."""
+    return bool(spec["device_model"]) and spec["device_model"]["kind"] == Virtual.kind
 
 
 class Uml(Loop):
@@ -33,11 +39,11 @@ class Uml(Loop):
         spec["stores"] = 1
         spec["sparse"] = True
         spec["mount_dir"] = MOUNTS
-        declared = spec["device_model"] or {"kind": Iocost.kind}
-        if isinstance(declared, dict) and declared["kind"] != Iocost.kind:
+        declared = spec["device_model"]
+        if isinstance(declared, dict) and not is_computable(declared):
             raise Refusal(
-                f"fsage_target.device_model.kind is {declared['kind']!r}: where kind is uml, costs are computed for "
-                f"{Iocost.kind} alone"
+                "fsage_target.device_model has noise or drift: where kind is uml, what a disk costs follows from where "
+                "files lie; leave out noise_cov and drift_percent_per_hour"
             )
 
     @classmethod

@@ -12,7 +12,7 @@ from pathlib import Path
 from fsage.model import filesystems
 from fsage.model.errors import Failure, Refusal
 from fsage.studies.kernels.model import modules, run
-from fsage.studies.kernels.model.boot import Kernel, boot, folder
+from fsage.studies.kernels.model.boot import Kernel, boot, check, folder
 
 PACKAGES = ("user-mode-linux", "libc6")
 PROGRAM = "linux.uml"
@@ -28,6 +28,9 @@ PRIVATE = (
 )
 """Options of apt for a user whose lists and packages are in folders of their own."""
 HOW = "`fsage kernels --fetch bookworm` unpacks Debian's, without an administrator"
+VIRTUAL = ("UML_TIME_TRAVEL_SUPPORT", "HIGH_RES_TIMERS", "FUSE_FS", "BLK_DEV_LOOP", "MQ_IOSCHED_DEADLINE")
+"""What virtual seconds need, built in: a clock that jumps, to the nanosecond, and a disk that is a process."""
+HOW_VIRTUAL = "`fsage kernels --build linux-source-6.1` makes one in 10 to 30 minutes"
 
 
 def unpacked() -> Path:
@@ -65,6 +68,35 @@ def some(name: str | None) -> Kernel:
     if not kernels:
         raise Refusal(f"no kernel that is a program is here: {HOW}")
     return kernels[-1]
+
+
+def with_virtual_time(name: str | None) -> Kernel:
+    """The same, of those whose seconds can be virtual. Raises Refusal."""
+    if name:
+        kernel = named(name)
+        why = why_not_virtual(kernel)
+        if why:
+            raise Refusal(why)
+        return kernel
+    able = [kernel for kernel in here() if not why_not_virtual(kernel)]
+    if not able:
+        there = ", ".join(kernel.name for kernel in here()) or "none"
+        raise Refusal(f"device_model virtual needs a kernel with time travel; there is {there} here: {HOW_VIRTUAL}")
+    return able[-1]
+
+
+@cache
+def why_not_virtual(kernel: Kernel) -> str | None:
+    """Why a kernel cannot give virtual seconds of a disk, by its own configuration; None where it can."""
+    try:
+        check(kernel)
+        lines = run([str(kernel.program), "--showconfig"], kernel.program.parent).splitlines()
+    except (Refusal, Failure) as why:
+        return str(why)
+    missing = [f"CONFIG_{key}" for key in VIRTUAL if f"CONFIG_{key}=y" not in lines]
+    if missing:
+        return f"kernel {kernel.name} has no virtual time: {', '.join(missing)} is not built in; {HOW_VIRTUAL}"
+    return None
 
 
 def of(program: Path) -> Kernel:

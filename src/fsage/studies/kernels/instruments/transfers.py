@@ -1,0 +1,74 @@
+"""Moving a file in this process, timed by its clock.
+
+Each fio reads the clock half a million times before it begins. Where a guest's time is virtual, that takes 5 s of ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fsage.host.instruments.instrument import Instrument
+from fsage.model import MIB
+from fsage.model.errors import in_words
+from fsage.model.request import Phase
+from fsage.model.transfer import TASK, Task
+from fsage.model.typed import Json
+
+
+class Transfers(Instrument):
+    """For phases that have a TASK. Their standard output is JSON: bytes, seconds, and the error that ended it."""
+
+    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
+        text = phase.get("files", {}).get(TASK)
+        if text is None:
+            return None
+        task: Task = json.loads(text)
+        error = None
+        moved_bytes = 0
+        seconds = 0.0
+        try:
+            with opened(self.target.mounts[0] / "measured" / task["file"], task["reads"]) as descriptor:
+                began = time.monotonic()
+                for size in moved(descriptor, task):
+                    check_alive()
+                    moved_bytes += size
+                seconds = time.monotonic() - began
+        except OSError as why:
+            error = errno.errorcode.get(why.errno or 0, in_words(why))
+        said = json.dumps({"errno": error, "bytes": moved_bytes, "seconds": seconds})
+        return {"rc": 0, "stdout": said, "stderr": "", "wall_s": seconds}
+
+
+@contextlib.contextmanager
+def opened(path: Path, reads: bool) -> Iterator[int]:
+    """A file past the cache: one that is there, or a new one. Raises OSError."""
+    descriptor = os.open(path, os.O_DIRECT | (os.O_RDONLY if reads else os.O_WRONLY | os.O_CREAT | os.O_EXCL), 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def moved(descriptor: int, task: Task) -> Iterator[int]:
+    """Move a file; what each request moved. One that moved less than it should is the last. Raises OSError."""
+    call = os.preadv if task["reads"] else os.pwritev
+    pieces = _memory(task["request_bytes"])
+    for offset in range(0, task["bytes"], task["request_bytes"]):
+        size = call(descriptor, pieces, offset)
+        yield size
+        if size < task["request_bytes"]:
+            return
+
+
+def _memory(size: int) -> list[memoryview]:
+    """Memory for a request: the same MiB again and again, for a guest takes long to have new pages."""
+    piece = memoryview(mmap.mmap(-1, min(size, MIB)))
+    whole, rest = divmod(size, len(piece))
+    return [piece] * whole + ([piece[:rest]] if rest else [])
