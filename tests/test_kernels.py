@@ -239,7 +239,7 @@ def able(kernel: Kernel) -> bool:
 needs_virtual_time = pytest.mark.skipif(
     not any(map(able, KERNELS)), reason="no kernel with time travel is here (fsage kernels --build linux-source-6.1)"
 )
-DISK = {"bytes_per_s": 200_000_000, "seek_s": 0.01, "outer_to_inner": 2.0}
+DISK = {"bytes_per_s": 200_000_000, "seek_s": 0.005, "outer_to_inner": 2.0}
 
 
 def sequential_cells(claimed: dict[str, Any], transfers: list[int], again: str) -> list[dict[str, object]]:
@@ -262,14 +262,14 @@ def test_virtual_seconds_have_no_noise_and_are_those_of_the_declared_disk(
 ) -> None:
     """A/A of reads and writes, whatever else the machine does; and against what the same disk is computed to take."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    spec = {"name": "slow", "kind": "uml", "size_gib": 2, "amount_mib": 128, "home": str(tmp_path / "home")}
+    spec = {"name": "slow", "kind": "uml", "size_gib": 4, "amount_mib": 256, "home": str(tmp_path / "home")}
     spec["device_model"] = {"kind": "virtual", **DISK}
     claimed = ask(spec, "claim")["claim"]
     label = claimed["device_model"]["label"]
-    assert label.startswith("virtual seconds of a modelled device (") and "10 ms a seek" in label
+    assert label.startswith("virtual seconds of a modelled device (") and "5 ms a seek" in label
     ways = [MIB, 8 * MIB, 64 * MIB]
     for deleted in (0, 50):
-        steps = [Populate(1, 80, (4 * MIB,), 1, "fallocate", MIB, 4)]
+        steps = [Populate(1, 80, (16 * MIB,), 1, "fallocate", 4 * MIB, 4)]
         steps += [Fragment(1, deleted, 1)] if deleted else []  # type: ignore[list-item] # a step as well
         about = {"study": "s", "state": f"80.{deleted}", "steps": [step.to_json() for step in steps]}
         cells = sequential_cells(claimed, ways, "abc")
@@ -286,7 +286,7 @@ def test_virtual_seconds_have_no_noise_and_are_those_of_the_declared_disk(
         outcome = sequential.read(seen)
         assert outcome.status == "valid", outcome.why
         of_file = next(phase["extents"] for phase in seen["phases"] if phase["name"] == "write")
-        moved = sequential.moved(sequential.Params(**seen["params"]), of_file, 128 * MIB)
+        moved = sequential.moved(sequential.Params(**seen["params"]), of_file, 256 * MIB)
         charged = device.Computed.charges_s(models.computed(spec["device_model"]), moved)
         for phase in ("write", "read"):
             key = (f"{path.parent.name} {path.name.split('.')[0][:-1]}", phase)
@@ -296,7 +296,7 @@ def test_virtual_seconds_have_no_noise_and_are_those_of_the_declared_disk(
         times = [measured for measured, _ in pairs]
         assert len(times) == 3 and max(times) / min(times) - 1 < {"read": 0.001, "write": 0.01}[phase], (cell, times)
         for measured, charged in pairs:
-            assert measured == pytest.approx(charged, rel=0.02), (cell, phase)
+            assert charged <= measured <= 1.02 * charged, (cell, phase)
 
 
 def test_a_kernel_without_time_travel_is_refused_before_anything_is_measured(
@@ -348,7 +348,7 @@ def test_what_a_disk_costs_in_a_guest_is_computed_for_the_declared_one() -> None
     for kind in ("seek", "virtual"):
         spec = complete({"kind": "uml", "device_model": {"kind": kind, **DISK}})
         computed = models.computed(spec["device_model"])  # type: ignore[arg-type] # it is declared
-        assert device.Computed.charges_s(computed, moved) == pytest.approx(1 / 0.75 + 0.3)
+        assert device.Computed.charges_s(computed, moved) == pytest.approx(1 / 0.75 + 0.15)
         assert device.Computed.jump_bytes(computed) == 0
     assert (
         "not timed, for a modelled device (a disk that charges for seeks, 191 MiB/s"

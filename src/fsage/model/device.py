@@ -177,7 +177,6 @@ class Virtual(Seek):
     defaults: ClassVar[dict[str, object]] = {
         key: Seek.defaults[key] for key in ("bytes_per_s", "seek_s", "outer_to_inner")
     }
-    may_be_zero = may_be_negative = ()
 
     @staticmethod
     def label(parameters: Json) -> str:

@@ -155,9 +155,9 @@ def _computed(observation: JsonView, model: Json, outcome: Outcome) -> Outcome:
         [extents] = [phase["extents"] for phase in observation["phases"] if phase["name"] in ("write", "prepare")]
         moved_bytes = int(outcome.metrics[f"{name}_bytes"])
         charged = moved(params, extents, moved_bytes) if extents else None
-        if charged is None:
+        seconds = charged and device.Computed.charges_s(model, charged)
+        if not seconds:
             return Outcome("failed", "what it costs is computed for one file that is written past the cache (direct)")
-        seconds = device.Computed.charges_s(model, charged)
         metrics[f"{name}_bw_mib_s"] = moved_bytes / MIB / seconds
         metrics[f"{name}_seconds"] = seconds
         metrics[f"{name}_bytes"] = moved_bytes

@@ -58,17 +58,22 @@ def end_all() -> None:
 def _start(image: str, point: Path, costs: seekdisk.Costs) -> None:
     """Leave a child that serves an image at `point`. Raises Failure."""
     ready, tell = os.pipe()
+
+    def mounted() -> None:
+        os.write(tell, b"!")
+        os.close(tell)
+
     if os.fork() == 0:
         try:
-            seekdisk.serve(image, str(point), costs, lambda: os.write(tell, b"!"))
+            seekdisk.serve(image, str(point), costs, mounted)
         except OSError as why:
             sys.stderr.write(f"{image}: {in_words(why)}\n")
         finally:
             os._exit(0)
     os.close(tell)
-    mounted = os.read(ready, 1)
+    said = os.read(ready, 1)
     os.close(ready)
-    if not mounted:
+    if not said:
         raise Failure(f"{image}: no modelled disk was mounted at {point}; the guest's console says why")
 
 

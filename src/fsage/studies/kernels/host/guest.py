@@ -58,7 +58,7 @@ def device_of(job: Json) -> str:
     image = Path(job["image"])
     if not IMAGES.exists():
         IMAGES.mkdir()
-        mounting.mount_call("none", IMAGES, "hostfs", 0, str(image.parent))
+        mounting.mount_call("none", str(IMAGES), "hostfs", 0, str(image.parent))
     return str(IMAGES / image.name)
 
 

@@ -18,7 +18,8 @@ HOME = "/dev/fsage"
 
 def is_virtual(spec: Spec) -> bool:
     """Whether its disk waits inside the guests, so that what they time are a disk's seconds."""
-    return bool(spec["device_model"]) and spec["device_model"]["kind"] == Virtual.kind
+    declared = spec["device_model"]
+    return declared is not None and declared["kind"] == Virtual.kind
 
 
 class Uml(Loop):
