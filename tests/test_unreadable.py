@@ -77,13 +77,13 @@ def test_only_where_no_data_are_left_a_sparse_file_has_none() -> None:
     reader, writer = os.pipe()
     try:
         with pytest.raises(OSError, match="Illegal seek"):
-            list(sparse_files.held(reader, 0, 4096))
+            list(sparse_files.data_ranges(reader, 0, 4096))
     finally:
         os.close(reader)
         os.close(writer)
     with tempfile.TemporaryFile() as sparse:
         sparse.truncate(1 << 20)
-        assert list(sparse_files.held(sparse.fileno(), 0, 1 << 20)) == []
+        assert list(sparse_files.data_ranges(sparse.fileno(), 0, 1 << 20)) == []
 
 
 def test_a_group_without_a_file_has_no_words_and_one_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
 """Which cells to measure where time is short, and what the others must be.
 
 What rates are where nothing was measured: a Gaussian process over the axes of a study, and how sure it is.
-Rates are taken as logarithms, so errors are shares. Four parts add up: a smooth surface over all axes, each with its
-own length scale; what a state has for itself (its layout, the visit), smooth over the transfer size alone; what a
-group of alike cells has for itself; and the noise of a sample. (Rasmussen and Williams, Gaussian Processes for Machine
-Learning, 2006, chapters 2 and 5.4.2.)
+Rates are taken as logarithms, so errors are shares. Four parts add up:
 
-What to measure next: visit after visit the state, and the cells in it, that give the most certainty for each second,
-until all rates are known as precisely as requested, or the time is over. When the model says so, it is put to the
-test: states that nobody visited are drawn, and what is measured there must lie where it was predicted. Where it does
-not, the intervals get wider by that, and measuring continues.
+- a smooth surface over all axes, each with its own length scale;
+- what a state has for itself (its layout, the visit), smooth over the transfer size alone;
+- what a group of alike cells has for itself;
+- the noise of a sample.
+
+Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, chapters 2 and 5.4.2.
+
+What to measure next: visit after visit the state, and the cells in it, that give the most certainty for each second.
+It ends when all rates are known as precisely as requested, or the time is over. When the model says so, it is put to
+the test: states that nobody visited are drawn, and what is measured there must lie where it was predicted. Where it
+does not, the intervals get wider by that, and measuring continues.
 """
 
 from __future__ import annotations
@@ -96,7 +100,7 @@ class Samples:
 
     @property
     def variance(self) -> Array:
-        """Of the medians."""
+        """Variance of the medians."""
         efficiency = np.where(self.count < FEW, 1.0, OF_MEDIAN)
         return efficiency * self.noise**2 / np.maximum(self.count, 1)
 
@@ -121,7 +125,7 @@ class Belief:
 
     @property
     def half_width(self) -> Array:
-        """Of each group's interval at LEVEL, as a share of its rate."""
+        """Half of each group's interval at LEVEL, as a share of its rate."""
         return np.expm1(Z * self.stretch * np.sqrt(np.clip(np.diag(self.covariance), 0, None)))
 
     def after(self, taken: Mapping[int, int]) -> Belief:
@@ -233,7 +237,7 @@ class Costs:
 
 
 def unknown(beliefs: Sequence[Belief], precision: float, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of the groups that are `wanted` those of which any rate's interval is wider than ± `precision` (0.03: 3%)."""
+    """The `wanted` groups that have a rate with an interval wider than ± `precision` (0.03: 3%)."""
     return wanted & np.any([belief.half_width > precision for belief in beliefs], axis=0)
 
 
@@ -337,7 +341,7 @@ class Study(Protocol):
     def wanted(self) -> NDArray[np.bool_]: ...
 
     def samples(self) -> list[Samples]:
-        """Of each rate, what was measured until now."""
+        """What was measured until now, for each rate."""
 
     def left(self) -> NDArray[np.int_]: ...
     def costs(self) -> Costs: ...

@@ -68,12 +68,12 @@ def where(
 
 
 def _complain(text: str) -> NoReturn:
-    told = False
+    is_said = False
     if interrupt.TOLD_BY_THE_RUN in os.environ:
         from fsage.run import runs
 
-        told = runs.told_before(text)
-    if not told:
+        is_said = runs.told_before(text)
+    if not is_said:
         say(text)
     sys.exit(1)
 

@@ -18,9 +18,9 @@ TOLD_BY_THE_RUN = "FSAGE_RUN"
 
 
 class _Came:
-    """Whether it has come, in this process, and whether that is told elsewhere."""
+    """Whether it has come, in this process, and whether another process says so."""
 
-    told = False
+    is_said = False
     at: float | None = None  # monotonic
 
 
@@ -37,7 +37,7 @@ def handle() -> None:
     """
     if signal.getsignal(signal.SIGINT) is not _stop:
         # A job of Slurm has a log of its own.
-        _Came.told = TOLD_BY_THE_RUN in os.environ and "SLURM_JOB_ID" not in os.environ
+        _Came.is_said = TOLD_BY_THE_RUN in os.environ and "SLURM_JOB_ID" not in os.environ
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     sys.excepthook = _without_interrupts
@@ -50,7 +50,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
             os._exit(CODE)
         return
     _Came.at = time.monotonic()
-    if not _Came.told:
+    if not _Came.is_said:
         os.write(2, (b"\n" if os.isatty(2) else b"") + SENTENCE)  # after the ^C that the terminal shows
     if number == signal.SIGTERM:  # a terminal sends its SIGINT to all of them
         for process in _started():

@@ -18,9 +18,9 @@ from fsage.model.typed import Json
 
 
 def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
-    """Of a device, image, directory, text, `-`: schema, what, seconds, mounted, unread, stores: [Store.summary].
+    """Layout of a device, image, directory, text, `-`: schema, what, seconds, mounted, unread, stores: [Store.summary].
 
-    Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of
+    A directory gives the free space of the file system that it is on, and the files below it, `files_at_most` of
     them. Nothing is synchronised: what the kernel has not placed yet counts as free. `counting`: who is given each
     free extent. `mounted`: what statvfs(2) tells (bytes, free_bytes, available_bytes, inodes, free_inodes) where it
     is mounted, else None. `unread`: why no file of a directory could be read, else None. Raises ValueError.
@@ -108,7 +108,7 @@ def why_no_loops() -> list[Obstacle]:
 
 
 def lacking(spec: Spec) -> list[str]:
-    """What this machine lacks for such a target; capabilities are only named."""
+    """What this machine lacks for a target; capabilities are only named."""
     from fsage.host.device import capabilities
     from fsage.host.targets import kinds
 

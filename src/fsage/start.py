@@ -59,13 +59,13 @@ def main() -> None:
 
 def why_not_here() -> str | None:
     """Why no run can be started in this folder; None where one can."""
-    here = os.getcwd()
+    folder = os.getcwd()
     notes = ".snakemake"
-    if os.access(notes if os.path.exists(notes) else here, os.W_OK, effective_ids=True):
+    if os.access(notes if os.path.exists(notes) else folder, os.W_OK, effective_ids=True):
         return None
     return (
-        f"this user cannot write to {here}, where a run keeps its notes: give the command in a copy of your own, "
-        f"which `cp -r {shlex.quote(here)} FOLDER` makes"
+        f"this user cannot write to {folder}, where a run keeps its notes: give the command in a copy of your own, "
+        f"which `cp -r {shlex.quote(folder)} FOLDER` makes"
     )
 
 

@@ -2,12 +2,15 @@
 
 The best is the one of the least median cost; each other one is tested against it (exact rank-sum test, two-sided).
 What was picked as best may be so by chance, so with k choices each p is taken (k - 1) / 2 times, once at least. Then,
-at ALPHA: - where the best of several are equal, one is declared the only best with a chance of ALPHA at most: it would
-have to   beat each of the others at ALPHA, two-sided (Gutmann and Maymin, Is the selected population the best?, Annals
-of   Statistics 15, 1987); - the truly best is not among those told worse with a chance of 1 - ALPHA at least: any of k
-- 1 others might be picked   and beat it by chance, each with half its p, and these add up to ALPHA at most
-(Bonferroni). Choices that share some of their samples differ by less noise than the test assumes, which errs on the
-safe side.
+at ALPHA:
+
+- Where the best of several are equal, one is declared the only best with a chance of ALPHA at most. It would have to
+  beat each of the others at ALPHA, two-sided. Source: Gutmann and Maymin, Is the selected population the best?, Annals
+  of Statistics 15, 1987.
+- The truly best is not among the choices that are called worse with a chance of 1 - ALPHA at least. Any of k - 1 others
+  might be picked and beat it by chance, each with half its p, and these add up to ALPHA at most (Bonferroni).
+
+Choices that share some of their samples differ by less noise than the test assumes, which errs on the safe side.
 
 The advice on one study's records: the request, the costs, the decision, and what makes it doubtful.
 """
@@ -38,7 +41,7 @@ SEED = 1
 POWER = 0.8
 NORMAL = NormalDist()
 RANK_SUM_EFFICIENCY = 3 / math.pi
-"""Of the rank-sum test beside the t test, for normal samples."""
+"""Efficiency of the rank-sum test beside the t test, for normal samples."""
 MOST_ITERATIONS = 1000
 
 Standing = Literal["best", "worse", "alike", "open", "too few"]
@@ -127,7 +130,7 @@ def _beside(
 
 
 def _iterations(samples: Sequence[float], best: Sequence[float], factor: float, margin: float) -> int | None:
-    """Of each choice, to find the difference that is seen, or the margin if that is more, with a chance of POWER.
+    """Iterations for each choice that find the seen difference, or the margin if that is more, with a chance of POWER.
 
     The formula of the t test on logarithms over the efficiency of the rank-sum test; at least what any p needs; none
     for more than MOST_ITERATIONS.

@@ -22,7 +22,7 @@ from fsage.text.sizes import LARGEST_BYTES, parse_size
 from fsage.text.strict import show
 
 MOST_TABLE_BYTES = 16 << 20
-"""Of a table; a list of sizes, a line each, may be as long as it likes."""
+"""Most rows of a table; a list of sizes, a line each, may be as long as it likes."""
 LONGEST_LINE = 1000
 MOST_SIZES = 1_000_000
 MOST_COUNT = 1e15

@@ -2,7 +2,7 @@
 
 What was measured that advice can rest on: for each state the seconds that a MiB took, a sample for each record.
 
-A record holds all measures of its cell, so a mix of them (three quarters read, one quarter written) is one sample too:
+A record holds all measures of its cell. So a mix of them (three quarters read, one quarter written) is one sample too,
 the sum of what each share took. Which set of parameters and which levels of the states' axes: `at`.
 
 What can be chosen in a study, and what each choice costs for the files.
@@ -141,7 +141,7 @@ def _same(text: str, value: object) -> bool:
 
 
 def _preferred(sets: dict[str, Json], at: At) -> dict[str, dict[str, object]]:
-    """Of sets that differ in cache or transfer size those that were cold, and of the largest transfer."""
+    """The sets that were cold, and have the largest transfer, where sets differ in cache or transfer size."""
     if "cache" not in at and any(params.get("cache") == "cold" for params in sets.values()):
         sets = {text: params for text, params in sets.items() if params.get("cache", "cold") == "cold"}
     if "transfer_size" not in at:
@@ -251,15 +251,15 @@ class Weighed:
 
 def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: float) -> Weighed:
     """The choices that can be compared on at least `least_share` of the bytes; those that cover most come first."""
-    told = {
+    measured = {
         choice.name: {size: parts_of_size for size in files.files if (parts_of_size := choice.of_size(size))}
         for choice in options.choices
     }
-    covered = {name: files.share_of_bytes(sizes) for name, sizes in told.items()}
+    covered = {name: files.share_of_bytes(sizes) for name, sizes in measured.items()}
     common = set(files.files)
     compared = []
     for choice in sorted(options.choices, key=lambda choice: -covered[choice.name]):
-        both = common & told[choice.name].keys()
+        both = common & measured[choice.name].keys()
         if files.share_of_bytes(both) >= least_share:
             common = both
             compared.append(choice.name)
@@ -272,7 +272,7 @@ def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: 
     for choice in (choice for choice in options.choices if choice.name in compared):
         parts: dict[str, float] = defaultdict(float)
         for size, its_share in shares.items():
-            for state, part in told[choice.name][size].items():
+            for state, part in measured[choice.name][size].items():
                 parts[state] += part * its_share
         alike[tuple(sorted(parts.items())), choice.times, choice.once_s].append(choice)
     costs = [_cost(same, dict(states), seconds) for (states, *_), same in alike.items()]

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fsage import dataset
 from fsage.advise.decide import Advice, AdviceRequest, Decision, Rival, advise
-from fsage.analysis.words import NONE, Finding, held
+from fsage.analysis.words import NONE, Finding, bounds
 from fsage.evidence.terminal import Table, drawn
 from fsage.plan.plan import Plan
 from fsage.statistics import ALPHA, Ratio
@@ -41,8 +41,8 @@ def _left_out(advice: Advice) -> dict[str, str]:
     """The choices that are not compared, and why."""
     compared = {name for cost in advice.weighed.costs for name in cost.names}
     covered = advice.weighed.covered.items()
-    told = {name: f"measured for {share:.0%} of the bytes" for name, share in covered if name not in compared}
-    return {**told, **advice.options.absent}
+    partial = {name: f"measured for {share:.0%} of the bytes" for name, share in covered if name not in compared}
+    return {**partial, **advice.options.absent}
 
 
 def _decided(advice: Advice) -> list[str]:
@@ -227,7 +227,7 @@ def _held(ratio: Ratio | None) -> str:
     if ratio is None or ratio.value is None:
         return NONE
     ends = ratio.interval
-    return f"{ratio.value:.3g}{held(ends.low, ends.high, 3) if ends else ''}"
+    return f"{ratio.value:.3g}{bounds(ends.low, ends.high, 3) if ends else ''}"
 
 
 def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, object]:

@@ -83,7 +83,7 @@ def comparisons(frame: pd.DataFrame, study: Study) -> list[Comparison]:
         groups.append((units(of_state(alike, pair.state), measure), units(of_state(alike, pair.against), measure)))
     tests = [(pair.pair, params, measure) for pair, params, measure in declared]
     family = dict(zip(tests, groups, strict=True))
-    ps = [compare(here.values, reference.values).p for here, reference in family.values()]
+    ps = [compare(in_state.values, reference.values).p for in_state, reference in family.values()]
     adjusted = dict(zip(family, adjust_primary(ps), strict=True))
     return [
         Comparison(

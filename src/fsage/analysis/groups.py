@@ -73,11 +73,11 @@ def factors(rows: pd.DataFrame) -> pd.DataFrame:
 
 def of_ratio(factor: statistics.Ratio) -> dict[str, Any]:
     """A ratio as columns of a tidy row (fsage.figures.values)."""
-    held = factor.interval
+    interval = factor.interval
     return {
         "median": math.nan if factor.value is None else factor.value,
-        "low": held.low if held else math.nan,
-        "high": held.high if held else math.nan,
+        "low": interval.low if interval else math.nan,
+        "high": interval.high if interval else math.nan,
         "n": factor.n,
         "samples": (),
     }
@@ -86,11 +86,11 @@ def of_ratio(factor: statistics.Ratio) -> dict[str, Any]:
 def of_samples(taken: list[float]) -> dict[str, Any]:
     """At least one sample as columns of a tidy row (fsage.figures.values)."""
     summary = statistics.summarise(taken)
-    held = summary.interval
+    interval = summary.interval
     return {
         "median": summary.median,
-        "low": held.low if held else math.nan,
-        "high": held.high if held else math.nan,
+        "low": interval.low if interval else math.nan,
+        "high": interval.high if interval else math.nan,
         "n": summary.n,
         "samples": tuple(taken),
     }

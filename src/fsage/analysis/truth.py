@@ -1,8 +1,8 @@
 """What was planted in a modelled disk, beside what the reads of a study recover of it: the proof of the method.
 
 What a disk charges follows from how long reads took, where they lay and when: rate by place, a seek, drift, noise. The
-time of a byte is 1 / rate(place) and a seek for each piece; all of it has a factor for the time of day (drift) and, of
-each sample, a lognormal one (noise). Fullness has a factor too, which is 1 on a disk: so it is told apart from the
+time of a byte is 1 / rate(place) and a seek for each piece. All of it has a factor for the time of day (drift), and
+each sample has a lognormal one (noise). Fullness has a factor too, which is 1 on a disk: so it is told apart from the
 place, which moves with it. Least squares on logarithms; intervals by the tangent plane at the solution (Seber and
 Wild, Nonlinear Regression, 2003, chapter 5), of the noise by chi squared. How often they hold is in the tests' table.
 """
@@ -112,7 +112,7 @@ _NAMES = ("rate", "position", "seeks", "drift", "fullness")
 
 
 def _expected(theta: Array, reads: Reads) -> Array:
-    """Logarithm of the time of a byte. Of the places' spread the second moment counts: 1 / rate is no straight line."""
+    """Logarithm of the time of a byte. The second moment of the places' spread counts: 1 / rate is no straight line."""
     log_first, slope, seek_s, drift, fullness = theta
     at = 1 - slope * reads.position
     transfer = np.exp(log_first) * (1 / at + slope**2 * reads.position_sd**2 / at**3)

@@ -22,7 +22,7 @@ from fsage.text.sizes import counted
 
 @dataclass(frozen=True)
 class Drifts:
-    """Of `tests` trend tests those that find a drift, the surest first: 'writes at 80.00 fall (tau -0.80, p=0.01)'."""
+    """The drifts that `tests` trend tests find, the surest first: 'writes at 80.00 fall (tau -0.80, p=0.01)'."""
 
     tests: int
     found: list[str]

@@ -46,7 +46,7 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
 
 
-def held(low: float | None, high: float | None, digits: int = 4) -> str:
+def bounds(low: float | None, high: float | None, digits: int = 4) -> str:
     """An interval behind its value, ' (312.4 to 314)'; '' where there is none."""
     if low is None or high is None or math.isnan(low):
         return ""
@@ -68,8 +68,8 @@ def span(ratio: Ratio) -> str:
     """'0.86 (0.84 to 0.88)'; without an interval the value alone, '' where there is none."""
     if ratio.value is None:
         return ""
-    held = ratio.interval
-    return f"{ratio.value:.2f}" + (f" ({held.low:.2f} to {held.high:.2f})" if held else "")
+    interval = ratio.interval
+    return f"{ratio.value:.2f}" + (f" ({interval.low:.2f} to {interval.high:.2f})" if interval else "")
 
 
 SAID = {
@@ -178,22 +178,22 @@ class Finding:
 
     def _reach(self, ends: str) -> str:
         """'0.3 to 2.5% faster', '4.8% slower to 4.1% faster'."""
-        held = self.ratio.interval
-        if held is None:
+        interval = self.ratio.interval
+        if interval is None:
             return ""
         if self.ratio.direction:
             return f"{ends} {'slower' if self.ratio.direction < 0 else 'faster'}"
-        return f"{_reach(held.low)} to {_reach(held.high)}"
+        return f"{_reach(interval.low)} to {_reach(interval.high)}"
 
     def _size(self) -> tuple[str, str]:
         """'21% slower' and '17 to 23%', or '3.96 times as fast' and '3.87 to 3.97'."""
-        held = self.ratio.interval
+        interval = self.ratio.interval
         value = self.ratio.value
-        if held is None or value is None:
+        if interval is None or value is None:
             return "", ""
         if value >= TWICE:
-            return f"{_times(value)} times as fast", f"{_times(held.low)} to {_times(held.high)}"
-        ends = sorted(abs(1 - end) * 100 for end in (held.low, held.high))
+            return f"{_times(value)} times as fast", f"{_times(interval.low)} to {_times(interval.high)}"
+        ends = sorted(abs(1 - end) * 100 for end in (interval.low, interval.high))
         size = f"{_percent(abs(1 - value) * 100)}% {'slower' if value < 1 else 'faster'}"
         return size, f"{_percent(ends[0])} to {_percent(ends[1])}%"
 

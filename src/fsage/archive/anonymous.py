@@ -1,7 +1,7 @@
 """The results of a study with nothing in them but what is listed here: what a report is made from, and no names.
 
 A key that is not listed stays at home with all that is below it, whoever adds it later. Numbers below listed keys
-leave. Of texts leave those below TEXTS, where they are plain words; any other reads `withheld`. Hosts and other
+leave. Plain words below TEXTS leave too; any other text reads `withheld`. Hosts and other
 targets are numbered. The names of study, target, states and of what a study varies leave: who publishes results
 publishes these.
 """

@@ -1,7 +1,7 @@
-"""Crates of others: what a report needs of one is copied into a folder of ours, within limits; nothing else is taken.
+"""Crates of others: what a report needs of one is copied into a folder, within limits; nothing else is taken.
 
 A crate is a folder or a zip. Links, devices, names that lead elsewhere and names that stand twice make it no crate, and
-so does whatever is larger, or packed tighter, than any of ours. What no report needs (raw output, figures) stays where
+so does whatever is larger, or packed tighter, than any of fsage. What no report needs (raw output, figures) stays where
 it is. Nothing in a crate names code: recipes, workloads and kinds of step are those that this fsage has.
 """
 
@@ -25,13 +25,13 @@ from fsage.text.yaml_text import MOST_BYTES as MOST_YAML_BYTES
 METADATA = "ro-crate-metadata.json"
 MOST_ENTRIES = 200_000
 MOST_BYTES = 1 << 30
-"""Of all that is taken: a study of 22,000 cells has a quarter of it."""
+"""Most bytes of all that is taken: a study of 22,000 cells has a quarter of it."""
 MOST_RATIO = 100
-"""Of what is taken to what it was packed in; ours have 30 at most."""
+"""Most bytes for one packed byte; crates of fsage have 30 at most."""
 ANY_RATIO_BYTES = 16 << 20
 """Up to here any ratio will do."""
 MOST_LIST_BYTES = 16 << 20
-"""Of a zip's own list of what is in it: Python keeps it in memory, fifteen times as large."""
+"""Most bytes of a zip's own list of what is in it: Python keeps it in memory, fifteen times as large."""
 MOST_JSON_BYTES = 16 << 20
 STEP_BYTES = 1 << 16
 NAME = r"[^/]+"

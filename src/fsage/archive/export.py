@@ -1,7 +1,7 @@
 """A study's results as an RO-Crate: one folder, or zip, with all that a report is made from, and what made it.
 
-RO-Crate 1.1 with the profile Process Run Crate (https://w3id.org/ro/wfrun/process): it needs no service, archives
-and repositories read it, and without any software it is still a folder of JSON, YAML and Parquet. In it a project's
+RO-Crate 1.1 with the profile Process Run Crate (https://w3id.org/ro/wfrun/process) needs no service. Archives and
+repositories read it, and without any software it is still a folder of JSON, YAML and Parquet. In it a project's
 paths are kept (config/, inventories/, results/), so `remake` is the usual report, from other folders.
 """
 

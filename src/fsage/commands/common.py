@@ -75,19 +75,19 @@ class Command(TyperCommand):
 
     def _behind(self, option: TyperOption) -> TyperOption:
         """The same option behind the name of the command."""
-        here = copy.copy(option)
+        copied = copy.copy(option)
         where = COMMON[option.name]
-        here.name = f"behind_{option.name}"
-        here.envvar = here.default = None
-        here.expose_value = here.show_envvar = False
-        here.hidden = option.name != "target" or "context" not in inspect.signature(_called(self)).parameters
+        copied.name = f"behind_{option.name}"
+        copied.envvar = copied.default = None
+        copied.expose_value = copied.show_envvar = False
+        copied.hidden = option.name != "target" or "context" not in inspect.signature(_called(self)).parameters
 
         def take(context: Any, parameter: object, value: object) -> None:
             if value is not None and context.obj is not None:
                 context.obj = replace(context.obj, **{where: value})
 
-        here.callback = take
-        return here
+        copied.callback = take
+        return copied
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Names of arguments alone, where Typer has {name}."""
@@ -276,7 +276,7 @@ T = TypeVar("T")
 
 
 def _readable(paths: dict[str, Path], read: Callable[[Path], T]) -> dict[str, T]:
-    """What is read of each path, by name. A command about something else goes on without what cannot be read."""
+    """What is read of each path, by name. A command about something else leaves out what cannot be read."""
     from fsage.study.study import StudyError
 
     found = {}

@@ -13,11 +13,11 @@ from fsage.plan.plan import Plan
 from fsage.study.study import StudyError, unseeded
 
 SHARE = 0.2
-"""Of a run's time at most so much is spent on counting."""
+"""The largest share of a run's time that is spent on counting."""
 Expected = dict[tuple[str, str], float]
 """State and cell -> the share of the rate that a whole file would have.
 
-Of the rate itself nothing is expected: small transfers have a seventh of what the device's charges allow.
+The rate itself is not expected: small transfers have a seventh of what the device's charges allow.
 """
 
 

@@ -159,7 +159,7 @@ def kept_sections(plan: Plan) -> list[Section]:
 
 
 def _headline(study: Study, states: list[OfState]) -> OfState:
-    """Of the states that the study compares the one where the file costs most; without any, of all."""
+    """The state where the file costs most, among the compared ones; among all, where the study compares none."""
     asked = [line.state for line in study.headline]
     named = [state for state in states if any(means(text, state.state) for text in asked)]
     return max(named or states, key=lambda state: state.loss)
@@ -327,14 +327,14 @@ def _table(states: list[OfState]) -> Section:
     heads = ["state", "layouts", "full, %", "pieces", "jumps", "requests", "computed loss, %", "its median at 95%"]
     rows = [heads]
     for of in states:
-        held = None if of.alike else statistics.median_interval(list(of.layouts[LOSS]))
+        interval = None if of.alike else statistics.median_interval(list(of.layouts[LOSS]))
         rows.append(
             [
                 of.state,
                 "1" if of.alike else str(len(of.layouts)),
                 f"{of.files['real_fullness_percent'].median():.1f}",
                 *(of.spread(column) for column in ("extents", "jumps", "requests", LOSS)),
-                f"{held.low:.1f} to {held.high:.1f}" if held else "",
+                f"{interval.low:.1f} to {interval.high:.1f}" if interval else "",
             ]
         )
     text = (

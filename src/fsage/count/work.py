@@ -34,7 +34,7 @@ from fsage.workloads import sequential
 
 SCHEMA = 1
 USUAL_MIB = 192
-"""Of a file, where no target was claimed yet: what the modelled disk moves in a second, in transfers of 64 MiB."""
+"""Bytes of a file where no target was claimed yet: what the modelled disk moves in a second, in transfers of 64 MiB."""
 ROTATIONAL = 1  # a device with jumps is a disk
 FRESH: Json = {
     "device_model": None,
@@ -99,7 +99,7 @@ class Counted:
 
     @property
     def device_bytes(self) -> int:
-        """Of the file system's device: the claimed image, or as declared."""
+        """Size of the file system's device: the claimed image, or as declared."""
         claimed = self.plan.claim["stores"][0].get("image_id") if self.plan.claim else None
         if claimed:
             return claimed["bytes"]
@@ -207,7 +207,7 @@ class Counted:
 
     @property
     def title(self) -> str:
-        """Of its file system: 'XFS'."""
+        """Name of its file system: 'XFS'."""
         return filesystems.named(self._spec["filesystem"]).title
 
 
@@ -230,7 +230,7 @@ def count(counted: Counted, progress: Callable[[int, int], None] = lambda done, 
     for cpu in (free := sorted(os.sched_getaffinity(0))):
         processors.put(cpu)
 
-    def one(layouts: list[Layout]) -> int:
+    def count_one(layouts: list[Layout]) -> int:
         cpu = processors.get()
         try:
             return _count(counted, layouts, cpu)
@@ -239,7 +239,7 @@ def count(counted: Counted, progress: Callable[[int, int], None] = lambda done, 
 
     with ThreadPoolExecutor(len(free)) as pool:
         try:
-            for ended in as_completed([pool.submit(one, layouts) for layouts in jobs.values()]):
+            for ended in as_completed([pool.submit(count_one, layouts) for layouts in jobs.values()]):
                 done += ended.result()
                 progress(done, whole)
         except BaseException:

@@ -243,7 +243,7 @@ class Generation(_Part):
 
 
 class Layout(_Part):
-    """Of `generations` shares are added up."""
+    """Shares of `generations` are added up."""
 
     capacity_bytes: Annotated[int, Field(gt=0, lt=1 << 63)]
     used_bytes: Count

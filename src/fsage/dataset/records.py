@@ -23,9 +23,9 @@ from fsage.model.typed import Json
 from fsage.model.untrusted import read_file
 
 MOST_BYTES = 16 << 20
-"""Of a record's file; one with a trace of 50,000 requests has a tenth of it."""
+"""Most bytes of a record's file; one with a trace of 50,000 requests has a tenth of it."""
 MOST_TEXT = 1 << 18
-"""Of a row."""
+"""Most bytes of a row."""
 MOST_NUMBER = 1 << 62
 MOST_METRICS = 500
 """Columns of their own, in a whole table."""

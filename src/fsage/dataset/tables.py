@@ -25,9 +25,9 @@ FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 MOST_ROWS = 100_000
 MOST_COLUMNS = 1000
 MOST_BYTES = 32 << 20
-"""Of a Parquet file; of 22,000 records it has two MiB."""
+"""Most bytes of a Parquet file; one of 22,000 records has two MiB."""
 MOST_UNPACKED_BYTES = 200 << 20
-"""Of a table in memory, a text counted as often as it stands there; 22,000 records have a fifth of it."""
+"""Most bytes of a table in memory, a text counted as often as it stands there; 22,000 records have a fifth of it."""
 MOST_TEXT_BYTES = 1 << 20
 PACKED = ("SNAPPY", "UNCOMPRESSED")
 """Ours are the first; either unpacks to some twenty times as much at most."""
@@ -111,7 +111,7 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def _table(path: Path) -> pa.Table:
-    """What is in a Parquet file of ours. What it says of itself is checked first, then each column as it comes.
+    """What a Parquet file of fsage holds. What it says of itself is checked first, then each column as it comes.
 
     Raises DatasetError, NotTaken, OSError, ArrowException.
     """
@@ -176,7 +176,7 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
 
 
 def _text_bytes(column: pa.ChunkedArray, name: str) -> int:
-    """Of the texts of a column that has each once, with how often it stands there. Raises NotTaken."""
+    """Bytes of the texts of a column that has each once, with how often it stands there. Raises NotTaken."""
     whole = 0
     for chunk in column.chunks:
         lengths = pc.binary_length(chunk.dictionary)

@@ -1,7 +1,8 @@
 """A command of anybody's, and beside it how its file system was before and after: one line of JSON, added to a file.
 
-The keys stay (SCHEMA): schema, fsage, began (UTC), seconds, what, command, exit_code, kernel; before and after, each
-with KEYS and verdict (the numbers that --fail-on knows); allocator, by how much the file system's own counters rose.
+The keys stay (SCHEMA): schema, fsage, began (UTC), seconds, what, command, exit_code, kernel, before, after, allocator.
+Both `before` and `after` have KEYS and verdict (the numbers that --fail-on knows). `allocator` has by how much the file
+system's own counters rose.
 What is not known is null or left out, and `absent` has the reason.
 """
 

@@ -1,7 +1,8 @@
 """What is refused first while a file system fills with files as large as now, and at which fullness: an interval.
 
-It is between two ways to fill: the largest free extents are used up first, or last. tests/test_forecast.py fills 60
-small file systems of ext4 and XFS to their first ENOSPC, and compares that with what was forecast at half time.
+It is between two ways to fill: the largest free extents are used up first, or last. A test
+(tests/test_forecast.py) fills 60 small file systems of ext4 and XFS to their first ENOSPC. It compares that with what
+was forecast at half time.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def first_refused(store: Json, mounted: dict[str, int] | None) -> Refused | None
         found.append(refused(more / LIKE_NOW, more * LIKE_NOW, "no inode is left"))
     if system and system.inodes_together:
         chunk = system.inodes_together * ((store["geometry"] or {}).get("inode_bytes") or INODE_BYTES)
-        held = sum(extents.bytes for extents in placement.classes(free) if extents.low >= 2 * chunk)
-        found.append(refused(held, room, f"no free extent holds {chunk >> 10} KiB for inodes"))
-    first = min(found, key=lambda one: one.low_percent)
-    return first._replace(high_percent=min(one.high_percent for one in found))
+        held_bytes = sum(extents.bytes for extents in placement.classes(free) if extents.low >= 2 * chunk)
+        found.append(refused(held_bytes, room, f"no free extent holds {chunk >> 10} KiB for inodes"))
+    first = min(found, key=lambda forecast: forecast.low_percent)
+    return first._replace(high_percent=min(forecast.high_percent for forecast in found))

@@ -1,4 +1,4 @@
-"""The free extents of whatever `fsage evidence` reads, whole: as a text of fsage's own, and as arrays for sampling.
+"""The free extents of whatever `fsage evidence` reads, whole: as a text of fsage, and as arrays for sampling.
 
 Where a text has sizes by class only, sizes within the classes and places are drawn. Each draw is a layout that the
 text could be of. What it says is kept: how many extents each class has, and of how many bytes. Where it does not say

@@ -1,8 +1,8 @@
 """What an administrator needs on a server: Python 3.9, and one file or `pip install fsage`.
 
-  python3 fsage.pyz evidence /mnt/ost0        how free space and files lie; also of a device, an image, a saved text
-  python3 fsage.pyz fragments /mnt/ost0/dir   the most fragmented files, and the command that defragments them
-  python3 fsage.pyz evidence --openmetrics --to FILE.prom --nice 19 SOURCE ...     the same for Prometheus
+    python3 fsage.pyz evidence /mnt/ost0        how free space and files lie; also of a device, an image, a saved text
+    python3 fsage.pyz fragments /mnt/ost0/dir   the most fragmented files, and the command that defragments them
+    python3 fsage.pyz evidence --openmetrics --to FILE.prom --nice 19 SOURCE ...     the same for Prometheus
 
 Nothing is changed. `fsage.evidence.program` makes the file.
 """

@@ -144,7 +144,7 @@ def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
 
 
 def _notes(store: Json, of: str) -> str:
-    """What the source says beside its name: two numbers that disagree, or what was taken for what is not told."""
+    """What the source says beside its name: numbers that disagree, or what stands for a number that it leaves out."""
     _, *notes = store.get("source", {}).get(of, "").split("; ")
     if notes:
         return f" Note: {'; '.join(notes)}."
@@ -166,9 +166,9 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
     own = store["device_bytes"] - mounted["bytes"]
     if own > 0:
         reasons.append(f"leaves out {round_size(own)} that the file system keeps for itself")
-    held = mounted["free_bytes"] - mounted["available_bytes"]
-    if held > 0 and percent > store["fullness_percent"]:
-        reasons.append(f"counts {round_size(held)} reserved for root as used")
+    reserved_bytes = mounted["free_bytes"] - mounted["available_bytes"]
+    if reserved_bytes > 0 and percent > store["fullness_percent"]:
+        reasons.append(f"counts {round_size(reserved_bytes)} reserved for root as used")
     if not reasons:
         reasons.append("counts otherwise what the file system keeps for itself")
     return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
@@ -245,17 +245,17 @@ def _next(store: Json, free: list[placement.Extents]) -> str:
     device_bytes = store["device_bytes"]
     now = store["fullness_percent"]
     largest = store["free_extents"]["largest_bytes"]
-    held = next((size for size in RUNS if size <= largest), None)
-    if held is None:
+    still_bytes = next((size for size in RUNS if size <= largest), None)
+    if still_bytes is None:
         if free:
             return f"Now no free extent holds {round_size(RUNS[-1])}."
         return ""
     if device_bytes is None:
         return ""
-    smaller = sum(size_class.bytes for size_class in free if size_class.low < held)
+    smaller = sum(size_class.bytes for size_class in free if size_class.low < still_bytes)
     percent = 100 * (device_bytes - smaller) / device_bytes
     at = "Now" if percent <= now else f"At {percent:.1f}% full"
-    return f"{at}, the last free extent of {round_size(held)} may be used up."
+    return f"{at}, the last free extent of {round_size(still_bytes)} may be used up."
 
 
 def _inodes_percent(mounted: dict[str, int] | None) -> float | None:

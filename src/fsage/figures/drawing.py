@@ -45,7 +45,7 @@ WIDEST = 0.06
 BETWEEN = 0.6
 """And where they are not: at most so far, and all together over so much of the room between two levels."""
 TICKS_CHARACTERS = 60
-"""Of all levels' names together, so many fit beside each other."""
+"""Most letters of all levels' names together that fit beside each other."""
 FEW = 2
 """Names so few that they stand at the ends, where a long one would be cut: they are moved in."""
 TREND_POINTS = 3
@@ -121,11 +121,11 @@ def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usu
     }
     points = [(point.x + apart, point) for point in line.points]
     axes.plot([x for x, _ in points], [p.y for _, p in points], label=line.label, linewidth=1.6, markersize=5.5, **look)
-    held = [(x, p.y, p.low, p.high) for x, p in points if p.low is not None and p.high is not None]
+    with_intervals = [(x, p.y, p.low, p.high) for x, p in points if p.low is not None and p.high is not None]
     axes.errorbar(
-        [x for x, *_ in held],
-        [y for _, y, *_ in held],
-        yerr=[[y - low for _, y, low, _ in held], [high - y for _, y, _, high in held]],
+        [x for x, *_ in with_intervals],
+        [y for _, y, *_ in with_intervals],
+        yerr=[[y - low for _, y, low, _ in with_intervals], [high - y for _, y, _, high in with_intervals]],
         fmt="none",
         ecolor=look["color"],
         elinewidth=1.3,
@@ -150,15 +150,15 @@ def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usu
 def _says(lines: Lines, label: str, point: Point) -> str:
     """'8 MiB at 40.00@264M: 312.4 (310.2 to 313.1), n = 5'."""
     if point.low is None:
-        held = ""
+        interval = ""
     else:
-        held = f" ({point.low:.4g} to {point.high:.4g})"
+        interval = f" ({point.low:.4g} to {point.high:.4g})"
     count = "" if point.n is None else f", n = {point.n:g}"
-    return f"{label} at {lines.name_of(point)}: {point.y:.4g}{held}{count}"
+    return f"{label} at {lines.name_of(point)}: {point.y:.4g}{interval}{count}"
 
 
 GROUP_WIDTH = 0.84
-"""Of the distance between two classes."""
+"""Width of a bar, as a share of the distance between two classes."""
 LETTERS = 62
 """So many fit under the axis, in one row."""
 

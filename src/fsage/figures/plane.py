@@ -28,7 +28,7 @@ from fsage.figures.values import Place, Plane
 
 SLOW_TO_FAST = sns.color_palette("blend:#2b5b8c,#a9c6de,#f6f9fb", as_cmap=True)
 LOSS_TO_GAIN = sns.color_palette("blend:#b35806,#f8e3cf,#ffffff,#dcd7ea,#542788", as_cmap=True)
-"""Of factors; told apart without colour by the numbers in it."""
+"""Colours of factors; the numbers in each cell tell them apart without colour."""
 NOTHING_SHOWN = "0.86"
 HEIGHT_INCHES = 5.2
 CROWDED = 6

@@ -45,7 +45,7 @@ LETTERS = [
     *(0x2032, 0x2033, 0x2212, 0x221E, 0x2248, 0x2260, 0x2264, 0x2265),  # signs
 ]
 FAMILY_NAMES = (1, 16)
-"""Of the table `name` of OpenType: family, and typographic family."""
+"""Numbers in the table `name` of OpenType: family, and typographic family."""
 
 
 @functools.cache
@@ -220,7 +220,7 @@ HANDLE_CHARACTERS = 4
 ONE_ROW = 52
 """Characters of the labels, handles among them, that stand beside each other."""
 TWO_BESIDE = 80
-"""Of the two columns of a legend in small letters together."""
+"""Characters of the two columns of a legend together, in small letters."""
 LONG_LABEL = 32
 """Characters of which two beside each other are wider than a panel."""
 
@@ -280,7 +280,7 @@ SHORTER = {
 ALIKE = re.compile(r'(<use [^>]*style="([^"]*)"/>)(?:<use [^>]*style="\2"/>)+')
 """Marks that look alike: of a trace there are thousands."""
 LONG_NUMBER = re.compile(r"(-?\d+\.\d\d)\d+")
-"""Of a coordinate, to a hundredth of a point; cut, not rounded: nothing is seen of it."""
+"""A coordinate, of which hundredths of a point stay; cut, not rounded: nobody sees the difference."""
 POINT_RADIUS = 6.0
 """What around a point answers to the pointer, in points of 1/72 inch."""
 

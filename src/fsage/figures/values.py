@@ -1,7 +1,7 @@
 """Figures as plain values: what they show, not how it looks. Sections hold these; `drawing` draws them at the end.
 
-Each kind has a `title`, unique within its report; `note`, which stands after the report's stamp; and `table()`: what
-it shows as rows of text and numbers, the first one the headings, for a file beside it.
+Each kind has a `title`, unique within its report, and a `note`, which stands after the report's stamp. `table()` is
+what it shows as rows of text and numbers, the first one the headings, for a file beside it.
 
 Whatever a report draws of medians over something is made from a tidy table: a row a point. Its columns are `median`,
 the point's value; `low`, `high`, `n` and `samples`, where there are any (NaN: not known); `state`, the point's name.

@@ -1,7 +1,7 @@
 """fio, IOR, mdtest and BLAST from Apptainer images, where a target declares their folder (`fsage_target.containers`).
 
 Nothing else runs in a container: neither the agent, nor mkfs and mount, nor the MPI launcher, which starts the
-container on each rank (the hybrid model). Of the host a container sees what Apptainer shows it (devices among that)
+container on each rank (the hybrid model). A container sees of the host what Apptainer shows it (devices among that)
 and the target's mounts.
 """
 
@@ -23,7 +23,7 @@ from fsage.model.errors import Refusal
 from fsage.model.typed import Json
 
 OF_MPI = ("OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory", "TMPDIR")
-"""Variables that have Open MPI 4 and 5 make its files in a folder of ours: a process alone leaves them behind."""
+"""Variables that have Open MPI 4 and 5 make its files in a folder of fsage's: a process alone leaves them behind."""
 VERSION_S = 20  # within which a program names its version
 SHOWN = 200  # characters of its output
 NEEDED = "fio"  # calibrates every target; the others are used where they are

@@ -1,10 +1,10 @@
 """The helper that root installs, for users who measure without being root: `sudo -n HELPER VERB`.
 
 It drops caches and does what needs root on Lustre. No verb runs a command, or takes a path or a device. A user gives a
-list of names, or a number, and each is checked: names must be of the file system that the command names, and tunables
+list of names, or a number, and each is checked. Names must be of the file system that the command names, and tunables
 lie between bounds. What a tunable was is noted before it is set (fsage.host.system.settings). What costs others
-something is done at a limited rate. sudo(8) passes on the caller's limits, timers and ignored signals; the helper sets
-its own before it reads anything.
+something is done at a limited rate. The caller's limits, timers and ignored signals pass through sudo(8), so the helper
+sets its own before it reads anything.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024, resource.RLIMIT
     (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC),
     resource.RLIM_INFINITY,
 )
-"""Of setrlimit(2): what the helper may use, whatever its caller may."""
+"""Limits of setrlimit(2): what the helper may use, whatever its caller may."""
 PACED = Path("/run/fsage/helper.json")
 """When a verb that costs others something may be done next."""
 AT_ONCE = 20
 EVERY_S = 1.0
-"""So often such a verb is done at once, by all users together; then it waits, for once every EVERY_S."""
+"""How often a costly verb is done at once, by all users together; then it waits, for once every EVERY_S."""
 Given = dict[str, object]
 """What the caller says: the arguments of a verb, as JSON; with his number (`user`), and `fsname` of the command."""
 
@@ -123,7 +123,7 @@ OF_SERVERS: dict[str, Verb] = {
     "lustre-counters": lustre_counters,
     lctl.FREE_SPACE: lustre_free_space,
 }
-"""Of these, the command names the file system."""
+"""Verbs whose command names the file system."""
 OF_NETWORK: dict[str, Verb] = {"lustre-network": lustre_network}
 UNDO = "undo"
 

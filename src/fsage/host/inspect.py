@@ -127,28 +127,28 @@ def _of_directory(directory: Path, files_at_most: int, counting: Counting) -> St
 
 def _told(mount: Path) -> dict[str, int]:
     """What statvfs(2) tells of a mount, as df and users see it."""
-    told = os.statvfs(mount)
+    totals = os.statvfs(mount)
     return {
-        "bytes": told.f_blocks * told.f_frsize,
-        "free_bytes": told.f_bfree * told.f_frsize,
-        "available_bytes": told.f_bavail * told.f_frsize,
-        "inodes": told.f_files,
-        "free_inodes": told.f_ffree,
+        "bytes": totals.f_blocks * totals.f_frsize,
+        "free_bytes": totals.f_bfree * totals.f_frsize,
+        "available_bytes": totals.f_bavail * totals.f_frsize,
+        "inodes": totals.f_files,
+        "free_inodes": totals.f_ffree,
     }
 
 
 def _add_totals(store: Store, directory: Path) -> None:
     """What statvfs(2) tells of any file system, where nothing closer to the device told it."""
-    told = os.statvfs(directory)
-    if "device_bytes" in store.found or not told.f_blocks:
+    totals = os.statvfs(directory)
+    if "device_bytes" in store.found or not totals.f_blocks:
         return
-    used = told.f_blocks - told.f_bfree
+    used = totals.f_blocks - totals.f_bfree
     store.found |= {
-        "device_bytes": told.f_blocks * told.f_frsize,
-        "block_bytes": told.f_frsize,
-        "used_bytes": used * told.f_frsize,
-        "free_bytes": told.f_bfree * told.f_frsize,
-        "fullness_percent": 100 * used / told.f_blocks,
+        "device_bytes": totals.f_blocks * totals.f_frsize,
+        "block_bytes": totals.f_frsize,
+        "used_bytes": used * totals.f_frsize,
+        "free_bytes": totals.f_bfree * totals.f_frsize,
+        "fullness_percent": 100 * used / totals.f_blocks,
     }
     store.source["free"] = "statvfs: totals only"
 

@@ -170,11 +170,11 @@ ANSWERS: dict[str, object] = {
 }
 
 
-def checked(text: bytes, told: str, role: str) -> dict[str, object]:
+def checked(text: bytes, verb: str, role: str) -> dict[str, object]:
     """The answer of a client or server to what it was told to do. Raises Unacceptable."""
     answer = typed.read(typed.Json, read(text, ANSWER_BYTES))
     if "failed" in answer:
         return {"failed": printable(str(answer["failed"]))[:2000]}
-    kind: Any = Dropped if (told, role) == ("drop", "client") else ANSWERS.get(told, typed.Json)
+    kind: Any = Dropped if (verb, role) == ("drop", "client") else ANSWERS.get(verb, typed.Json)
     checked_answer: Json = typed.read(kind, answer)
     return checked_answer

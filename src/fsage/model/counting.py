@@ -44,7 +44,7 @@ class Job(TypedDict):
 
 
 def joined(extents: Extents) -> list[list[int]]:
-    """Extents in the file's order, those that go on both in the file and on the device as one."""
+    """Extents in the file's order, those that continue both in the file and on the device as one."""
     runs: list[list[int]] = []
     for logical, physical, length in extents:
         if runs and logical == runs[-1][0] + runs[-1][2] and physical == runs[-1][1] + runs[-1][2]:

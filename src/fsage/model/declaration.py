@@ -3,7 +3,7 @@
 A claim freezes it: an edit is then applied or refused, never ignored.
 
 `stop_if` is what a probe beside the load may see before a cell is ended for the sake of others. A site sets it in the
-inventory. The probe (fsage.host.instruments.neighbours) looks up a name, and reads and writes 64 KiB past the cache on
+inventory. The probe (fsage.host.instruments.neighbours) looks up a name. It reads and writes 64 KiB past the cache on
 each OST that is used, at first soon after the work began, then every EVERY_S.
 """
 
@@ -158,7 +158,7 @@ def tasks_of(spec: Spec) -> int:
 
 
 def _refuse_unknown(key: str, value: object, names: list[str]) -> None:
-    """Raise Refusal for a name that is not one of these; it names the kinds of target that have such a file system."""
+    """Raise Refusal for a name that is not one of these; it names the kinds of target that have this file system."""
     if value in names:
         return
     having = [kind for kind in kinds.names() if value in kinds.named(kind).filesystems()]

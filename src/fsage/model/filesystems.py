@@ -56,7 +56,7 @@ class FileSystem:
     guests_only = False
     """Whether fsage has it only where a kernel mounts it that runs as a program."""
     package = ""
-    """Of one that only guests have: the package (of apt and dnf alike) of its mkfs."""
+    """The package (of apt and dnf alike) of its mkfs, where only guests have it."""
     places_when_written = False
     """Whether its blocks have no place before they are written: a file that is reserved has room, and lies nowhere."""
     fixed_inodes = False
@@ -131,7 +131,7 @@ def names(guests: bool = False) -> list[str]:
 
 
 def get(name: str | None) -> FileSystem | None:
-    """The file system of this name; None where a target can be none such."""
+    """The file system of this name; None where no target can be one."""
     if name:
         return _all().get(name)
     return None

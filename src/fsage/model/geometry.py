@@ -15,7 +15,7 @@ ALIKE = (
     *("metadata_csum", "dir_index", "filetype", "extent", "ext_attr", "dir_nlink", "large_file", "huge_file"),
     *("large_dir", "extra_isize"),
 )
-"""Features that a target gets where the original has them. What other features keep is in use, and is laid as such."""
+"""Features that a target gets where the original has them. What other features keep is laid as space in use."""
 OF_EXT3 = {
     *("has_journal", "ext_attr", "resize_inode", "dir_index", "dir_prealloc", "imagic_inodes", "filetype"),
     *("needs_recovery", "meta_bg", "sparse_super", "large_file"),
@@ -41,7 +41,7 @@ Kind = TypeVar("Kind", bound="Made")
 
 @dataclass(frozen=True)
 class Made:
-    """Of every file system: its blocks."""
+    """The blocks of every file system."""
 
     blocks: Positive
     block_bytes: Positive
@@ -193,7 +193,7 @@ def of_fields(fields: dict[str, str]) -> Json | None:
 
 
 def ext_of_fields(fields: dict[str, str]) -> tuple[str, str | None]:
-    """Of the header of dumpe2fs: ext2, ext3 or ext4, and why no copy is like it; None where nothing says so."""
+    """What the header of dumpe2fs says: ext2, ext3 or ext4, and why no copy is like it; None where nothing says so."""
     features = set(fields.get("Filesystem features", "extent").split())
     old = "ext3" if "has_journal" in features else "ext2"
     name = old if features <= OF_EXT3 else "ext4"
@@ -206,7 +206,7 @@ def ext_of_fields(fields: dict[str, str]) -> tuple[str, str | None]:
 
 
 def why_not(kind: type[Made], geometry: Json | None) -> str | None:
-    """Why no target can be made like such a file system; None where one can."""
+    """Why no target can be made like this file system; None where one can."""
     if geometry is None and kind is XfsGeometry:
         return None  # as mkfs chooses, which is mostly the same
     if geometry is None:

@@ -42,7 +42,7 @@ class Inventory(TypedDict, total=False):
 
 
 class Asker(TypedDict, total=False):
-    """Of a request who asks, what he knows of the target, and what he brings: his run, its claim, its hosts.
+    """Who makes a request, what he knows of the target, and what he brings: his run, its claim, its hosts.
 
     `gone`: runs whose process was looked up where he is, and has ended. `inputs`: what steps need beside what they say,
     by the name that they have for it.
@@ -128,7 +128,7 @@ def servers_of(request: Asker) -> list[Host]:
 
 
 def watched_of(request: Asker) -> list[Host]:
-    """The inventory's servers that are looked at and never asked to do anything."""
+    """The inventory's servers that are looked at and never do anything."""
     return (request.get("hosts") or Inventory()).get("watched", [])
 
 
@@ -163,7 +163,7 @@ def differences(clients: Mapping[str, JsonView]) -> list[str]:
 
 
 def skews(name: str, time_there: float, asked_at: float, heard_at: float) -> list[str]:
-    """What is wrong with the clock of a host that named its time between two moments of ours: a sentence, or none."""
+    """What is wrong with the clock of a host that named its time between two moments here: a sentence, or none."""
     ahead_s = time_there - heard_at
     behind_s = asked_at - time_there
     if max(ahead_s, behind_s) <= SKEW_S:

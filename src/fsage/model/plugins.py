@@ -19,7 +19,7 @@ STUDIES = "fsage.studies"
 OF_HOSTS = ("host", "model", "kinds", "instruments")
 """Parts of a study that hosts have too."""
 EXTENSIONS: dict[str, str] = {}
-"""Study -> path of its folder, of those that `FSAGE_EXTENSIONS` names."""
+"""Study -> path of its folder, for the studies that `FSAGE_EXTENSIONS` names."""
 
 
 @cache

@@ -80,7 +80,7 @@ class _Looks(TypedDict):
 
 
 class Looks(_Looks, total=False):
-    """Of each host a look before a phase and one after it. `unused`: OSTs that evicted it and have no file of it."""
+    """A look at each host before a phase, and one after it. `unused`: OSTs that evicted it and have no file of it."""
 
     unused: list[Word]
 

@@ -1,4 +1,4 @@
-"""The map of a striped file: file offset -> OST, object, offset in it. All who lay out or use such a file share it.
+"""The map of a striped file: file offset -> OST, object, offset in it. All who lay out or use a striped file share it.
 
 A file is divided into segments at watermarks. A segment has its own objects, which get its stripes in turn. Objects are
 numbered through the whole file. Object k lies on OST k mod the number of OSTs, so a segment begins on the OST after the

@@ -198,7 +198,7 @@ def achieved(done: Sequence[Step], capacity_bytes: int) -> list[Achieved]:
 
 
 def unsupported(notes: Mapping[str, Notes]) -> str | None:
-    """Why a state with such notes could not be reached on this machine, as a step noted; None when it could."""
+    """Why a state with these notes could not be reached on this machine, as a step noted; None when it could."""
     return next((noted["unsupported"] for noted in notes.values() if "unsupported" in noted), None)
 
 

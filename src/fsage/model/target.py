@@ -1,5 +1,6 @@
-"""What is declared of a target (`fsage_target`), complete: each key with its type, its limits, what is used where it is
-not declared, and what an edit of it needs once the target is claimed.
+"""What is declared of a target (`fsage_target`), complete.
+
+Each key has its type, its limits, what is used where it is not declared, and what an edit of it needs once claimed.
 """
 
 from __future__ import annotations

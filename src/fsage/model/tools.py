@@ -22,7 +22,7 @@ class Tool(NamedTuple):
     before: str
     """What stands before the version in what it then says, at the beginning of a line; empty: anything."""
     image: str | None = None
-    """The Apptainer image that has it, where a target declares a folder of such (`fsage_target.containers`)."""
+    """The Apptainer image that has it, where a target declares a folder of images (`fsage_target.containers`)."""
     writes: bool = False
     """Whether it makes files for that, where it is started."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 TASK = "transfer.json"
-"""Of a phase that moves one file so: the text of its Task."""
+"""Input of a phase that moves one file so: the text of its Task."""
 
 
 class Task(TypedDict):

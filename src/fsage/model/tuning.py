@@ -65,9 +65,9 @@ OF_LUSTRE = {
     "unaligned_dio": SWITCH,
     "xattr_cache": SWITCH,
 }
-"""What of osc.* and llite.* bears on speed and is one whole number, with the least and the most that root's helper sets
-for a user; a version that lacks one has it unsupported. read_ahead_step is of the published study: no version from 2.7
-to 2.17 has it."""
+"""The tunables of osc.* and llite.* that bear on speed and are one whole number, with the least and the most that
+root's helper sets for a user. A version that lacks one has it unsupported. read_ahead_step is of the published study:
+no version from 2.7 to 2.17 has it."""
 KNOWN = {"a block queue": OF_QUEUE, "Lustre": OF_LUSTRE}
 WORDS = r"[A-Za-z0-9][A-Za-z0-9 _-]{0,31}"  # as in `scheduler: mq-deadline` or `write_cache: write through`
 LARGEST = 2**63 - 1

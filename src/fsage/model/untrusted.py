@@ -21,7 +21,7 @@ DEEPEST = 40
 
 
 class NotTaken(ValueError):
-    """What was handed over is not read: why, as the end of a sentence that begins with its name."""
+    """Content is not read: why, as the end of a sentence that begins with its name."""
 
 
 def open_file(path: Path | str, follow: bool = True) -> io.BufferedReader:

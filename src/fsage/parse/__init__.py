@@ -6,9 +6,11 @@ end. MiB is 2^20 bytes; conversion happens here and nowhere else.
 
 What MPI's launchers and libraries say beside a tool: trouble, what is known to be harmless, and how they end.
 
-Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is ended does so
-with code 0 at times, and at times loses what a task said that gave up; a launcher of one MPI starts programs built with
-another without a complaint, each of which then believes that it is alone.
+Traps (all seen):
+
+- Open MPI's mpirun that is terminated ends with code 1 and says nothing;
+- MPICH's that is ended does so with code 0 at times, and at times loses what a task said that gave up;
+- a launcher of one MPI starts programs built with another without a complaint, and each believes that it is alone.
 """
 
 from __future__ import annotations

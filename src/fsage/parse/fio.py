@@ -218,7 +218,7 @@ def _transfer(parts: list[Json]) -> FioTransfer | None:
 
 
 def _latency_ms(part: Json, operations: int) -> dict[str, float]:
-    """Of completion, in milliseconds; a job with `--clat_percentiles=0` has none."""
+    """Percentiles of completion, in milliseconds; a job with `--clat_percentiles=0` has none."""
     percentiles = {
         float(percent): int(value) for percent, value in part.get("clat_ns", {}).get("percentile", {}).items()
     }

@@ -1,14 +1,16 @@
 """IOR's text output, versions 3.0.1, 3.2.1, 3.3.0, 4.0.0 and the 4.1 development line.
 
-The columns of both tables differ between versions and are found by the tables' headers. Traps that this
-reader knows (all seen): 3.3.0 ends with code 0 after an unknown option, having measured nothing; the exit
-code counts errors modulo 256, so that wrong data may end with 0; after `-T` the summary holds `-nan`;
-another rank's warning may be spliced into a row, which is then missed. `Finished` is the one sign of a run
-that reached its end.
+The columns of both tables differ between versions and are found by the tables' headers. `Finished` is the one sign of a
+run that reached its end. Traps that this reader knows (all seen):
+
+- 3.3.0 ends with code 0 after an unknown option, having measured nothing;
+- the exit code counts errors modulo 256, so that wrong data may end with 0;
+- after `-T` the summary holds `-nan`;
+- another rank's warning may be spliced into a row, which is then missed.
 
 Rows have the bytes moved over the time from the first open to the last close, in MiB/s. Before 3.2, with -D and both -w
-and -r, the summary and `Max Write` have the bytes of the read over the time of the write (aggFileSizeForBW, ior.c): the
-rows are right then.
+and -r, the summary and `Max Write` have the bytes of the read over the time of the write (aggFileSizeForBW, ior.c).
+The rows are right then.
 """
 
 from __future__ import annotations

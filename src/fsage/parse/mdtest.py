@@ -1,13 +1,15 @@
 """mdtest's text output: versions 1.9.3 (that of IOR 3.2.1), 3.3.0, 4.0.0 and the 4.1 development line.
 
-Traps that this reader knows (all seen): mdtest ends with code 0 though every stat failed, or over a tree
-that an earlier run left, with fast rates in both cases; without `-n` it measures no file; `-P` and `-Z` print
-times in a table of the same shape; after `-W` its head still counts all files that were asked for.
-`-- finished at` is the one sign of a run that reached its end.
+`-- finished at` is the one sign of a run that reached its end. Traps that this reader knows (all seen):
+
+- mdtest ends with code 0 though every stat failed, or over a tree that an earlier run left, with fast rates in both;
+- without `-n` it measures no file;
+- `-P` and `-Z` print times in a table of the same shape;
+- after `-W` its head still counts all requested files.
 
 What the columns mean differs (summarize_results, mdtest.c):
 - 1.9.3 has the rate of the fastest task in all four, unless -B leaves the barriers out. With -u a task's clock starts
-  when its own directory was looked up, so the fastest rate is that of the slowest look-up, up to 2.9 times too high
+  when its own directory was looked up. So the fastest rate is that of the slowest look-up, up to 2.9 times too high
   (hpc/ior#183). The right one is not in the text, so that is refused. Without -u, or with -t, clocks start together.
 - 3.3.0 has max, min and mean over ranks and iterations, where a rank's rate is files x tasks / its own time.
 - 4.x has them over iterations, each of the slowest rank.

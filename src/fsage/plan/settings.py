@@ -65,7 +65,7 @@ def places(config: Mapping[str, object], environment: Mapping[str, str]) -> dict
 
 
 def asked_for(words: Iterable[str], studies: Iterable[str]) -> list[str]:
-    """The studies that a command line asks for: by name, or by a file of theirs below results/."""
+    """The studies that a command line requests: by name, or by a file below results/ that is a study's."""
     named = {part for word in words if "=" not in word for part in (word, *Path(word).parts)}
     return sorted(named & set(studies))
 

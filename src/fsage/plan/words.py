@@ -148,9 +148,9 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
     rates = dict[tuple[object, ...], int]()
     short = []
     for pair in plan.study.headline:
-        here, reference = (_samples(plan, pair, text) for text in (pair.state, pair.against))
-        rates[pair.pair, str(pair.at), str(pair.measures)] = here.rates
-        short.append((pair, samples or here.each, samples or reference.each))
+        in_state, reference = (_samples(plan, pair, text) for text in (pair.state, pair.against))
+        rates[pair.pair, str(pair.at), str(pair.measures)] = in_state.rates
+        short.append((pair, samples or in_state.each, samples or reference.each))
     family = sum(rates.values())
     parts = list(plan.parts())
     spec = plan.target.spec
@@ -186,7 +186,7 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
 
 
 def _samples(plan: Plan, pair: Headline, text: str) -> _Samples:
-    """Of the states that `text` means, of what the pair compares at the largest transfer."""
+    """Samples of the states that `text` means, of what the pair compares at the largest transfer."""
     states = [name for name in plan.states if means(text, name)]
     if not states:  # narrowed away
         return _Samples(0, 0)

@@ -1,7 +1,7 @@
 """From observations to records: unpack what a play fetched, judge it, keep it in the store.
 
 On a modelled device a sample may be disturbed: it took more than the model charges for its own files. The claim has
-the rule before anything is measured (fsage.model.device.DISTURBED), and the rule looks at no other sample. Such a
+the rule before anything is measured (fsage.model.device.DISTURBED), and the rule looks at no other sample. A disturbed
 sample is taken again, a few times at most. Each stays in raw/, and the record counts them.
 """
 
@@ -83,10 +83,10 @@ NO_SERVER = "the inventory names no server to log in to"
 def make_judgement(observation: JsonView) -> dict[str, object]:
     """Whether one observation ran right, and its numbers."""
     layout = observation["layout"]
-    told = signs.judge(observation["phases"])
+    judged = signs.judge(observation["phases"])
     outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
-    if told.failed and outcome.status in ("valid", "failed"):
-        outcome = workloads.Outcome("failed", told.failed)
+    if judged.failed and outcome.status in ("valid", "failed"):
+        outcome = workloads.Outcome("failed", judged.failed)
     return {
         "structure": recipes.built(
             observation["nominal"]["recipe"], structure.read_all(layout["steps"]), layout["capacity_bytes"]
@@ -94,7 +94,7 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
         "phases": [_lean(phase) for phase in observation["phases"]],
         "status": outcome.status,
         "why": outcome.why,
-        "warnings": [*told.warnings, *signs.lost_osts(observation.get("osts", {}).get("fullness", {}))],
+        "warnings": [*judged.warnings, *signs.lost_osts(observation.get("osts", {}).get("fullness", {}))],
         "absent": absent_of(observation),
         "metrics": outcome.metrics,
         "model_seconds": _charges_s(observation, outcome.metrics),

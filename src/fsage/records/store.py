@@ -29,7 +29,7 @@ class Reason(NamedTuple):
 
 
 def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
-    """The rates of a cell, {} of one that is not valid; None of one that was not measured."""
+    """The rates of a cell, {} where it is not valid; None where it was not measured."""
     record: Json | None = results.read(plan.results.record(state, cell.name))
     return record and (record["metrics"] if record["status"] == "valid" else {})
 

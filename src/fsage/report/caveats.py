@@ -170,9 +170,9 @@ def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
         f"from {points['y'].min():.3f}x to {points['y'].max():.3f}x of the median of these {len(points)} reads."
     ]
     if ratios:
-        held = median_interval(ratios)
-        if held:
-            interval = f" ({held.low:.3f}-{held.high:.3f}, {held.level:.1%})"
+        bounds = median_interval(ratios)
+        if bounds:
+            interval = f" ({bounds.low:.3f}-{bounds.high:.3f}, {bounds.level:.1%})"
         else:
             interval = " (too few for an interval)"
         words.append(f"After a state they reach {pd.Series(ratios).median():.3f}x of before{interval}.")

@@ -25,7 +25,7 @@ from fsage.text.sizes import counted, round_size
 
 ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
 MOST_SAMPLES = 200
-"""Of a group: the exact test takes seconds with so many, and hours with a thousand."""
+"""Most samples of a group: the exact test takes seconds with so many, and hours with a thousand."""
 SHOWN = 10
 ORIGIN = {"study": "study", "target": "target", "host": "host"}
 SIZES = {"capacity_bytes": "capacity", "measured_file_bytes": "a measured file"}
@@ -51,9 +51,9 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
             raise CompareError(f"{path} has {most:,} samples of one cell; at most {MOST_SAMPLES} are compared")
     common = tables[0].merge(tables[1], on=ALIKE)
     if common.empty:
-        held = [", ".join(table["state"].unique()[:SHOWN]) or "no valid sample" for table in tables]
+        states = [", ".join(table["state"].unique()[:SHOWN]) or "no valid sample" for table in tables]
         raise CompareError(
-            f"nothing to compare: no state and cell is in both. {before} has {held[0]}; {after} has {held[1]}"
+            f"nothing to compare: no state and cell is in both. {before} has {states[0]}; {after} has {states[1]}"
         )
     rows, whole = compared(*frames)
     on = _stamp(frames, names)
@@ -92,7 +92,7 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     ps, whole = changed_between(paired(before, after))
     p = pd.Series([ps.get(key) for key in both[ALIKE].itertuples(index=False, name=None)], both.index, "float64")
     groups = zip(both["units_after"], both["units_before"], p.notna(), strict=True)
-    ratios = [statistics.factor(here, reference, same) for here, reference, same in groups]
+    ratios = [statistics.factor(in_state, reference, same) for in_state, reference, same in groups]
     factors = pd.DataFrame(map(of_ratio, ratios), both.index)
     rows = pd.DataFrame(
         {
@@ -237,7 +237,7 @@ def _place(row: Any) -> Place:
 
 def _says(row: Any) -> str:
     if pd.isna(row.low):
-        held = ""
+        interval = ""
     else:
-        held = f" ({row.low:.3f} to {row.high:.3f})"
-    return f"{row.state}: {row.median:.3f}{held}, n = {row.n}"
+        interval = f" ({row.low:.3f} to {row.high:.3f})"
+    return f"{row.state}: {row.median:.3f}{interval}, n = {row.n}"

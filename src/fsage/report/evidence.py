@@ -184,7 +184,7 @@ def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> State
 
 
 def _asked(frame: pd.DataFrame, planned: list[str]) -> list[Column]:
-    """The levels of the states on the axes of their recipe, sizes as such; of PaF these have columns of their own."""
+    """The levels of the states on the axes of their recipe, sizes as sizes; those of PaF have columns of their own."""
     first = frame[frame["capacity_percent"].isna() | frame["fragmentation_percent"].isna()]
     axes = first.dropna(subset="axes").groupby("state")["axes"].first().map(json.loads)
     names = dict.fromkeys(

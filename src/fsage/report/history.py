@@ -71,9 +71,9 @@ def history(tables: Sequence[Path], to: Path) -> Path:
 
 def _check_study(tables: Sequence[Path], frames: Sequence[pd.DataFrame]) -> None:
     """Raise CompareError where not all are of one study."""
-    held = [", ".join(sorted(frame["study"].dropna().unique())) for frame in frames]
-    if len(set(held)) > 1:
-        each = "; ".join(f"{path} has {study or 'none'}" for path, study in zip(tables, held, strict=True))
+    studies = [", ".join(sorted(frame["study"].dropna().unique())) for frame in frames]
+    if len(set(studies)) > 1:
+        each = "; ".join(f"{path} has {study or 'none'}" for path, study in zip(tables, studies, strict=True))
         raise CompareError(
             f"a history is of one study, and these are of several: {each}. Give those of one; `fsage compare` sets two "
             "side by side"

@@ -238,11 +238,11 @@ def _range(side: pd.DataFrame, column: str) -> str:
     return f"{least:,.6g} to {most:,.6g}"
 
 
-def _charged(here: pd.DataFrame, reference: pd.DataFrame) -> float | None:
+def _charged(in_state: pd.DataFrame, reference: pd.DataFrame) -> float | None:
     """The ratio of rates that the device's charges alone make."""
-    if CHARGES not in here:
+    if CHARGES not in in_state:
         return None
-    seconds = [units(side, CHARGES).values for side in (here, reference)]
+    seconds = [units(side, CHARGES).values for side in (in_state, reference)]
     if all(seconds):
         return median(seconds[1]) / median(seconds[0])
     return None
@@ -250,10 +250,10 @@ def _charged(here: pd.DataFrame, reference: pd.DataFrame) -> float | None:
 
 def _accounts(charged: float, ratio: Ratio) -> bool:
     """Whether the charges are as far from the measured ratio as its interval reaches, or CLOSE."""
-    held = ratio.interval
+    interval = ratio.interval
     value = ratio.value
-    assert held is not None and value is not None
-    return held.low <= charged <= held.high or abs(charged / value - 1) <= CLOSE
+    assert interval is not None and value is not None
+    return interval.low <= charged <= interval.high or abs(charged / value - 1) <= CLOSE
 
 
 def _outliers(table: pd.DataFrame, pairs: Sequence[Sequence[Comparison]]) -> list[str]:

@@ -93,9 +93,9 @@ def example_commands(frame: pd.DataFrame) -> list[str]:
 
 def commit() -> str:
     """The commit of this code, `-dirty` where files differ from it; or that it is not known."""
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     try:
-        asked = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        asked = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
         return "commit " + subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
     except subprocess.CalledProcessError as error:
         return f"commit not known ({(error.stderr.strip() or 'git says nothing').splitlines()[0]})"

@@ -104,7 +104,7 @@ def _table(rows: pd.DataFrame, phases: Sequence[str]) -> list[list[str]]:
 
 SMALL = 8
 USUAL = 0.9
-"""Of all requests, those that are at most as large as the usual one."""
+"""Requests that are at most as large as the usual one."""
 
 
 class Columns(BaseModel):

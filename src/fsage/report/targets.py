@@ -76,7 +76,7 @@ def targets_of(frame: pd.DataFrame) -> list[str]:
 
 
 def effects(frame: pd.DataFrame) -> list[Effect]:
-    """Of each target and measure, from `frame` as it was measured; none where no state was measured on all targets."""
+    """A level for each target and measure, from a measured `frame`; none where no state was measured on all targets."""
     from scipy import stats
 
     valid_rows = samples(as_measured(frame))
@@ -91,9 +91,9 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
             of_states = apart[target].to_numpy()
             low = high = None
             if len(of_states) > 1 and of_states.std() > 0:
-                held = stats.ttest_1samp(of_states, 0).confidence_interval(LEVEL)
-                low = float(np.exp(held.low))
-                high = float(np.exp(held.high))
+                interval = stats.ttest_1samp(of_states, 0).confidence_interval(LEVEL)
+                low = float(np.exp(interval.low))
+                high = float(np.exp(interval.high))
             result.append(Effect(str(target), measure, float(np.exp(of_states.mean())), low, high, len(of_states)))
     return result
 
@@ -105,22 +105,22 @@ def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
     ps = []
     for pair in study.headline:
         for measure in measures(as_measured(frame)):
-            here = {name: values(of_state(rows, pair.state), measure) for name, rows in of_target.items()}
+            in_state = {name: values(of_state(rows, pair.state), measure) for name, rows in of_target.items()}
             references = {name: values(of_state(rows, pair.against), measure) for name, rows in of_target.items()}
             both = [
                 name
-                for name in here
-                if here[name] and references[name] and (not pair.measures or measure in pair.measures)
+                for name in in_state
+                if in_state[name] and references[name] and (not pair.measures or measure in pair.measures)
             ]
             if len(both) < 2:
                 continue
-            ratios = {str(name): float(np.median(here[name]) / np.median(references[name])) for name in both}
+            ratios = {str(name): float(np.median(in_state[name]) / np.median(references[name])) for name in both}
             asked.append((pair.label, measure, ratios))
-            ps.append(interaction_p([here[name] for name in both], [references[name] for name in both]))
+            ps.append(interaction_p([in_state[name] for name in both], [references[name] for name in both]))
     return [Compared(*entry, p) for entry, p in zip(asked, adjust_primary(ps), strict=True)]
 
 
-def interaction_p(here: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> float | None:
+def interaction_p(in_state: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> float | None:
     """p of that the ratio of two states is the same on all targets; none with a single sample in each.
 
     `here`, `there`: of each target, its samples in the one state and in the other. The logarithms are a target's level
@@ -131,15 +131,15 @@ def interaction_p(here: Sequence[Sequence[float]], reference: Sequence[Sequence[
 
     rows = [
         (target, state, value)
-        for state, groups in enumerate((here, reference))
+        for state, groups in enumerate((in_state, reference))
         for target, taken in enumerate(groups)
         for value in taken
     ]
     target, state, taken = (np.array(column) for column in zip(*rows, strict=True))
-    of_target = np.equal.outer(target, np.arange(len(here))).astype(float)
+    of_target = np.equal.outer(target, np.arange(len(in_state))).astype(float)
     additive = _onto(np.column_stack([of_target, state]))
     full = _onto(np.column_stack([of_target, of_target * state[:, None]]))
-    if len(taken) <= 2 * len(here):
+    if len(taken) <= 2 * len(in_state):
         return None
     logs = np.log(taken)
     left = logs - additive @ logs

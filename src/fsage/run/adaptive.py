@@ -122,8 +122,8 @@ def _held_out(beliefs: list[Belief]) -> str:
         wider = f", which are {stretched:.1f} times as wide as the model's own"
     else:
         wider = ""
-    held = f"Each measured state or cell held out in turn, {inside:.1%} of {count} rates"
-    return f"{held} lay in their {LEVEL:.0%} intervals{wider}"
+    sentence = f"Each measured state or cell held out in turn, {inside:.1%} of {count} rates"
+    return f"{sentence} lay in their {LEVEL:.0%} intervals{wider}"
 
 
 def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:

@@ -210,7 +210,7 @@ class AdaptiveRun:
         ]
 
     def cells_left(self) -> list[list[OfLayout]]:
-        """Of each group the cells without an observation, in order of their iterations."""
+        """The cells of each group without an observation, in order of their iterations."""
         todo = {(layout, cell.name) for layout in self.plan.states for cell in self.plan.to_measure(layout)}
         return [[each for each in group.cells if (each.layout, each.cell.name) in todo] for group in self.groups]
 
@@ -237,7 +237,7 @@ class AdaptiveRun:
         return math.inf
 
     def samples(self) -> list[Samples]:
-        """Of each rate, what the valid cells gave. Raises PlayFailed where there is none."""
+        """What the valid cells gave, for each rate. Raises PlayFailed where there is none."""
         own, *others = ([self._measured(plan, group) for group in self.groups] for plan in (self.plan, *self.others))
         if not any(own):
             raise PlayFailed("no valid cell was measured, so nothing can be said of the others")
@@ -325,7 +325,7 @@ class AdaptiveRun:
         return f"{int((whole - left).sum())} cells measured in {states} of {every} states"
 
     def _metrics(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
-        """A valid cell's rates; {} of one that is not, or was not measured."""
+        """A valid cell's rates; {} where it is not valid, or was not measured."""
         path = plan.results.record(state, cell.name)
         if path not in self._read:
             metrics = store.metrics_of(plan, state, cell)

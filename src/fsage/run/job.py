@@ -113,7 +113,7 @@ def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None
                 status.update(printable(str(progress())))
     else:
         looked_at = told_at = time.monotonic()
-        told = ""
+        last_said = ""
         while process.poll() is None:
             time.sleep(LOOK_EVERY_S / 10)
             now = time.monotonic()
@@ -121,9 +121,9 @@ def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None
                 continue
             looked_at = now
             line = progress()
-            if line.what != told or now - told_at > LINE_AGAIN_S:
+            if line.what != last_said or now - told_at > LINE_AGAIN_S:
                 told_at = now
-                told = line.what
+                last_said = line.what
                 print(printable(str(line)), file=sys.stderr, flush=True)
     return process.wait()
 

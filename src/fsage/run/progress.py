@@ -128,7 +128,7 @@ class Progress:
 
     @property
     def _cell_pace(self) -> float:
-        """Of this visit's own cells as soon as two looks saw some, else of the last ones of the study."""
+        """Seconds a cell of this visit, as soon as two looks saw some; else of the study's last ones."""
         if self._seen:
             at_first_look = self.seen_at_s.count(self.seen_at_s[1])
         else:

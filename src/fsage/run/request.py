@@ -33,7 +33,7 @@ STEP_MIB = 64
 LEAST_S = 0.25
 """A sample lasts at least so long at the calibrated rate: a shorter one rides the burst that a device allows."""
 MAPS_SHARE = 1 / 64
-"""Of what is free, for the maps of files in many pieces."""
+"""Share of what is free that stays for the maps of files in many pieces."""
 
 
 class Room(NamedTuple):

@@ -2,11 +2,11 @@
 
 Targets may share hosts, and parts that were declared; measured at once they would be slower. Each part is a resource of
 Snakemake, of which there is one: those who share it take turns. Device models that bound what each target takes are no
-way around it. Two disks that charge for seeks, each bound to 11% of what the machine's disk had just written, wrote 150
-to 275 MiB/s at once where each alone writes 281.
+way around it. Two disks that charge for seeks were each bound to 11% of what the machine's disk had just written. At
+once they wrote 150 to 275 MiB/s, where each alone writes 281.
 
 snakemake-executor-plugin-slurm gives a job one task, and Slurm then cuts its nodes to one, unless resource `mpi` is
-asked for; `tasks_per_node` it takes from 2 on.
+requested. It takes `tasks_per_node` from 2 on.
 """
 
 from __future__ import annotations

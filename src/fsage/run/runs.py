@@ -1,11 +1,12 @@
 """Runs of Snakemake in one folder: who each is, what it has still to measure, and which of them have gone.
 
-A run notes once, before its first job, in one file: who it is (`holder`), to what it narrows its studies (`only`),
-when its window closes (`until`), which states each of its targets has (`parts`), and its jobs: one that parses the
-Snakefile again must see the same DAG.
+A run notes in one file, before its first job, who it is (`holder`), and to what it narrows its studies (`only`). The
+file also has when its window closes (`until`), which states each of its targets has (`parts`), and its jobs. A job that
+parses the Snakefile again must see the same DAG.
+
 Jobs find the file by an environment variable. It is also their licence. A run that was killed leaves it, and its jobs
-on a cluster go on or still wait; the next run in this folder takes the target over, takes the note away, and those jobs
-can do nothing any more.
+on a cluster continue or still wait. The next run in this folder takes the target over and takes the note away, so those
+jobs can do nothing any more.
 """
 
 from __future__ import annotations
@@ -76,11 +77,11 @@ def told_before(text: str) -> bool:
         return False
     path = told_by(Path(os.environ[NOTE]))
     line = text.partition("\n")[0]
-    with open(path, "a+", encoding="utf-8") as told:
-        told.seek(0)
-        if line in told.read().splitlines():
+    with open(path, "a+", encoding="utf-8") as said:
+        said.seek(0)
+        if line in said.read().splitlines():
             return True
-        told.write(f"{line}\n")
+        said.write(f"{line}\n")
     return False
 
 

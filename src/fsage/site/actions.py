@@ -35,7 +35,7 @@ WAITS_A_STATE = 3
 WAITS_A_LIFE = 8
 """Beside one after each step and each cell; a life begins and ends with an empty target."""
 OWN_FILES = 16
-"""Token, lease, mark, probe: files of fsage's own on the target, made anew whenever they change."""
+"""Token, lease, mark, probe: files of fsage on the target, made anew whenever they change."""
 OWN_NOTES_BYTES = MIB
 OWN_NOTES = "; fsage's own notes, less than 1 MiB, on any"
 PHASES = ("write", "read")
@@ -159,8 +159,8 @@ def may_be_root(site: Site) -> bool:
 
 def _told(site: Site, key: str, otherwise: str) -> str:
     """What the clients answered under a key: the launcher of this page may have another user, and home."""
-    told = {str(host.answer[key]) for host in site.in_group("clients") if host.answer and host.answer.get(key)}
-    return " or ".join(sorted(told)) or otherwise
+    values = {str(host.answer[key]) for host in site.in_group("clients") if host.answer and host.answer.get(key)}
+    return " or ".join(sorted(values)) or otherwise
 
 
 def _dropped(site: Site, clients: str, phases: int) -> Act:

@@ -96,8 +96,8 @@ def show(diagnosis: Diagnosis) -> None:
     for (head, detail), checks in zip(heads, diagnosis.checks().values(), strict=True):
         table = Table(head, detail, "here", "why not, and what helps", box=None, header_style="bold", pad_edge=False)
         for check in checks:
-            here = Text("yes", "green") if check.runs else Text("no", "bold red")
-            table.add_row(check.name, check.detail, here, "; ".join(check.obstacles))
+            answer = Text("yes", "green") if check.runs else Text("no", "bold red")
+            table.add_row(check.name, check.detail, answer, "; ".join(check.obstacles))
         console.print(table)
         console.print()
     for held in diagnosis.held:

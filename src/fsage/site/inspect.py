@@ -171,7 +171,7 @@ def findings(site: Site, target: Target, others: Mapping[str, Target], plans: Se
 
 
 def _refused(site: Site) -> list[str]:
-    """What the claim would refuse, found by its own checks; asked only where nothing else is to be mended."""
+    """What the claim would refuse, found by its own checks, only where nothing else is to be mended."""
     answers = [(host.name, _answer(host).get("refused")) for host in site.hosts]
     return [f"{name} would refuse the claim: {why}" for name, why in answers if why]
 
@@ -205,7 +205,7 @@ def _unable(site: Site) -> list[str]:
 
 
 def _clocks(site: Site) -> list[str]:
-    """Each host's clock against ours, while it was asked: a busy host answers late, and its clock may be right."""
+    """Each host's clock against the launcher's: a busy host answers late, and its clock may be right."""
     sentences: list[str] = []
     for host in site.hosts:
         if host.answer and host.asked_at is not None and host.answered_at is not None:

@@ -62,8 +62,8 @@ class Ratio:
     @property
     def inverse(self) -> Ratio:
         """The reference divided by the group: of times, what the rates are to each other."""
-        held = self.interval
-        ends = held and Interval(1 / held.high, 1 / held.low, held.level)
+        interval = self.interval
+        ends = interval and Interval(1 / interval.high, 1 / interval.low, interval.level)
         return Ratio(self.value and 1 / self.value, ends, self.n_reference, self.n, self.why, self.unit, self.units)
 
     @property
@@ -85,8 +85,8 @@ class Ratio:
     @property
     def alike(self) -> bool:
         """Whether no difference of MARGIN or more is shown: the interval lies within it (two one-sided tests)."""
-        held = self.interval
-        return held is not None and held.low > 1 - MARGIN and held.high < 1 / (1 - MARGIN)
+        interval = self.interval
+        return interval is not None and interval.low > 1 - MARGIN and interval.high < 1 / (1 - MARGIN)
 
 
 def coefficient_of_variation(values: Sequence[float]) -> float | None:
@@ -198,7 +198,7 @@ class Units:
         return list(self.by_unit.values())
 
 
-def factor(here: Units, reference: Units, same: bool = False) -> Ratio:
+def factor(in_state: Units, reference: Units, same: bool = False) -> Ratio:
     """A state over its reference, with the interval that its units allow.
 
     - Layouts of the same draws on both sides are pairs: the median of their ratios between two order statistics.
@@ -206,20 +206,22 @@ def factor(here: Units, reference: Units, same: bool = False) -> Ratio:
     - Layouts against a state of one layout: the interval of their median over the median of that state.
     - Else Hodges-Lehmann (`ratio`): two states of one layout, or layouts of other draws; from LEAST units each on.
     """
-    if not here.by_unit or not reference.by_unit or min(*here.values, *reference.values) <= 0:
-        return ratio(here.values, reference.values)
-    drawn = here.kind in DRAWN, reference.kind in DRAWN
-    over = min((here, reference), key=lambda side: (side.kind not in DRAWN, len(side.values)))
-    pairs_of = all(drawn) or (same and here.kind == reference.kind == PLACE)
-    if pairs_of and here.by_unit.keys() == reference.by_unit.keys():
-        pairs = [value / reference.by_unit[unit] for unit, value in here.by_unit.items()]
+    if not in_state.by_unit or not reference.by_unit or min(*in_state.values, *reference.values) <= 0:
+        return ratio(in_state.values, reference.values)
+    drawn = in_state.kind in DRAWN, reference.kind in DRAWN
+    over = min((in_state, reference), key=lambda side: (side.kind not in DRAWN, len(side.values)))
+    pairs_of = all(drawn) or (same and in_state.kind == reference.kind == PLACE)
+    if pairs_of and in_state.by_unit.keys() == reference.by_unit.keys():
+        pairs = [value / reference.by_unit[unit] for unit, value in in_state.by_unit.items()]
         result = _of_median(pairs, 1.0, len(pairs), len(pairs))
     elif drawn == (True, False):
-        result = _of_median(here.values, median(reference.values), len(here.values), len(reference.values))
+        result = _of_median(in_state.values, median(reference.values), len(in_state.values), len(reference.values))
     elif drawn == (False, True):
-        result = _of_median(reference.values, median(here.values), len(reference.values), len(here.values)).inverse
+        result = _of_median(
+            reference.values, median(in_state.values), len(reference.values), len(in_state.values)
+        ).inverse
     else:
-        result = ratio(here.values, reference.values)
+        result = ratio(in_state.values, reference.values)
         if result.interval and min(result.n, result.n_reference) < LEAST:
             why = f"{result.n} against {result.n_reference} {over.kind}s are too few"
             result = replace(result, interval=None, why=why)
@@ -228,7 +230,7 @@ def factor(here: Units, reference: Units, same: bool = False) -> Ratio:
 
 def _of_median(values: list[float], over: float, n: int, n_reference: int) -> Ratio:
     """The median of values over a number that counts as known."""
-    held = median_interval(values)
-    ends = held and Interval(held.low / over, held.high / over, held.level)
-    why = None if held else f"{len(values)} of the {LEAST} layouts that an interval needs"
+    interval = median_interval(values)
+    ends = interval and Interval(interval.low / over, interval.high / over, interval.level)
+    why = None if interval else f"{len(values)} of the {LEAST} layouts that an interval needs"
     return Ratio(median(values) / over, ends, n, n_reference, why)

@@ -199,7 +199,7 @@ def any_matches(filters: list[Filter], cell: Combination) -> bool:
 
 
 NAME = Spelled(r"[a-z][a-z0-9_]{0,31}", "a name of at most 32 of a-z, 0-9 and '_', a letter first")
-"""Of a study."""
+"""The name of a study."""
 
 
 class Headline(Strict):

@@ -49,7 +49,7 @@ from fsage.text.strict import (
 
 MOST_STATES = 10_000
 MOST_ENTRIES = 100
-"""Of a list that each cell or state is held against."""
+"""Most entries of a list that each cell or state is compared with."""
 
 
 class StudyError(ValueError):
@@ -296,8 +296,8 @@ class Study(Strict):
         """Return the cells of a state in the order of measuring, diagnostic cells among them; `first` of all states."""
         diagnostic_cells = DiagnosticCells(self.sentinels, self.reference_reads, self.traces)
         # One structure of a state shows where its requests go.
-        one = state.nominal.get("structure", 1) == 1
-        traced = one and bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
+        has_one_layout = state.nominal.get("structure", 1) == 1
+        traced = has_one_layout and bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
         cells = diagnostic_cells.among(self.combinations(state), self.order_seed, state.name, traced)
         if not self.warm_up or not first:
             return cells

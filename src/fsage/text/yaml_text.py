@@ -9,12 +9,12 @@ from typing import Any
 import yaml
 
 MOST_BYTES = 1 << 20
-"""Of a file. The largest study of ours has three thousand."""
+"""Most bytes of a file. The largest study in config/ has three thousand."""
 MOST_EXPANDED_BYTES = 4 << 20
 """With each alias written out: nine lines of nine aliases each, and a study would be a billion words."""
 DEEPEST = 20
 LONGEST_PLAIN = 10_000
-"""Of a value without quotes: those are tried as numbers and dates, in time that grows with the square."""
+"""Most characters of a value without quotes: YAML tries it as number and date, in time that grows with the square."""
 OF_A_NODE = 16
 
 
@@ -72,12 +72,12 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     if not mark or mark.line >= len(lines):
         return error
     line, before = lines[mark.line], lines[mark.line][: mark.column]
-    for number, one in enumerate(lines[: mark.line + 1], 1):
-        strange = re.match(r" *(?![ \t])(\s)\s*\S", one)
+    for number, text_line in enumerate(lines[: mark.line + 1], 1):
+        strange = re.match(r" *(?![ \t])(\s)\s*\S", text_line)
         if strange:
             name = unicodedata.name(strange[1], "an unknown character").lower()
             return _problem(f"line {number} is indented with {name}, which only looks like a blank: type blanks", mark)
-        if re.match(r"[^:#]*\uff1a", one):
+        if re.match(r"[^:#]*\uff1a", text_line):
             return _problem(f"line {number} has a full-width colon: type the plain one, with a blank after it", mark)
     dash = re.match(r" *-(?![ -])", line)
     if dash:
@@ -95,7 +95,7 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     open_quotes = [number for number, text in above if re.search(r""":\s+(["'])(?!.*\1)""", text)]
     if open_quotes:
         return _problem(f"the quote that begins in line {open_quotes[0]} is not closed there", mark)
-    depth, last_depth = (len(one) - len(one.lstrip(" ")) for one in (line, last))
+    depth, last_depth = (len(text_line) - len(text_line.lstrip(" ")) for text_line in (line, last))
     if "mapping values" in problem and not re.search(r":(\s|$)", last):
         return _problem(f"line {number} has no value: write it as KEY: VALUE, with a blank after the colon", mark)
     if depth > last_depth:

@@ -1,9 +1,9 @@
 """Metadata rates: each task creates, looks up and removes empty files in a directory of its own.
 
-With mdtest, or with fio's engines filecreate, filestat and filedelete, each operation a process of its own.
-fio looks every file up twice before it takes the time of `stat` or `remove` (seen with strace, 3.33): its
-`stat_per_s` and `remove_per_s` are of a warm cache, and each phase says so (`metadata`); mdtest's after the caches
-were dropped are not. Do not compare rates of different tools.
+They are measured with mdtest, or with fio's engines filecreate, filestat and filedelete, each operation a process of
+its own. fio looks every file up twice before it takes the time of `stat` or `remove` (seen with strace, 3.33). So its
+`stat_per_s` and `remove_per_s` are of a warm cache, and each phase says so (`metadata`). Those of mdtest, after the
+caches were dropped, are not. Do not compare rates of different tools.
 """
 
 from __future__ import annotations

@@ -297,11 +297,11 @@ def of_hosts(phase: PhaseResult, run_of: Callable[[str, Mapping[str, object]], R
 def began_here(phase: PhaseResult, name: str, began: float, seconds: float) -> float:
     """When a host's run began, by the launcher's clock. `BadOutput` where that cannot be."""
     answer = phase["by_host"][name]
-    here = began - answer["clock_ahead_s"]
+    began_s = began - answer["clock_ahead_s"]
     slack_s = answer["clock_error_s"] + CLOCK_STEP_S
-    if not phase["told"] - slack_s <= here <= here + seconds <= phase["told"] + answer["wall_s"] + slack_s:
+    if not phase["told"] - slack_s <= began_s <= began_s + seconds <= phase["told"] + answer["wall_s"] + slack_s:
         raise BadOutput("its clock was set while the phase ran, so that nobody knows when it began")
-    return here
+    return began_s
 
 
 def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:

@@ -21,7 +21,7 @@ SESSIONS = 3
 
 
 def measure_all(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Measure the request's cells in order; where the state was lost meanwhile, build it again and go on.
+    """Measure the request's cells in order; where the state was lost meanwhile, build it again and continue.
 
     Returns as `measure`. Raises Refusal, Failure.
     """

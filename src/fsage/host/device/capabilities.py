@@ -168,7 +168,7 @@ def _drop_caches() -> None:
 
 
 def _watch_file_system() -> None:
-    """Of the directory for temporary files, for a moment."""
+    """Watch the directory for temporary files for a moment."""
     watch = fanotify.FileWatch({"": Path(tempfile.gettempdir())}, "")
     try:
         watch.arm()

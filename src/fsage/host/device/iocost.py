@@ -238,11 +238,11 @@ def plan_move(
         table[controller] = (int(hierarchy), enabled == "1")
     if "blkio" not in table or not table["blkio"][1]:
         raise Refusal("this kernel has no block I/O controller, or it is switched off")
-    held = [m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")]
-    if not held:
+    controllers = [m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")]
+    if not controllers:
         raise Refusal("the block I/O controller is in a cgroup v1 hierarchy that is not mounted here")
-    mount = held[0]
-    foreign = below(held[0].point)
+    mount = controllers[0]
+    foreign = below(controllers[0].point)
     if foreign and "blkio" not in allow_moving:
         raise Refusal(
             f"cgroup v1 holds blkio at {mount.point}, and {foreign} groups of others use it; "

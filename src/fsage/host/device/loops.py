@@ -45,16 +45,16 @@ def tune(
     if not knobs:
         why = "no block queue of the target has it"
         return {"asked": value, "unsupported": why}, False, f"unsupported, {why}"
-    held = [_value(knob) for knob in knobs]
+    values = [_value(knob) for knob in knobs]
     changed = False
-    for knob, was_set in zip(knobs, held):
+    for knob, was_set in zip(knobs, values):
         if was_set != str(value) and not check:
             set_knob(knob, value)
             changed = True
     now = [_value(knob) for knob in knobs]
     if not check and any(text != str(value) for text in now):
         raise Failure(f"{knobs[0]}: requested {value}, reads back {now}")
-    was = ", ".join(sorted(set(held)))
+    was = ", ".join(sorted(set(values)))
     if was == str(value):
         sentence = f"{was} (unchanged)"
     else:
@@ -67,9 +67,9 @@ def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) 
     sentences = []
     for queue, value in zip(queues, before):
         knob = _knob(queue, name)
-        held = _value(knob)
-        if held != value:
-            sentences.append(f"{knob}: {held} -> {value}")
+        present = _value(knob)
+        if present != value:
+            sentences.append(f"{knob}: {present} -> {value}")
             if not check:
                 set_knob(knob, value)
     return sentences

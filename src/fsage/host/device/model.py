@@ -17,7 +17,7 @@ class Model(facts.Model):
     """No model: each store's loop device is attached to the image itself."""
 
     def __init__(self, home: Path, name: str, claimed: Json) -> None:
-        """Of the target `name` whose home this is; `claimed` are the parameters that its claim fixed."""
+        """The model of the target `name` whose home this is; `claimed` are the parameters that its claim fixed."""
         self.home = home
         self.name = name
         self.claimed = claimed

@@ -48,7 +48,7 @@ class DefragmentRange(Mover):
 
 
 class Btrfs(FileSystem, facts.Btrfs):
-    """btrfs; not for users: a second device with the UUID of one that is mounted would take its place."""
+    """btrfs; not for users: a second device with the UUID of a mounted one would take its place."""
 
     programs = ("mkfs.btrfs",)
     mover = DefragmentRange()
@@ -160,10 +160,10 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
                 continue
             inside = list(gaps(chunk.logical, chunk.logical + chunk.length, _taken(fd, chunk, node_bytes)))
             for copy, place in enumerate(chunk.places):
-                here = list(_usable((start - chunk.logical + place, length) for start, length in inside))
-                extents += here
+                gaps_here = list(_usable((start - chunk.logical + place, length) for start, length in inside))
+                extents += gaps_here
                 if not copy:
-                    groups.add_all([chunk.length], [sum(length for _, length in here)])
+                    groups.add_all([chunk.length], [sum(length for _, length in gaps_here)])
     finally:
         os.close(fd)
     free = counting.free_space(device_bytes, sector_bytes)

@@ -25,7 +25,7 @@ GROUP_BYTES = 8 * BLOCK_BYTES * BLOCK_BYTES
 LOADED_GROUPS = 8192  # 1 TiB
 FIELD = re.compile(r"^([A-Z][\w #]*):[ \t]+(\S.*)$", re.MULTILINE)  # of dumpe2fs -h
 USUAL_OPTIONS = {"(none)", "user_xattr", "acl"}
-"""Of a superblock: what mke2fs has there."""
+"""Mount options that the superblock has from mke2fs."""
 EXT4_IOC_MOVE_EXT = 0xC028660F
 MOVE = struct.Struct("=IIQQQQ")  # reserved, donor, begins of both, length, moved
 

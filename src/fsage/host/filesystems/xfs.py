@@ -6,7 +6,7 @@ allocsize. The hint rounds every allocation of the files that are made below, di
 through the cache (Documentation/admin-guide/xfs.rst). Both together cover every write.
 
 Its layout is from the kernel while it is mounted, else from xfs_db. Mounted, GETFSMAP gives the free space that
-`xfs_spaceman -c freesp` counts, with its place. xfs_db on a mounted XFS is stale even after a sync and is not asked.
+`xfs_spaceman -c freesp` counts, with its place. xfs_db on a mounted XFS is stale even after a sync, so it is not read.
 What statfs(2) has as free is less: it leaves out what each allocation group holds back for its own trees.
 """
 

@@ -1,6 +1,6 @@
 """The interface of an instrument, and the instruments of one command together.
 
-An instrument surrounds what is done to a target: a cell, a phase, a step of fsage's own. It may say that a cell cannot
+An instrument surrounds what is done to a target: a cell, a phase, a step of fsage. It may say that a cell cannot
 be measured here, put what it saw on record, and end the work. Each is a subclass of Instrument in a module of its own,
 here or in the folder `instruments` of a study, and is found there.
 """
@@ -124,7 +124,7 @@ class Instrument:
         return contextlib.nullcontext({})
 
     def around_step(self, what: str) -> Around:
-        """Around a step of fsage's own work, such as "populate"."""
+        """Around a step of fsage, such as "populate"."""
         return contextlib.nullcontext({})
 
     def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
@@ -147,7 +147,7 @@ class Instrument:
         """Raise Stopped to end the work; called often meanwhile, by one thread at a time."""
 
     def held_up(self, check_alive: Callable[[], None], cell: Cell | None) -> str | None:
-        """Why no work may begin, or go on after Stopped, and when it may; None: now. It may wait for that here.
+        """Why no work may begin, or continue after Stopped, and when it may; None: now. It may wait for that here.
 
         `check_alive` is to be called while it waits. `cell`: the one that begins; None: it is none.
         """
@@ -217,13 +217,13 @@ class Instruments:
         self.check()
 
     def ended(self) -> Stopped | None:
-        """Why some work was ended, or would be by now; None: it may go on."""
+        """Why some work was ended, or would be by now; None: it may continue."""
         with contextlib.suppress(Stopped):
             self.check()
         return self.stopped
 
     def held_up(self, cell: Cell | None = None) -> str | None:
-        """Why no work may begin or go on, after any wait; None: it may."""
+        """Why no work may begin or continue, after any wait; None: it may."""
         for instrument in self.each:
             try:
                 why = instrument.held_up(partial(self._alive, instrument), cell)
@@ -243,7 +243,7 @@ class Instruments:
                 instrument.check()
 
     def pause(self) -> None:
-        """Hold up fsage's own work on files, which can wait amid: called for each file, by any thread.
+        """Hold up fsage's own work on files, which can wait between two: called for each file, by any thread.
 
         Raises Stopped where the work must end.
         """
@@ -310,6 +310,6 @@ def opened(visit: Visit, check_alive: Callable[[], None] = lambda: None) -> Iter
 def looked_on(
     target: Target, request: Asker, what: str, check_alive: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Have the instruments look on at a step of fsage's own work. Raises Stopped, Failure."""
+    """Have the instruments look on at a step of fsage. Raises Stopped, Failure."""
     with opened(Visit(target, request), check_alive) as instruments, instruments.around_step(target, what):
         yield

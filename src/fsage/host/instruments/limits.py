@@ -42,7 +42,7 @@ class Limits(Instrument):
         wanted_bytes = cell.get("makes_bytes", 0)
         if not self.target.own_stores:
             try:
-                Quota(self.target, held=self.now.held_bytes).must_hold(wanted_bytes, f"cell {cell['name']}")
+                Quota(self.target, known_bytes=self.now.held_bytes).must_hold(wanted_bytes, f"cell {cell['name']}")
             except Failure as why:
                 return str(why)
             return None

@@ -2,7 +2,7 @@
 
 A process (fsage.host.instruments.looks) stands for the others. What is usual it sees before the first byte of a run,
 and that stays. It looks while fsage works: at states, calibration and the phases of cells. The looks count on from one
-cell to the next, also of another command of the same run. Servers are asked as often, by this process.
+cell to the next, also of another command of the same run. This process reads the servers' numbers as often.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ QUIET = 20
 QUIET_EVERY_S = 0.1
 LAST = 20
 MOST_ABOVE = 2
-"""Of the LAST looks MOST_ABOVE may be above a limit: a tenth, as what is usual is above a tenth of the quiet ones."""
+"""How many of the LAST looks may be above a limit: a tenth, as a tenth of the quiet ones is above what is usual."""
 HUNG_S = 15.0
-"""A look without an answer for so long is told of as such."""
+"""Seconds after which a look without an answer is said to have none."""
 TOLD_EVERY_S = 1.0
 SERVERS = {"server_load": "the load of a server was", "server_ms": "in ms, a request of an OST took"}
 """The counters of servers that can be limited, in words."""

@@ -106,9 +106,9 @@ def serve(spec: Spec, setting: str | None) -> dict[str, object]:
 def put_back(spec: Spec, check: bool = False) -> list[str]:
     """Restore what a target set on this server; a sentence for each dataset. Raises Failure."""
     holder = lease.holder_of(spec)
-    held = [name for name, entry in settings.notes(DATASETS.name).items() if settings.of(holder, entry)]
+    names = [name for name, entry in settings.notes(DATASETS.name).items() if settings.of(holder, entry)]
     settings.change(holder, DATASETS, {}, check=check)
-    return [f"{dataset}: {PROPERTY} is {_words(_read(dataset))}" for dataset in sorted(held)]
+    return [f"{dataset}: {PROPERTY} is {_words(_read(dataset))}" for dataset in sorted(names)]
 
 
 def server_cache_back(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:

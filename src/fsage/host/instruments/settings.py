@@ -1,6 +1,6 @@
 """Settings of a host that a study does not name, and that are in force all the same: somebody else has set them.
 
-A cell that was measured under such a setting is not valid. It is told which setting, which value, and who noted it.
+A cell that was measured under one is not valid. Its reason has the setting, its value, and who noted it.
 """
 
 from __future__ import annotations

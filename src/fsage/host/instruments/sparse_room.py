@@ -1,7 +1,7 @@
 """What cells write on a sparse target: begun only where it has room below, measured on blocks that are there already.
 
 The first write to a hole gives the image a block, which would be part of the result. So a cell whose run gave blocks
-was a rehearsal: its files are deleted, and it runs again, on the same blocks, because umount and mount start the
+was a rehearsal. Its files are deleted, and it runs again on the same blocks, because umount and mount start the
 allocator anew. Cells of a session usually write to the same places, so that one rehearsal serves many. Those places are
 given back (discard) when the session ends, and before where room is short: a hundred cells take no more than two.
 """
@@ -22,7 +22,7 @@ from fsage.model.typed import Json
 
 MOST_RUNS = 4
 IN_PASSING_BYTES = 256 << 10
-"""Of metadata, which the kernel writes at its own time, a run may give the image so much."""
+"""Bytes of metadata, which the kernel writes at its own time, that a run may give the image."""
 KEPT_BYTES = 32 << 20
 """Room that metadata always have."""
 

@@ -286,8 +286,8 @@ def put_tunables_back(holder: Holder, check: bool = False) -> list[str]:
 
 def _stale(holder: Holder, desired: Mapping[str, str]) -> list[str]:
     """The tunables that a target holds, and wants no more."""
-    held = {full for full, entry in settings.notes(TUNABLES.name).items() if settings.of(holder, entry)}
-    return sorted(held - set(desired))
+    own = {full for full, entry in settings.notes(TUNABLES.name).items() if settings.of(holder, entry)}
+    return sorted(own - set(desired))
 
 
 def put_back_words(steps: Iterable[list[str]]) -> list[str]:

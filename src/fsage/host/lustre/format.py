@@ -98,9 +98,9 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
         )
     if not wanted:
         raise Refusal(f"{os.uname().nodename}: format_osts_devices names no device; nothing was formatted")
-    here = [str(mount.point) for mount in clients.of_clients() if mount.fsname == lustre["fsname"]]
-    if here:
-        raise Refusal(f"{here[0]} is a client's mount of {lustre['fsname']}; unmount every client before")
+    mounted = [str(mount.point) for mount in clients.of_clients() if mount.fsname == lustre["fsname"]]
+    if mounted:
+        raise Refusal(f"{mounted[0]} is a client's mount of {lustre['fsname']}; unmount every client before")
     for path in [ost[key] for ost in wanted for key in ("device", "mount")]:
         declaration.path("format_osts_devices", path)
     plan = []

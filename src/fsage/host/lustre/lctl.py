@@ -203,8 +203,8 @@ def check_holder(fsname: str, holder: object, user: object) -> Holder:
     """For whom a user says that he sets something on a file system, checked. Raises Refusal."""
     words = holder if isinstance(holder, dict) else {}
     run = words.get("run")
-    told = [words.get("target"), words.get("home"), *(run.values() if isinstance(run, dict) else ())]
-    plain = all(isinstance(word, int) or (isinstance(word, str) and len(word) <= WORD) for word in told)
+    words_of_run = [words.get("target"), words.get("home"), *(run.values() if isinstance(run, dict) else ())]
+    plain = all(isinstance(word, int) or (isinstance(word, str) and len(word) <= WORD) for word in words_of_run)
     if (
         not isinstance(user, int)
         or not plain

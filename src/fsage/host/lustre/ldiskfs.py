@@ -1,4 +1,4 @@
-"""The preallocation of ldiskfs OSTs: what is asked for is checked, then written and read back.
+"""The preallocation of ldiskfs OSTs: what is requested is checked, then written and read back.
 
 What tune_prealloc.yml asks for: a size or a table of blocks, and where the allocation pointer goes.
 

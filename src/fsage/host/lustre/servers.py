@@ -107,7 +107,7 @@ def commit(spec: Spec) -> list[int]:
 
 
 def requests_here(spec: Spec) -> dict[str, list[int]]:
-    """Of each OST that this host serves: how many reads and writes it has done, and how long they took, in us.
+    """How many reads and writes each OST of this host has done, and how long they took, in us.
 
     Every user may read these counters. Raises Failure.
     """

@@ -74,13 +74,13 @@ def read_osts(mount: Path, needed: Collection[int] | None = None) -> list[Ost]:
     began = time.monotonic()
     while True:
         found, silent = _asked(mount)
-        lacking = [one for one in silent if needed is None or one.number is None or one.number in needed]
+        lacking = [ost for ost in silent if needed is None or ost.number is None or ost.number in needed]
         if not lacking and found:
             return found
         waited_s = time.monotonic() - began
-        passing = all(one.why in PASSING for one in lacking)
+        passing = all(ost.why in PASSING for ost in lacking)
         if not lacking or not passing or waited_s > PASSES_S:
-            names = ", ".join(f"{one.name} ({one.why})" for one in lacking) or "any OST"
+            names = ", ".join(f"{ost.name} ({ost.why})" for ost in lacking) or "any OST"
             if passing and lacking:
                 tried = f"in {waited_s:.0f} s of attempts"
             else:

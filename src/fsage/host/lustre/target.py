@@ -218,7 +218,7 @@ def prepare(place: Path, lustre: LustreSpec) -> None:
 
 
 def _make_tree(above: int, path: Path, lustre: LustreSpec) -> None:
-    """Make a directory on the declared MDTs, where such are declared; those in it are like it. Raises Failure."""
+    """Make a directory on the declared MDTs, where any is declared; those in it are like it. Raises Failure."""
     words = [
         f"--{key.replace('_', '-')}={value}" for key in ("mdt_index", "mdt_count") if (value := lustre[key]) is not None
     ]
@@ -268,9 +268,9 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync, 
     def wrong(osts: Sequence[Ost]) -> list[str]:
         if alone:
             return _above_claim(osts, claim)
-        held = sum(ost.used_bytes for ost in osts)
-        if held > most:
-            return [f"the OSTs hold {(held - most) / MIB:.0f} MiB more than they should"]
+        in_use_bytes = sum(ost.used_bytes for ost in osts)
+        if in_use_bytes > most:
+            return [f"the OSTs hold {(in_use_bytes - most) / MIB:.0f} MiB more than they should"]
         return []
 
     space.await_frees(place, sync, wrong, alone, usable)

@@ -101,11 +101,11 @@ class Host:
                 continue
             if not self.told:
                 raise Lost(f"host {self.name} sent an answer to no request; nothing of it was used")
-            told = self.told.pop(0)
+            verb = self.told.pop(0)
             try:
-                self.answers.append(checked(line, told, self.role))
+                self.answers.append(checked(line, verb, self.role))
             except Unacceptable as why:
-                raise Lost(f"host {self.name}: its answer to {told!r} {why}; nothing of it was used") from None
+                raise Lost(f"host {self.name}: its answer to {verb!r} {why}; nothing of it was used") from None
             self.met = True
         if len(self.pending) > ANSWER_BYTES:
             raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; nothing of it was used")
@@ -116,7 +116,7 @@ class Host:
         return Lost(f"host {self.name} {'was lost' if self.met else 'does not answer'}: {why}")
 
     def clock(self) -> dict[str, float]:
-        """How far its clock is ahead of ours, and the error of that: half of the shortest round trip."""
+        """How far its clock is ahead of the launcher's, and the error of that: half of the shortest round trip."""
         rounds = []
         for _ in range(CLOCK_ROUNDS):
             asked_at = time.time()
@@ -235,7 +235,7 @@ class SynchronisedCommand:
     """
 
     def __init__(self, argv: Sequence[str], files: Mapping[str, str], target: Target) -> None:
-        here = os.uname().nodename
+        launcher = os.uname().nodename
         theirs, ours = os.pipe()
         self.input = os.fdopen(ours, "wb", buffering=0)
         how = {"stdin": theirs, "cwd": target.mounts[0] / "measured", "env": {**os.environ, "LC_ALL": "C"}}
@@ -245,7 +245,7 @@ class SynchronisedCommand:
                 self.command = _Asking([*front, *words], time.monotonic(), {**how, "pass_fds": numbers})
         except OSError as error:
             self.input.close()
-            raise Failure(f"{argv[0]} does not start on {here}: {error.strerror}") from error
+            raise Failure(f"{argv[0]} does not start on {launcher}: {error.strerror}") from error
         finally:
             os.close(theirs)
         self.tell(IGNORED)
@@ -255,7 +255,7 @@ class SynchronisedCommand:
                 stop(self.command.process)
                 error_output = self.command.process.communicate()[1].decode(errors="replace").strip()
                 self.end()
-                raise Failure(f"`{' '.join(argv)}` reads no job on {here}: {error_output or 'it printed nothing'}")
+                raise Failure(f"`{' '.join(argv)}` reads no job on {launcher}: {error_output or 'it printed nothing'}")
             time.sleep(START_LOOK_S)
 
     def run(

@@ -79,7 +79,7 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
 
 
 def denied(spec: Spec, front: Sequence[str] = (), server: bool = False) -> list[str]:
-    """Verbs of root's helper that this user may not call, of those that `fsage site --sudoers` allows; none is called.
+    """Verbs that `fsage site --sudoers` allows, and that this user may not call; none is called.
 
     `front`: what takes the command to another host, `server`: one of Lustre's servers.
     """

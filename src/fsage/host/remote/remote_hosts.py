@@ -40,7 +40,7 @@ from fsage.model.typed import Json, JsonView
 
 SAY_EVERY_S = 600.0  # a phase may last for days, and an agent without a line for an hour ends
 READS = {"busy", "counters"}
-"""What servers that are only watched are asked, too."""
+"""What is read of servers that are only watched, too."""
 
 
 def inventory_of(request: Asker) -> Inventory:
@@ -101,10 +101,10 @@ class Hosts:
                 "every host"
             ) from why
         heard_at = time.time()
-        here: Mapping[str, object] = (
+        own: Mapping[str, object] = (
             probe.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
         )
-        self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
+        self.seen = {hosts["clients"][0]["name"]: own, **{host.name: answers[host.name] for host in self.clients}}
         wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
         wrong += [
             f"{host.name} (servers): neither root nor its helper; where you may just log in, the group is `watched`"
@@ -144,11 +144,11 @@ class Hosts:
         began = time.monotonic()
         for host in self.clients:
             host.tell({"do": "drop", "of_state": list(map(str, of_state))})
-        here = target.drop_caches([*measured_files(target.mounts), *of_state])
+        own = target.drop_caches([*measured_files(target.mounts), *of_state])
         dropped: JsonView = answers_of(self.clients)
         every = {**dropped, **ask_all(self.servers, lambda _: {"do": "drop"})}
-        together = caches.together([here, *dropped.values()])
-        return {**here, **together, "seconds": time.monotonic() - began, "hosts": every}
+        together = caches.together([own, *dropped.values()])
+        return {**own, **together, "seconds": time.monotonic() - began, "hosts": every}
 
     def ask_servers(self, **what: object) -> dict[str, Json]:
         """Tell every server to do something; the answer of each, by name."""
@@ -170,23 +170,23 @@ class Hosts:
         for host in clients:
             host.tell({"do": "prepare", "argv": argv, "files": files})
         try:
-            here: SynchronisedCommand | None = SynchronisedCommand(argv, files, target)
+            command: SynchronisedCommand | None = SynchronisedCommand(argv, files, target)
         except Failure as why:
-            here = None
+            command = None
             failed = why
         try:
             answers_of(clients)
-            if not here:
+            if not command:
                 raise Failure(f"{first}: {failed}")
             clocks = {host.name: host.clock() for host in clients}
         except Failure:
-            if here:
-                here.end()
+            if command:
+                command.end()
             silence(clients)
             raise
-        told = time.time()
+        sent_s = time.time()
         prepare_s = time.monotonic() - began
-        own_command = here
+        own_command = command
         count = itertools.count()
         asks_next = phase.get("asks_next", False)
         for host in clients:
@@ -211,6 +211,6 @@ class Hosts:
             "stderr": "",
             "wall_s": max(result["wall_s"] for result in by_host.values()),
             "prepare_s": prepare_s,
-            "told": told,
+            "told": sent_s,
             "by_host": by_host,
         }

@@ -42,7 +42,7 @@ LOOKS = 64
 """Number of parts that are kept; then the first is examined again."""
 
 Seen = tuple[int, int, int, int]
-"""Of a file: inode, size, blocks, and when it was written last (ns)."""
+"""A file's inode, size, blocks, and when it was written last (ns)."""
 
 
 def seen(stat: os.stat_result) -> Seen:
@@ -109,7 +109,7 @@ def fingerprint(target: Target, sample: Sample | None = None) -> Json:
     """
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
-    files = total = held = free = 0
+    files = total = allocated_bytes = free = 0
     osts: dict[str, int] = {}
     counted: list[str | None] = []
     for mount in target.mounts:
@@ -121,7 +121,7 @@ def fingerprint(target: Target, sample: Sample | None = None) -> Json:
             digest.update(f"{(entry.path[len(str(mount)) :], *of_file)}\n".encode())
             files += 1
             total += stat.st_size
-            held += stat.st_blocks * 512
+            allocated_bytes += stat.st_blocks * 512
         space = target.free(mount)
         free += space.bytes
         osts.update(space.osts or {})
@@ -132,7 +132,7 @@ def fingerprint(target: Target, sample: Sample | None = None) -> Json:
         "hash": digest.hexdigest(),
         "files": files,
         "bytes": total,
-        "held_bytes": held,
+        "held_bytes": allocated_bytes,
         "free_bytes": free,
         "counted": counted,
         **({"osts": osts} if osts else {}),

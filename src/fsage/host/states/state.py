@@ -50,10 +50,10 @@ def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
         return steps[len(done) :]
     head = done[:-1]
     last = done[-1]
-    here = len(head)
-    if head != steps[:here] or here >= len(steps) or not steps[here].continues(last):
+    reached = len(head)
+    if head != steps[:reached] or reached >= len(steps) or not steps[reached].continues(last):
         return None
-    return steps[here:]
+    return steps[reached:]
 
 
 def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step | None]:

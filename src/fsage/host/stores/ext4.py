@@ -8,9 +8,9 @@ The layout of ext4 (and ldiskfs, ext3, ext2), from dumpe2fs; where a mounted one
 
 dumpe2fs reads the bitmaps through the block device's page cache, where the kernel of a mounted ext4 changes them. After
 a sync it lists what statfs(2) counts. While files are made or deleted, a bitmap may not fit its checksum, and dumpe2fs
-fails. Then FS_IOC_GETFSMAP is read, the allocator's own list. It comes second because it leaves out two things: space
-that is reserved for small files, up to 2 MiB a CPU, until the next mount, and what was deleted since the last commit of
-the journal. `mb_groups` is never read: in several ldiskfs series that makes the target read-only.
+fails. Then FS_IOC_GETFSMAP is read, the allocator's own list. It comes second because it leaves out two things. One is
+space that is reserved for small files, up to 2 MiB a CPU, until the next mount. The other is what was deleted since the
+last commit of the journal. `mb_groups` is never read: in several ldiskfs series that makes the target read-only.
 
 dumpe2fs looks at every bit: 113 TiB take it more than a minute. A large ext4 that is mounted is read by its library.
 """
@@ -145,13 +145,13 @@ class BlockBitmap:
         size = self.block_bytes
         last = library.ext2fs_get_generic_bmap_end(bitmap)
         zero = library.ext2fs_find_first_zero_generic_bmap
-        one = library.ext2fs_find_first_set_generic_bmap
+        find_first_set = library.ext2fs_find_first_set_generic_bmap
         at = library.ext2fs_get_generic_bmap_start(bitmap)
         found = c_uint64()
         reached = byref(found)
         while at <= last and not zero(bitmap, at, last, reached):
             start = found.value
-            if one(bitmap, start, last, reached):
+            if find_first_set(bitmap, start, last, reached):
                 at = last + 1
             else:
                 at = found.value

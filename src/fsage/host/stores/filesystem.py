@@ -16,7 +16,7 @@ from fsage.model.evidence.store import Store
 from fsage.model.typed import Json
 
 Range = tuple[int, int]
-"""Of a file: its first byte, and the one after its last."""
+"""A file's first byte, and the one after its last."""
 
 
 class Mover(ABC):

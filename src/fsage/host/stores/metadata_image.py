@@ -2,7 +2,7 @@
 
 An image is untrusted input. Its tool restores it into a sparse file as user nobody, who owns nothing else. A superblock
 that names another device, or mount options, is refused. The file system's own fsck checks it, and it gets a new UUID.
-Only then is it written onto a device of fsage's own.
+Only then is it written onto a device that fsage made.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import places
 from fsage.host.system.shell import run
-from fsage.host.system.sparse_files import FIRST_BYTES, held
+from fsage.host.system.sparse_files import FIRST_BYTES, data_ranges
 from fsage.model.errors import Failure
 
 MOST_BYTES = 8 << 30
-"""Of an image."""
+"""Most bytes of an image."""
 TIMEOUT_S = 1800
 COPY_BYTES = 4 << 20
 NOBODY = "nobody"
@@ -119,7 +119,7 @@ def write(raw: Path, device: str) -> int:
     to = os.open(device, os.O_WRONLY | os.O_EXCL)
     try:
         size = os.fstat(source).st_size
-        held_bytes = sum(end - begin for begin, end in held(source, 0, size))
+        held_bytes = sum(end - begin for begin, end in data_ranges(source, 0, size))
         _copy_range(source, to, FIRST_BYTES, size)
         os.fsync(to)
         _copy_range(source, to, 0, min(FIRST_BYTES, size))

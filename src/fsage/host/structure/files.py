@@ -222,18 +222,18 @@ class Quota:
     that all files hold, where that is known.
     """
 
-    def __init__(self, target: Target, making: Collection[int] = (), held: int | None = None) -> None:
+    def __init__(self, target: Target, making: Collection[int] = (), known_bytes: int | None = None) -> None:
         self.target = target
         self.lock = threading.Lock()
         self.limits = target.limits()
         self.left_bytes = 0
-        self.inspect(making, held)
+        self.inspect(making, known_bytes)
 
-    def inspect(self, making: Collection[int] = (), held: int | None = None) -> None:
+    def inspect(self, making: Collection[int] = (), known_bytes: int | None = None) -> None:
         """Count the bytes that the target's files hold anew."""
-        if held is None:
-            held = sum(held_bytes(mount, making) for mount in self.target.mounts)
-        self.left_bytes = self.target.capacity_bytes - held - self.limits.slack_bytes
+        if known_bytes is None:
+            known_bytes = sum(held_bytes(mount, making) for mount in self.target.mounts)
+        self.left_bytes = self.target.capacity_bytes - known_bytes - self.limits.slack_bytes
 
     def must_hold(self, size: int, what: str | Path) -> None:
         """Raise Failure if fewer than `size` bytes are left."""
@@ -387,14 +387,14 @@ def held_bytes(mount: Path, without: Collection[int] = ()) -> int:
 
 
 def _held(tree: Path, left_out: Collection[str]) -> int:
-    held = 0
+    allocated_bytes = 0
     for entry in _entries(tree):
         if entry.name.partition(".")[0] in left_out and entry.is_dir(follow_symlinks=False):
             continue
-        held += entry.stat(follow_symlinks=False).st_blocks * 512
+        allocated_bytes += entry.stat(follow_symlinks=False).st_blocks * 512
         if entry.is_dir(follow_symlinks=False):
-            held += _held(Path(entry.path), ())
-    return held
+            allocated_bytes += _held(Path(entry.path), ())
+    return allocated_bytes
 
 
 def _entries(tree: Path) -> Iterator[os.DirEntry[str]]:

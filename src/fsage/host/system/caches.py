@@ -3,7 +3,7 @@
 Counting a file's pages opens the file, which brings its name and inode into memory again. So pages are counted before
 the last drop. After it only names are looked up, by a call that fails where it would have to read (`openat2(2)` with
 RESOLVE_CACHED, Linux 5.12). This works alike on every local file system. The counters of /proc/slabinfo would not do:
-they are of all mounts of a type together. Nor would a descriptor for cachestat(2), which itself keeps the inode. A file
+they are of all mounts of a type together. A descriptor for cachestat(2) itself keeps the inode. A file
 whose name is not in memory has an inode there only while something else holds it, and its pages were counted.
 """
 

@@ -30,7 +30,7 @@ WORDS = (
     ),
 )
 TROUBLE = re.compile("|".join(WORDS))
-"""What is no trouble, or no storage's, is not told: with root's helper a user reads these lines alone."""
+"""What is no trouble, or no storage's, is left out: with root's helper a user reads these lines alone."""
 
 
 @privileged("kernel-log")

@@ -65,7 +65,7 @@ def at_hand(argv: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[lis
 
 
 def sent(code: bytes) -> bytes:
-    """An agent as BOOT reads it, before all else that is said on its standard input."""
+    """An agent as BOOT reads it, before all else on its standard input."""
     return f"{len(code)}\n".encode() + code
 
 
@@ -82,7 +82,7 @@ def packed() -> bytes:
 
 @cache
 def digest() -> str:
-    """Of all that hosts run of fsage, 12 digits: what measured a cell, whatever its version is called."""
+    """A digest of all that hosts run of fsage, 12 digits: what measured a cell, whatever its version is called."""
     whole = PACKAGE.parent
     if whole.is_file():
         with zipfile.ZipFile(whole) as archive:

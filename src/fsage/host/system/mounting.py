@@ -62,9 +62,9 @@ def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
 
 def mounted_at(point: Path | str) -> Mount | None:
     """The uppermost mount exactly at `point`, or None."""
-    here = [mount for mount in mounts() if mount.point == os.path.realpath(point)]
-    if here:
-        return here[-1]
+    mounted = [mount for mount in mounts() if mount.point == os.path.realpath(point)]
+    if mounted:
+        return mounted[-1]
     return None
 
 

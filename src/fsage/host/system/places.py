@@ -233,38 +233,38 @@ def login(uid: int) -> str:
 def _walk(path: Path, make: int | None, sticky: bool) -> int:
     if not path.is_absolute() or ".." in path.parts:
         raise Refusal(f"{str(path)!r}: a path from / on is wanted, without '..'")
-    here = os.open("/", PASSING)
+    folder = os.open("/", PASSING)
     at = Path("/")
     links = 0
     rest = list(reversed(path.parts[1:]))
     try:
-        _judge(os.fstat(here), at, path, sticky=bool(rest) or sticky)
+        _judge(os.fstat(folder), at, path, sticky=bool(rest) or sticky)
         while rest:
             name = rest.pop()
             below = at / name
-            inner, status = _next(here, name, below, make)
+            inner, status = _next(folder, name, below, make)
             if stat.S_ISLNK(status.st_mode):
                 leads_to = os.readlink("", dir_fd=inner)
                 os.close(inner)
-                _judge_link(status, os.fstat(here), below, path)
+                _judge_link(status, os.fstat(folder), below, path)
                 links += 1
                 if links > LINKS_AT_MOST:
                     raise Refusal(f"{path}: more than {LINKS_AT_MOST} symbolic links are on the way to it")
                 rest += reversed(Path(os.path.normpath(at / leads_to)).parts[1:])
-                os.close(here)
-                here = os.open("/", PASSING)
+                os.close(folder)
+                folder = os.open("/", PASSING)
                 at = Path("/")
                 continue
-            os.close(here)
-            here = inner
+            os.close(folder)
+            folder = inner
             at = below
             if not stat.S_ISDIR(status.st_mode):
                 what = KINDS.get(stat.S_IFMT(status.st_mode), "a file")
                 raise Refusal(f"{path}: {at} is {what}, where a directory is wanted; nothing was touched")
             _judge(status, at, path, sticky=bool(rest) or sticky)
-        return _reopen(here, path)
+        return _reopen(folder, path)
     finally:
-        os.close(here)
+        os.close(folder)
 
 
 def _next(above: int, name: str, path: Path, make: int | None) -> tuple[int, os.stat_result]:

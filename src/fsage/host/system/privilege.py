@@ -77,10 +77,10 @@ def version() -> str:
 def ask(verb: str, given: dict[str, object]) -> object:
     """The helper's answer. Raises Failure, and Refusal where there is no helper or no permission to call it."""
     words = command(verb, str(given.get("fsname", "")))
-    told = {key: value for key, value in given.items() if key != "fsname"}
+    passed = {key: value for key, value in given.items() if key != "fsname"}
     try:
         done = subprocess.run(
-            words, input=json.dumps(told, default=str), capture_output=True, text=True, errors="replace", check=False
+            words, input=json.dumps(passed, default=str), capture_output=True, text=True, errors="replace", check=False
         )
     except FileNotFoundError as error:
         raise Refusal(_unheard(f"{error.filename}: no such program")) from None

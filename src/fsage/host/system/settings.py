@@ -114,8 +114,8 @@ def change(
     with contextlib.nullcontext() if check else _locked():
         whole = _read()
         before: dict[str, Any] = whole.get(kind.name, {})
-        held = {name for name, entry in before.items() if of(holder, entry)}
-        dropped = (held if drop is None else held & set(drop)) - set(wanted)
+        own = {name for name, entry in before.items() if of(holder, entry)}
+        dropped = (own if drop is None else own & set(drop)) - set(wanted)
         if not wanted and not dropped:
             return []
         now = kind.read({*wanted, *dropped})

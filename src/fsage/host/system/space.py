@@ -24,7 +24,7 @@ LIMITS = {
     "cgroup2": ("memory.max", "memory.current", ("inactive_file", "active_file")),
     "cgroup": ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
 }
-"""Files of a group: its limit, what is charged to it; the pages among that which the kernel takes back."""
+"""Files of a group: its limit, what is charged to it, and the pages of these that the kernel takes back."""
 
 
 def memory_bytes() -> int:

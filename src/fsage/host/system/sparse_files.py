@@ -51,13 +51,13 @@ def clone(source: Path, to: Path) -> None:
 def _copy(source: int, to: int, begin: int, end: int) -> None:
     """Copy what a sparse file holds in a range; the rest of it becomes holes."""
     _punch(to, begin, end)
-    for at, stop in held(source, begin, end):
+    for at, stop in data_ranges(source, begin, end):
         while at < stop:
             block = os.pread(source, min(COPY_BYTES, stop - at), at)
             at += os.pwrite(to, block, at)
 
 
-def held(descriptor: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
+def data_ranges(descriptor: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts of a range that a sparse file holds."""
     while begin < end:
         try:

@@ -6,8 +6,8 @@ for this one's. The clients of a directory or a Lustre target may share its home
 each time: by the directory's identity and the mark in it. On Lustre the mark in the root of the file system is checked
 too.
 
-What a command does at the moment, in words, is noted for who waits for it. Of each tunable that a target has set there
-is `asked`, `before` and `now`, or `unsupported`.
+What a command does at the moment, in words, is noted for who waits for it. Each tunable that a target has set
+has `asked`, `before` and `now`, or `unsupported`.
 
 The token is written and flushed before each change (fsage.model.claim). It is one file of fixed size, overwritten in
 place, so that writing it takes no new block and leaves the layout as it is. A torn write shows as a wrong checksum and

@@ -119,7 +119,7 @@ def more_of_mark(spec: Spec, claim: Claim) -> Json:
 
 
 def left_behind(spec: Spec) -> Claim | None:
-    """The claim that the mark in the directory names, as far as a release needs it; None where no mark of ours is."""
+    """The claim that the mark in the directory names, as far as a release needs it; None where fsage made no mark."""
     place = Path(spec["directory"])
     mark = None
     with contextlib.suppress(Refusal):  # others could have written it

@@ -131,7 +131,7 @@ def named(name: Any) -> type[Kind]:
 
 
 class NoOsts:
-    """Of a target without any: nothing. A kind of target that has OSTs has a subclass."""
+    """A target without any: nothing is done. A kind of target that has OSTs has a subclass."""
 
     tolerance_bytes = 0
     """Bytes by which others may change the used space of each OST."""

@@ -155,7 +155,7 @@ class Target(Kind):
         return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
 
     def disks(self) -> list[Json]:
-        """Of each store what decides how ext4 looks for blocks; None: this kernel or file system has it not."""
+        """What decides in each store how ext4 looks for blocks; None: this kernel or file system has it not."""
 
         def number(path: Path) -> int | None:
             try:

@@ -1,8 +1,8 @@
 """States in memory, and where a new file's bytes come to lie in each: `python3 -m fsage.host.verbs.count`.
 
 A job (fsage.model.counting.Job) in on stdin, a line of JSON out for each file. The file system lies in a sparse image
-on a tmpfs, on a loop device that the kernel detaches with its last user, in a mount namespace of this process alone.
-So whatever ends the process leaves nothing behind. State and file are made as on a claimed target.
+on a tmpfs, on a loop device that the kernel detaches with its last user. It is mounted in a mount namespace of this
+process alone. So whatever ends the process leaves nothing behind. State and file are made as on a claimed target.
 """
 
 from __future__ import annotations
@@ -170,14 +170,14 @@ def _of_state(target: Loop) -> Json:
 
 @cache
 def _version(program: str) -> str:
-    told = run([program, "-V"])
-    return (told.stdout or told.stderr).splitlines()[0].strip()
+    version = run([program, "-V"])
+    return (version.stdout or version.stderr).splitlines()[0].strip()
 
 
 def _files(target: Loop, wanted: Wanted, at_places: int) -> Iterator[Json]:
     """Write files one after the other, each after a mount, and leave them until all are there; then remove them."""
     [mount] = target.mounts
-    told: list[Extent] = []
+    pieces: list[Extent] = []
     for place in range(1, at_places + 1):
         target.remount()
         before = _allocator(target)
@@ -188,7 +188,7 @@ def _files(target: Loop, wanted: Wanted, at_places: int) -> Iterator[Json]:
         try:
             files.in_turns([path], [wanted["file_bytes"]], wanted["transfer_bytes"], method)
             written = fiemap.extents(path)
-            told += written
+            pieces += written
             extents = [list(extent[:3]) for extent in target.made_of.on_device(path, written)]
         except OSError as error:
             why = f"{wanted['file_bytes']} bytes: {error.strerror}"
@@ -196,7 +196,7 @@ def _files(target: Loop, wanted: Wanted, at_places: int) -> Iterator[Json]:
         counts = None if before is None or after is None else _changed(before, after)
         yield {**wanted, "place": place, "extents": extents, "allocator": counts, "why": why}
     remove_measured(target)
-    target.give_back_below({mount: [(piece.physical, piece.physical + piece.length) for piece in told]})
+    target.give_back_below({mount: [(piece.physical, piece.physical + piece.length) for piece in pieces]})
 
 
 def _changed(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:

@@ -1,10 +1,10 @@
 """Free extents of which a text tells the number by size and not the places: how they are counted.
 
 `/proc/fs/ext4/DEVICE/mb_groups` has of each block group the free extents, and their blocks as buddies (mballoc.c).
-ldiskfs has two columns more: what is free by the group's descriptor (`gfree`), of which preallocations of open files
-have taken a part, and their number (`pa`). The buddies (`bfree`) are what a new file can have.
+ldiskfs has two columns more. `gfree` is what is free by the group's descriptor, of which preallocations of open files
+have taken a part; `pa` is their number. The buddies (`bfree`) are what a new file can have.
 
-A buddy is 2^n blocks at a multiple of 2^n. A free extent is one or more of them side by side; which ones is not told.
+A buddy is 2^n blocks at a multiple of 2^n. A free extent is one or more of them side by side; which ones is unknown.
 An extent that lies anywhere has about one buddy of each size below its largest. What there are more begin others, so
 sizes are reckoned; their number and sum are not.
 """
@@ -193,7 +193,7 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
 
 
 def _sizes(buddies: dict[int, int], extents: int) -> list[int]:
-    """Of so many extents their blocks, as their buddies by power of two allow: the largest have begun first."""
+    """The blocks of so many extents, as their buddies by power of two allow: the largest have begun first."""
     sizes: list[int] = []
     smaller = sum(buddies.values())
     for power in sorted(buddies, reverse=True):

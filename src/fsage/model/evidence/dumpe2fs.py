@@ -64,7 +64,7 @@ class Header(NamedTuple):
     unlike: str | None
     """Why no copy is like it."""
     complaints: list[str]
-    """Of dumpe2fs, which do not say what is damaged."""
+    """Complaints of dumpe2fs, which do not say what is damaged."""
     state: list[str]
     """What the superblock says of damage."""
     is_settled: bool
@@ -176,7 +176,7 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
             raise ValueError(f"blocks of {block_bytes} bytes")
     except ValueError as error:
         raise NotThisText(f"the header of dumpe2fs has numbers that cannot be: {error}") from error
-    told: list[str] = []
+    damage: list[str] = []
     state = fields.get(b"Filesystem state", b"clean").decode(errors="replace")
     errors = fields.get(b"FS Error count", b"0").decode(errors="replace")
     if "error" in state or errors != "0":
@@ -184,9 +184,9 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
             noted = f" and {errors} errors noted"
         else:
             noted = ""
-        told.append(f"Damaged: the superblock has the state '{state}'{noted}; {REPAIR}.")
+        damage.append(f"Damaged: the superblock has the state '{state}'{noted}; {REPAIR}.")
     is_settled = state == "clean" and b"needs_recovery" not in fields.get(FEATURES, b"")
-    says = *geometry.ext_of_fields(texts), complaints, told, is_settled
+    says = *geometry.ext_of_fields(texts), complaints, damage, is_settled
     return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks, made, *says), first_group
 
 
@@ -299,7 +299,7 @@ class _Groups:
     def _damaged(
         self, text: bytes, first: int, counted: list[int], inodes: list[int], lists: list[bytes]
     ) -> dict[int, str]:
-        """Of groups from `first` on those that cannot be as they are told, and why."""
+        """Groups from `first` on that cannot be as their lines say, and why."""
         head = self.header
         most = self.header.group_blocks // self.header.cluster_blocks
         places = list(map(int, BITMAP.findall(text)))

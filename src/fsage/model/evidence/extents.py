@@ -206,12 +206,12 @@ def without(some: Extents, others: Extents) -> Extents:
     for start, end in some:
         while at < len(others) and others[at][1] <= start:
             at += 1
-        here = at
-        while here < len(others) and others[here][0] < end:
-            if others[here][0] > start:
-                rest.append((start, others[here][0]))
-            start = max(start, others[here][1])
-            here += 1
+        index = at
+        while index < len(others) and others[index][0] < end:
+            if others[index][0] > start:
+                rest.append((start, others[index][0]))
+            start = max(start, others[index][1])
+            index += 1
         if start < end:
             rest.append((start, end))
     return rest

@@ -22,7 +22,7 @@ PART_BYTES = 1 << 14
 
 
 def numbers(listed: str) -> list[int]:
-    """Of digits with commas between. Raises ValueError, also for a number that begins with a 0."""
+    """The number of digits with commas between. Raises ValueError, also for a number that begins with a 0."""
     values: list[int] = json.loads(f"[{listed}]")  # the quickest way that Python itself has
     return values
 
@@ -311,7 +311,7 @@ class Groups:
         self._count(self._of_bytes, size_bytes, free_bytes)
 
     def add_inodes(self, inodes: int, free_inodes: Sequence[int]) -> None:
-        """Of groups that have so many inodes each, how many are free."""
+        """How many inodes are free, in groups that have so many each."""
         self._count(self._of_inodes, [inodes] * len(free_inodes), free_inodes)
 
     def _count(self, buckets: list[int], whole: Sequence[int], free: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
 """How a file system chooses blocks for a new file, and in about how many pieces that lies in a store's free space.
 
-Only the sizes of the free extents are known (FreeSpace.summary, `free_extents`), not which of them are near each other,
-so the numbers are estimates. docs/howto/full.md shows how well they agree with files that were written.
+Only the sizes of the free extents are known (FreeSpace.summary, `free_extents`), and not which of them are near each
+other. So the numbers are estimates. docs/howto/full.md shows how well they agree with files that were written.
 """
 
 from __future__ import annotations
@@ -93,16 +93,16 @@ class ByRequest(Placement):
         worst = first.pieces(first.used) + as_they_come(size_bytes - first.used, first.smaller)
         left = size_bytes
         best = 0.0
-        held = first
+        buckets = first
         while True:
-            taken = min(left, held.bytes)
+            taken = min(left, buckets.bytes)
             left = left - taken
-            best = best + held.pieces(taken)
+            best = best + buckets.pieces(taken)
             request //= 2
             if left <= 0 or request < self.least_bytes:
                 break
-            held = _held(request, held.smaller)
-        return best + (as_they_come(left, held.smaller) / BEST_OF_SOME if left > 0 else 0), worst
+            buckets = _held(request, buckets.smaller)
+        return best + (as_they_come(left, buckets.smaller) / BEST_OF_SOME if left > 0 else 0), worst
 
 
 class NearestFirst(Placement):
@@ -119,16 +119,16 @@ class NearestFirst(Placement):
         self.says = f"{request_bytes >> 20} MiB at a time, in the nearest free extent that holds them"
 
     def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
-        held = _held(min(self.request_bytes, 1 << (size_bytes - 1).bit_length()), free)
-        within = min(size_bytes, held.used)
+        buckets = _held(min(self.request_bytes, 1 << (size_bytes - 1).bit_length()), free)
+        within = min(size_bytes, buckets.used)
         if within < size_bytes:
-            rest = FEWEST.pieces(size_bytes - within, held.smaller)[0]
+            rest = FEWEST.pieces(size_bytes - within, buckets.smaller)[0]
         else:
             rest = 0.0
         if not within or within <= self.request_bytes:
             return rest + bool(within), rest + bool(within)
-        at_most = min(float(held.number), 1 + within / _median(free[: len(free) - len(held.smaller)]))
-        low = held.pieces(within)
+        at_most = min(float(buckets.number), 1 + within / _median(free[: len(free) - len(buckets.smaller)]))
+        low = buckets.pieces(within)
         return rest + low, rest + max(low, at_most)
 
 
@@ -158,10 +158,12 @@ class _Held(NamedTuple):
 
 
 def _held(request: int, free: list[Extents]) -> _Held:
-    held = [bucket for bucket in free if bucket.low >= request]
+    buckets = [bucket for bucket in free if bucket.low >= request]
     # An aligned request begins somewhere in the extent: half of one lies unused before it.
-    used = sum(max(bucket.number * request, bucket.bytes - bucket.number * request // 2) for bucket in held)
-    return _Held(sum(bucket.number for bucket in held), sum(bucket.bytes for bucket in held), used, free[len(held) :])
+    used = sum(max(bucket.number * request, bucket.bytes - bucket.number * request // 2) for bucket in buckets)
+    return _Held(
+        sum(bucket.number for bucket in buckets), sum(bucket.bytes for bucket in buckets), used, free[len(buckets) :]
+    )
 
 
 BEST_OF_SOME = 1.5

@@ -43,7 +43,7 @@ class Silent(NamedTuple):
 
     @property
     def number(self) -> int | None:
-        """Of an OST its number; None of an MDT, which everybody needs."""
+        """Number of an OST; None for an MDT, which everybody needs."""
         match = re.search(r"OST([0-9a-f]{4})$", self.name)
         if match:
             return int(match[1], 16)
@@ -51,7 +51,7 @@ class Silent(NamedTuple):
 
 
 class Read(NamedTuple):
-    """The OSTs by number, the names of those that are deactivated, and who did not answer."""
+    """The OSTs by number, the names of the deactivated ones, and who did not answer."""
 
     osts: list[Ost]
     inactive: list[str]

@@ -193,7 +193,7 @@ class Bitmap:
 
 @dataclass(frozen=True)
 class Bucket:
-    """How many groups have such a share of free blocks."""
+    """How many groups have this share of free blocks."""
 
     label: str
     from_share: float

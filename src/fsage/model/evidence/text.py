@@ -20,7 +20,7 @@ LINE_BYTES = 16 << 20
 BLOCK_BYTES = 1 << 20
 TAIL_BYTES = 1 << 16
 MOST_BYTES = 64 << 30
-"""Of a text, unpacked."""
+"""Most bytes of a text, unpacked."""
 UTF_8_MARK = codecs.BOM_UTF8
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ADDED = re.compile(rb"\r|\x1b\[|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?pre|&nbsp;|\0")

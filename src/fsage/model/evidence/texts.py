@@ -1,7 +1,7 @@
 """Saved text of the programs that tell of layouts: told apart by its first lines, read as a stream.
 
-Of dumpe2fs, e2freefrag, filefrag, mb_groups, xfs_bmap, xfs_db, xfs_spaceman, xfs_io, lfs df and bluestore, and fsage's
-own of free extents; packed or not.
+The programs are dumpe2fs, e2freefrag, filefrag, mb_groups, xfs_bmap, xfs_db, xfs_spaceman, xfs_io, lfs df, bluestore,
+and fsage itself (of free extents). A text may be packed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Reader = Callable[[Text, Counting], Store]
 
 
 def _placeless(reader: Callable[[Iterable[bytes]], Store]) -> Reader:
-    """Of a text that lists no free extents with their places."""
+    """The reader of a text that lists no free extents with their places."""
     return lambda text, counting: reader(text)
 
 
@@ -97,11 +97,11 @@ FAILED = re.compile(
     rb"(?:\S*sh|sudo|dumpe2fs|e2freefrag|filefrag|e4defrag|xfs_\w+|lfs|lctl|ceph)(?: \S+)?: |"
     rb".*(?:Permission denied|No such file or directory|command not found|[Bb]ad magic|is not a valid )"
 )
-"""What a program or a shell says that could not do what was asked."""
+"""What a program or a shell says that failed."""
 
 
 THOUSANDS = re.compile(rb"(?<![\w/.,'-])\d{1,3}(?:[,'\xe2\x80\x99]+\d{3})+(?![\w.,'])")
-"""A number as people and some programs part it; none of those that are read does."""
+"""A number with separators of thousands; no program that is read writes any."""
 
 
 def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:

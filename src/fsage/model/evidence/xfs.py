@@ -1,7 +1,7 @@
 """Texts of XFS' tools.
 
-- xfs_db's `freesp`, of an XFS that is mounted nowhere, and xfs_spaceman's: with -d each free extent, else how many
-  there are by size, with -s their sum too, with -a of one group. What such a text does not have of the superblock is
+- xfs_db's `freesp`, of an XFS that is mounted nowhere, and xfs_spaceman's. With -d it has each free extent, else how
+  many there are by size; with -s their sum too; with -a of one group. What a text does not have of the superblock is
   unknown; only blocks are taken for 4 KiB. `frag`: extents that files have, and would have at best.
 - xfs_bmap, with or without -v and -p: extents of files in any number. It counts sectors of 512 bytes and does not say
   how large a block is, so there is no layout score. It has no mark of its end either: a text that was cut between two
@@ -143,32 +143,32 @@ class _Told:
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     """The store in the output of xfs_db (fsage.host.filesystems.xfs) or xfs_spaceman. Raises NotThisText."""
-    told = _Told()
-    told.read(lines)
-    told.check()
-    lacking = [name for name in NEEDED if name not in told.superblock]
-    if told.free and not lacking:
-        return _of_list(told, counting)
-    if not told.free and not told.tables:
+    content = _Told()
+    content.read(lines)
+    content.check()
+    lacking = [name for name in NEEDED if name not in content.superblock]
+    if content.free and not lacking:
+        return _of_list(content, counting)
+    if not content.free and not content.tables:
         raise NotThisText(f"xfs_db lists no free extents: {ASK} does")
-    rows = [row for table in told.tables for row in table]
-    block_bytes = told.superblock.get(b"blocksize", BLOCK_BYTES)
+    rows = [row for table in content.tables for row in table]
+    block_bytes = content.superblock.get(b"blocksize", BLOCK_BYTES)
     source = "freesp"
-    if len(told.groups) == len(told.tables):
-        if len(told.tables) == 1:
+    if len(content.groups) == len(content.tables):
+        if len(content.tables) == 1:
             groups = "1 group"
         else:
-            groups = f"{len(told.tables)} groups"
-        source += f"; of {groups} ({runs_of(sorted(told.groups))}) only"
+            groups = f"{len(content.tables)} groups"
+        source += f"; of {groups} ({runs_of(sorted(content.groups))}) only"
     if b"blocksize" in lacking:
         source += "; blocks are taken for 4 KiB, which it does not say"
-    if told.free:
-        rows = [Class(length, length, 1, length) for _, _, length in told.free]
-    blocks = None if source.endswith("only") else told.superblock.get(b"dblocks")
+    if content.free:
+        rows = [Class(length, length, 1, length) for _, _, length in content.free]
+    blocks = None if source.endswith("only") else content.superblock.get(b"dblocks")
     store = of_classes("xfs", source, rows, block_bytes, blocks)
     store.absent["bitmap"] = f"freesp says nothing of where free extents lie; {ASK} does"
-    if told.complaints:
-        store.warnings = [_damaged(told.complaints[0])]
+    if content.complaints:
+        store.warnings = [_damaged(content.complaints[0])]
         store.unknown_bytes = int(store.found.get("device_bytes") or store.found["free_bytes"])
     return store
 
@@ -182,20 +182,20 @@ def _damaged(complaint: bytes) -> str:
     return f"Damaged: xfs_db says {complaint.decode(errors='replace')[:120]!r}; {REPAIR}."
 
 
-def _of_list(told: _Told, counting: Counting) -> Store:
-    block_bytes, blocks, group_blocks = (told.superblock[name] for name in NEEDED)
+def _of_list(content: _Told, counting: Counting) -> Store:
+    block_bytes, blocks, group_blocks = (content.superblock[name] for name in NEEDED)
     check_device(blocks, block_bytes)
     if not group_blocks:
         raise NotThisText("xfs_db tells of allocation groups of 0 blocks, which cannot be")
-    for group, start, count in told.free:
+    for group, start, count in content.free:
         if not (count and start + count <= group_blocks and group * group_blocks + start + count <= blocks):
             raise NotThisText(f"xfs_db lists {count} free blocks at {start} of group {group}, where none can be")
-    sectors = [int(place[1], 16) for complaint in told.complaints if (place := AT_SECTOR.match(complaint))]
+    sectors = [int(place[1], 16) for complaint in content.complaints if (place := AT_SECTOR.match(complaint))]
     bad = {sector * SECTOR_BYTES // (group_blocks * block_bytes) for sector in sectors}
     # The list has each group's own small reserve, the AGFL, before its tree.
     extents = (
         ((group * group_blocks + start) * block_bytes, count * block_bytes)
-        for group, start, count in sorted(told.free)
+        for group, start, count in sorted(content.free)
         if group not in bad
     )
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
@@ -204,21 +204,21 @@ def _of_list(told: _Told, counting: Counting) -> Store:
     except ValueError as error:
         raise NotThisText(f"xfs_db's list of free extents: {error}") from error
     store.absent["files"] = "xfs_db lists free space only"
-    log = (told.superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
+    log = (content.superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
     store.geometry = made(blocks, block_bytes, group_blocks, *log)
-    store.geometry |= {key: told.superblock[name] for name, key in OF_MAKING.items() if told.superblock.get(name)}
-    listed = sum(count for _, _, count in told.free)
-    counted = told.superblock.get(b"fdblocks", listed)
+    store.geometry |= {key: content.superblock[name] for name, key in OF_MAKING.items() if content.superblock.get(name)}
+    listed = sum(count for _, _, count in content.free)
+    counted = content.superblock.get(b"fdblocks", listed)
     if not bad and abs(counted - listed) > blocks // 100:
         store.source["free"] += f"; the superblock counts {counted} free blocks, and the list has {listed} (taken)"
-    if told.complaints:
-        store.warnings = [_damaged(told.complaints[0])]
+    if content.complaints:
+        store.warnings = [_damaged(content.complaints[0])]
         if bad:
             store.warnings.append(f"What is free in allocation groups {runs_of(sorted(bad))} is not known.")
         sizes = geometry.groups_bytes()
         store.unknown_bytes = sum(sizes[group] for group in bad if group < len(sizes)) or geometry.device_bytes
-        if b"fdblocks" in told.superblock:
-            used_bytes = geometry.device_bytes - told.superblock[b"fdblocks"] * block_bytes
+        if b"fdblocks" in content.superblock:
+            used_bytes = geometry.device_bytes - content.superblock[b"fdblocks"] * block_bytes
             store.found |= {"used_bytes": used_bytes, "fullness_percent": 100 * used_bytes / geometry.device_bytes}
             store.source["free"] += "; how full by the superblock"
     return store

@@ -1,7 +1,7 @@
-"""The kinds of target that there are, one module each, named after it: what is known of one by its declaration alone.
+"""The kinds of target, one module each, named after it: what its declaration alone says of a target.
 
-A module has `KIND`, a class; a study's are in its folder `kinds`. What a host does with such a target is in the module
-of fsage.host.kinds, or of the study's `host`, that has the same name.
+A module has `KIND`, a class; a study's are in its folder `kinds`. What a host does with a target of the kind is in the
+module of fsage.host.kinds, or of the study's `host`, that has the same name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Kind(ABC):
 
     @classmethod
     def filesystems(cls) -> list[str]:
-        """Names of the file systems that such a target can have."""
+        """Names of the file systems that a target of this kind can have."""
         return filesystems.names()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Kind `loop`: file systems of fsage's own, on loop devices."""
+"""Kind `loop`: file systems that fsage makes, on loop devices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The steps of states that are original: aged by use, or restored from an image of a file system's metadata.
 
 `age`: files come and go as users make and delete them, by writes through the cache. Which blocks a file gets is what
-the file system itself makes of it, so such a state is an original, beside which a replica can be measured.
+the file system itself makes of it, so this state is an original, beside which a replica can be measured.
 
 `restore`: directories, files and free space lie as in production elsewhere; what files hold does not come along.
 Whoever made the image decides what the kernel reads, so a study has to say that it is trusted.

@@ -52,7 +52,7 @@ class Kept(NamedTuple):
     size: int
 
 
-def held(size: int) -> int:
+def blocks_bytes(size: int) -> int:
     """Bytes of the blocks of a file."""
     return -(-size // BLOCK_BYTES) * BLOCK_BYTES
 
@@ -68,16 +68,16 @@ def churn(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[
     in_use = written = count = 0
     while written < written_bytes:
         size = _lognormal(draw, 256 * KIB, 2.0, min(LARGEST_BYTES, full_bytes // 8))
-        while files and in_use + held(size) > full_bytes:
+        while files and in_use + blocks_bytes(size) > full_bytes:
             at = draw.randrange(len(files))
             files[at], gone = files[-1], files[at]
             files.pop()
-            in_use -= held(gone.size)
+            in_use -= blocks_bytes(gone.size)
             yield Change(gone.folder, gone.name, None)
         made = Kept(f"churn{count % FOLDERS:03d}", f"{count:08d}", size)
         count += 1
         files.append(made)
-        in_use = in_use + held(size)
+        in_use = in_use + blocks_bytes(size)
         written = written + size
         yield Change(made.folder, made.name, size)
 
@@ -103,11 +103,11 @@ def logs(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[C
             while any(closed) and in_use + size + LOGS * BLOCK_BYTES > full_bytes:
                 of = max((log for log in range(LOGS) if closed[log]), key=lambda log: len(closed[log]) / patience[log])
                 gone = closed[of].pop(0)
-                in_use -= held(gone.size)
+                in_use -= blocks_bytes(gone.size)
                 yield Change(gone.folder, gone.name, None)
             before = sizes[log]
             sizes[log] = sizes[log] + size
-            in_use = in_use + held(sizes[log]) - held(before)
+            in_use = in_use + blocks_bytes(sizes[log]) - blocks_bytes(before)
             written = written + size
             flush = before // MIB != sizes[log] // MIB
             yield Change(growing[log].folder, growing[log].name, size, before == 0, flush)
@@ -125,15 +125,15 @@ def packages(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterat
         sizes = list[int]()
         for _ in range(draw.randrange(*TREE_FILES)):
             size = _lognormal(draw, 24 * KIB, 1.8, min(16 * MIB, most))
-            if wanted + held(size) > most:
+            if wanted + blocks_bytes(size) > most:
                 break
             sizes.append(size)
-            wanted += held(size)
+            wanted += blocks_bytes(size)
         while trees and in_use + wanted > full_bytes:
             at = draw.randrange(len(trees))
             trees[at], gone = trees[-1], trees[at]
             trees.pop()
-            in_use -= sum(held(file.size) for file in gone)
+            in_use -= sum(blocks_bytes(file.size) for file in gone)
             yield from (Change(file.folder, file.name, None) for file in gone)
         tree = [Kept(folder, f"{number:05d}", size) for number, size in enumerate(sizes)]
         trees.append(tree)

@@ -1,8 +1,8 @@
 """File systems that were aged by use, beside replicas of their free space: how well a replica stands for its original.
 
-Of each there are three states on one target, one after the other: `original`, as use left it; `copied`, with the same
-free space and large files in place of all others; `joined`, as much free space in one run. They are aged here, in a
-`way`, or were elsewhere, of which an image of the metadata was taken.
+Each has three states on one target, one after the other. `original` is as use left it. `copied` has the same free
+space, and large files in place of all others. `joined` has as much free space in one run. They are aged here, in a
+`way`, or were aged elsewhere, and an image of the metadata was taken.
 """
 
 from __future__ import annotations

@@ -128,10 +128,10 @@ def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, Ratio]
     rows = data.table[data.table["main"]]
     samples = {(str(row.state), str(row.measure)): row.units for row in rows.itertuples()}
     result = []
-    for (state, measure), here in samples.items():
+    for (state, measure), in_state in samples.items():
         way, _, own = state.partition(".")
         reference = samples.get((f"{way}.{against}", measure))
-        if own == holes and reference and (factor := compare_units(here, reference)).value is not None:
+        if own == holes and reference and (factor := compare_units(in_state, reference)).value is not None:
             result.append((way, measure, factor))
     return result
 

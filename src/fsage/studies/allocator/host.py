@@ -160,7 +160,7 @@ FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 STILL_S = 1.0
 LOOK_S = 0.001
 MOST_CALLS = 200
-"""Of those that filled the target, so many are kept: the slowest."""
+"""How many of the calls that filled the target are kept: the slowest."""
 
 
 def fallocate(assignment: Assignment) -> Iterator[Json]:

@@ -56,7 +56,7 @@ class PlantFreeSpace(Step):
         return f"a run of {self.run_bytes} bytes is more than the {free} that are free at {self.fullness_percent:g}%"
 
     def wanted(self, usable: Extents) -> Extents:
-        """The free extents, of those that an empty target has. ValueError where there is no place for the run."""
+        """The free extents that stay of an empty target's. ValueError where there is no place for the run."""
         whole = sum(end - start for start, end in usable)
         free = round(whole * (1 - self.fullness_percent / 100))
         run = self._run(usable)

@@ -58,8 +58,8 @@ def answer(data: Data, study: Study) -> Answer | None:
     size = SHOWN_BYTES if SHOWN_BYTES in sizes else sizes[-1]
     of_size = calls[calls["request_size"] == size]
     state = of_size["state"].iloc[-1]
-    here = of_size[of_size["state"] == state]
-    parts = [f"{_said(row, rows)} {_call(row)}" for row in here.to_dict("records")]
+    in_state = of_size[of_size["state"] == state]
+    parts = [f"{_said(row, rows)} {_call(row)}" for row in in_state.to_dict("records")]
     first = f"{_where(data, state)}, one fallocate of {round_size(size)} takes {parts[0]}."
     others = [f"It takes {part}." for part in parts[1:]]
     sentence = " ".join([first, *others, _read(rows, data, state, size)]).strip()
@@ -140,18 +140,18 @@ def _read(rows: pd.DataFrame, data: Data, state: str, size: float) -> str:
 
 def _beside(calls: pd.DataFrame, state: str, size: float) -> list[str]:
     """What the option does in the fullest state; or how much longer it takes than the next smaller call."""
-    here = calls[calls["state"] == state]
-    same = here[here["request_size"] == size]
+    in_state = calls[calls["state"] == state]
+    same = in_state[in_state["request_size"] == size]
     sentences = []
     for cache, part in same.groupby("cache", sort=False):
         by_option = {row[OPTION]: row["samples"] for row in part.to_dict("records")}
         if {0, 1} <= by_option.keys():
             factor = times(ratio(by_option[0], by_option[1]))
             sentences.append(f"{cache.capitalize()}, it takes {factor} as long with {OPTION}=0 as with 1.")
-    smaller = [other for other in sorted(here["request_size"].unique()) if other < size]
+    smaller = [other for other in sorted(in_state["request_size"].unique()) if other < size]
     if not sentences and smaller:
         parts = []
-        for cache, part in here.groupby("cache", sort=False):
+        for cache, part in in_state.groupby("cache", sort=False):
             by_size = {row["request_size"]: row["samples"] for row in part.to_dict("records")}
             if size in by_size and smaller[-1] in by_size:
                 parts.append(f"{times(ratio(by_size[size], by_size[smaller[-1]]))} as long {cache}")

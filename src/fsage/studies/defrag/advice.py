@@ -89,12 +89,12 @@ def _earned(state: str, work_s: float | None, measured: Measured, before: str) -
     if gain <= 0:
         return f"{state}: reads are not faster; {cost}."
     text = f"{state}: {cost}, and is earned back after {(work_s or 0) / gain:.2g} cold reads of the file"
-    held = [median_interval(samples) for samples in (was, is_)]
-    if held[0] is None or held[1] is None:
+    intervals = [median_interval(samples) for samples in (was, is_)]
+    if intervals[0] is None or intervals[1] is None:
         return f"{text} (too few samples for an interval)."
-    least = held[0].low - held[1].high
-    most = held[0].high - held[1].low
-    level = held[0].level + held[1].level - 1
+    least = intervals[0].low - intervals[1].high
+    most = intervals[0].high - intervals[1].low
+    level = intervals[0].level + intervals[1].level - 1
     if least <= 0:
         return f"{text}, or never: the intervals of the two medians overlap."
     return f"{text} ({(work_s or 0) / most:.2g} to {(work_s or 0) / least:.2g} as the reads scatter, {level:.1%})."

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import counts, params_labels
-from fsage.analysis.words import NONE, Finding, extents_words, held, over_words, times
+from fsage.analysis.words import NONE, Finding, bounds, extents_words, over_words, times
 from fsage.figures import Axis, Lines, limits, lines, placed
 from fsage.model.typed import Json
 from fsage.report.parts import Answer, Data, Section, View, cards_of
@@ -133,7 +133,7 @@ def _row(state: str, notes: Json, rows: pd.DataFrame) -> list[str]:
         NONE if factor is None else f"{factor:.4f}",
         round_size(done["moved_bytes"]) if done else NONE,
         f"{done['seconds']:.1f} s ({done['tool']})" if done else NONE,
-        *(f"{row.median:.4g}{held(row.low, row.high)}" for row in largest.itertuples()),
+        *(f"{row.median:.4g}{bounds(row.low, row.high)}" for row in largest.itertuples()),
         *map(times, largest["to_clean"]),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fsage.model.filesystems import FileSystem
 
 TASK = "file_requests.json"
-"""Of a phase that reads files by turns, the text with the files, their weights, and how they are read."""
+"""Input of a phase that reads files by turns: the files, their weights, and how they are read."""
 
 
 class F2fs(FileSystem):

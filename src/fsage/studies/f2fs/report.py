@@ -13,6 +13,7 @@ from fsage.analysis.words import extents_words
 from fsage.report.parts import Answer, Data, Section, View
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
+from fsage.studies.kernels.report import again
 from fsage.study.study import Study
 from fsage.text.sizes import format_size, round_size
 
@@ -67,7 +68,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     if not alone:
         return None
     cell = min(alone, key=lambda cell: (cell.transfer_bytes, cell.scheduler != PLAIN))
-    sentences = [_requests(cells, cell), _shares(cells, cell), _again(rows)]
+    sentences = [_requests(cells, cell), _shares(cells, cell), again(_counts_of_cells(rows))]
     return Answer([sentence for sentence in sentences if sentence])
 
 
@@ -108,17 +109,12 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value - round(value)) < 0.05 else f"{value:.1f}"
 
 
-def _again(rows: pd.DataFrame) -> str:
-    """Of the cells that were measured again on the same image: how many differed in any count."""
+def _counts_of_cells(rows: pd.DataFrame) -> list[list[list[Any]]]:
     seen: dict[Cell, list[list[Any]]] = {}
     for row in rows[rows["status"] == "valid"].to_dict("records"):
         names = [f"group{name}_{count}" for name in PATTERNS[row["cell_of"].pattern] for count in COUNTS]
         seen.setdefault(row["cell_of"], []).append([row[name] for name in names])
-    pairs = sum(len(counts) - 1 for counts in seen.values())
-    differ = sum(counts != all_counts[0] for all_counts in seen.values() for counts in all_counts[1:])
-    if not pairs:
-        return "No cell was measured twice, so nothing is said of chance."
-    return f"Measured again on the same image, {differ} of {pairs} cells differ in a count."
+    return list(seen.values())
 
 
 def table(data: Data) -> Section | None:

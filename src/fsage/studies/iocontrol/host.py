@@ -1,6 +1,6 @@
 """The steps of states of I/O control: what those read who share a device.
 
-`contended_files`: file 0 lies in pieces, files 2 and 3 are contiguous. Every other piece of file 1 is a hole, where
+`contended_files`: file 0 is fragmented, files 2 and 3 are contiguous. Every other piece of file 1 is a hole, where
 file 0 got its blocks while nothing else was free. So it is in pieces whatever an allocator prefers. Where a block has
 no place before it is written (F2FS), files 0 and 1 are written in turns instead, a piece at a time.
 
@@ -39,9 +39,9 @@ from fsage.studies.iocontrol.model import (
 )
 
 LEAST_PERCENT = 80
-"""Of the requested extents. A file system reserves space for its accounting (ext4: 16 MiB), where the file begins."""
+"""Share of the requested extents. A file system reserves space where the file begins (ext4: 16 MiB)."""
 MOST_EXTENTS = 64
-"""Of a whole file: an allocator that goes round metadata leaves a few, which is far from pieces of 64 KiB."""
+"""Extents of a contiguous file: an allocator that goes round metadata leaves a few, far from 64 KiB each."""
 
 
 def contended_files(

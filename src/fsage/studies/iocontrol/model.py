@@ -34,7 +34,7 @@ class ContendedFiles(Step):
         return whole_mib(self.percent, capacity_bytes)
 
     def writes_bytes(self, capacity_bytes: int) -> int:
-        """Of the three that are read."""
+        """Bytes of each of the three files that are read."""
         return 3 * self.file_bytes(capacity_bytes)
 
     def between_bytes(self, size: int) -> int:

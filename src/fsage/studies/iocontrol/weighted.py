@@ -1,8 +1,8 @@
 """What workloads of groups that share a device by weight share: the patterns, the schedulers, how a reader is counted.
 
-The patterns are those of Park and Eom, File Fragmentation from the Perspective of I/O Control: a group's weight, and
-whether it reads the file in pieces or a whole one (step `contended_files`). What each group read, and in how many
-I/Os, is what the kernel counted for its control group over the same span of time.
+The patterns are those of Park and Eom, File Fragmentation from the Perspective of I/O Control. They are a group's
+weight, and whether it reads the fragmented file or a contiguous one (step `contended_files`). What each group read, and
+in how many I/Os, is what the kernel counted for its control group over the same span of time.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def found(params: Params, phase: PhaseResult) -> Json:
 
 
 def metrics(name: str, group: JsonView, seconds: float) -> shared.Metrics:
-    """Of one group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size). Raises BadOutput for too few I/Os."""
+    """`_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size) of one group. Raises BadOutput for too few I/Os."""
     if group["ios"] < LEAST_IOS:
         raise BadOutput(f"group {name} read {group['ios']} times in {seconds:.2f} s; {LEAST_IOS} tell a share")
     return {

@@ -48,7 +48,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Bisection:
-    """A state of a study with the file that its cells write, and the tree whose commits are asked."""
+    """A state of a study with the file that its cells write, and the tree whose commits are tried."""
 
     plan: Plan
     state: str

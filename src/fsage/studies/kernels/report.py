@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_posit
 DEFAULTS = "defaults"
 USUAL = "the usual options"
 MOST_NAMED = 6
-"""Of so many ways all are named in the answer."""
+"""Most ways that the answer names one by one."""
 
 
 class Way(NamedTuple):
@@ -118,7 +118,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     alike = [str(place) for place in places if place not in others]
     if alike:
         sentences.append(f"Kernels and options give as many extents, layout by layout, on {', '.join(alike)}.")
-    return Answer([*sentences, _again(rows)])
+    return Answer([*sentences, again(_counts_of_cells(rows))])
 
 
 def _said(ways: dict[Way, Counts]) -> str:
@@ -148,17 +148,26 @@ def _list(words: Sequence[str]) -> str:
     return last
 
 
-def _again(rows: pd.DataFrame) -> str:
-    """Of the cells that were measured again on the same image: how many differed in any count."""
-    seen = defaultdict[tuple[object, ...], list[tuple[object, ...]]](list)
-    for row in _valid(rows).to_dict("records"):
-        seen[row["place_of"], row["way"], row["layout"]].append(tuple(row.get(name) for name in COUNTS))
-    again = [(counts, counts[0]) for counts in seen.values() if len(counts) > 1]
-    pairs = sum(len(counts) - 1 for counts, _ in again)
-    differ = sum(other != first for counts, first in again for other in counts[1:])
+def again(counts_of_cells: Iterable[Sequence[Sequence[object]]]) -> str:
+    """How many cells that were measured again on the same image differ from their first time.
+
+    Each cell has its counts of the first time, then those of each further time.
+    """
+    pairs = 0
+    differ = 0
+    for first, *others in counts_of_cells:
+        pairs += len(others)
+        differ += sum(counts != first for counts in others)
     if not pairs:
         return "No cell was measured twice, so nothing is said of chance."
     return f"Measured again on the same image, {differ} of {pairs} cells differ in a count."
+
+
+def _counts_of_cells(rows: pd.DataFrame) -> list[list[tuple[object, ...]]]:
+    seen = defaultdict[tuple[object, ...], list[tuple[object, ...]]](list)
+    for row in _valid(rows).to_dict("records"):
+        seen[row["place_of"], row["way"], row["layout"]].append(tuple(row.get(name) for name in COUNTS))
+    return list(seen.values())
 
 
 def table(data: Data) -> Section | None:

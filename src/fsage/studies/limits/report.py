@@ -43,7 +43,7 @@ def answer(data: Data) -> Answer | None:
 
 
 def sentences(data: Data, states: Collection[str] | None = None) -> list[str]:
-    """Of each layout what fails first, and at which fullness; of all layouts, or of those of `states`."""
+    """What fails first in each layout, and at which fullness; in all layouts, or those of `states`."""
     rows = _rows(data)
     if rows.empty:
         return []

@@ -34,7 +34,7 @@ class Populate(Step):
         return f"populate generation {self.generation} to {self.percent}%"
 
     def unavailable_because(self, capacity_bytes: int) -> str | None:
-        """Not one file of a size fits."""
+        """No file of a size fits."""
         goal_bytes = capacity_bytes * self.percent // 100
         largest_bytes = max(self.file_bytes)
         if not self.percent or largest_bytes <= goal_bytes:

@@ -9,8 +9,8 @@
     KBLOCKS    = 1 to 2^63 - 1: free KiB of the empty target (measured; optional on input)
 
 `PAF:70.30@264M`: fill 70% of the capacity with 264 MiB files, then delete 30% of them.
-One size serves all generations; as many sizes as generations pair up with them; several sizes on one
-generation are mixed in equal byte shares; any other count is an error. When a generation starts, what the
+One size serves all generations. As many sizes as generations pair up with them. Several sizes on one generation are
+mixed in equal byte shares. Any other count is an error. When a generation starts, what the
 ones before it nominally left and its own AA may not exceed 100 (the real check is made on the target).
 
 Letters may be of either case; there are no blanks. AA may be one digit, BB too if it is 0: `70.3` is
@@ -131,16 +131,16 @@ class PaF:
 
 
 def _check_fit(generations: tuple[Generation, ...]) -> None:
-    held = 0  # in 1/100 of a percent: exact
+    left = 0  # in 1/100 of a percent: exact
     for number, generation in enumerate(generations):
-        if held + 100 * generation.capacity_percent > 10_000:
+        if left + 100 * generation.capacity_percent > 10_000:
             raise _Misfit(
                 number,
-                f"generation {number + 1} adds {generation.capacity_percent}% to the {held / 100:g}% "
+                f"generation {number + 1} adds {generation.capacity_percent}% to the {left / 100:g}% "
                 "that the ones before it leave: more than the target holds",
-                f"AA is at most {(10_000 - held) // 100:02d} here",
+                f"AA is at most {(10_000 - left) // 100:02d} here",
             )
-        held += generation.capacity_percent * (100 - generation.fragmentation_percent)
+        left += generation.capacity_percent * (100 - generation.fragmentation_percent)
 
 
 def _check_count(generations: tuple[Generation, ...], sizes_bytes: tuple[int, ...]) -> None:

@@ -1,6 +1,6 @@
 """Preallocation: files written at once in pieces of a size fill the target, and are then deleted one by one.
 
-Of each size there is a state `clean`, nothing on the target, and one for each count of deleted files.
+Each size has a state `clean`, with nothing on the target, and one for each count of deleted files.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ FILE_BYTES = 192 * MIB
 SEED = 67005
 FULL_PERCENT = 91.0
 ROOM_BYTES = 512 << 20
-"""From so full on it is tried what can still be had; where less than that is free, nothing else is.
+"""Percent full from which on what can still be had is tried; where less than that is free, nothing else is.
 
 df says 96% then of an ext4, which keeps 5% for root.
 """
@@ -303,7 +303,7 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, free_space: Free) -> Room:
-        """Of a layout."""
+        """The room of a layout."""
         return cls(int((free_space.places[:, 1] - free_space.places[:, 0]).sum()), free_space.head.device_bytes)
 
 
@@ -318,7 +318,7 @@ class Design(NamedTuple):
 def _design(
     shipped: object, names: Sequence[str], samples: int, rooms: Sequence[Room], size_bytes: float | None
 ) -> Design:
-    """Of a layout that is copied as it is, the places of so many files; of samples, two places in each.
+    """The design of a layout that is copied as it is: places of many files; of samples: two places in each.
 
     There are so many that a difference can be told from chance among all pairs of states. Where not so many files
     have room, one is written so often at one place. `size_bytes`: of the target; None: all of a layout is laid.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fsage.evidence.free import Free
 
 MOST_EXTENTS = 20_000_000
-"""Of a layout as large as its target."""
+"""Most extents of a layout as large as its target."""
 LONG_BYTES = 1 << 20
 """A packed list of so many bytes or more does not travel in requests."""
 

@@ -1,7 +1,7 @@
 """Replicas: the free space of other file systems, block by block, beside as much of it in one run, and an empty target.
 
 A layout is a saved text or whatever else `fsage evidence` reads, in the folder `layouts` beside the studies. It is read
-when a state is asked for, not when the study is.
+when a state is built, not when the study is.
 """
 
 from __future__ import annotations

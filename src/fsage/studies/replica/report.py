@@ -98,7 +98,7 @@ def agreement(data: Data) -> Section | None:
 
 
 def _drawn(data: Data) -> list[str]:
-    """Of samples how well they stand for the whole."""
+    """How well samples stand for the layout."""
     return [
         f"{state}: {len(drawn['windows'])} of {drawn['of_windows']} windows of {drawn['window_groups']} groups, "
         f"{100 * drawn['free_share_sample']:.1f}% free where the whole is {100 * drawn['free_share_whole']:.1f}%. "
@@ -188,22 +188,22 @@ def _replica(data: Data) -> list[str]:
 
 def _foreign(data: Data) -> list[str]:
     """A sentence where a layout is of another file system than it was laid on."""
-    here = filesystems.like(next(iter(data.frame["filesystem"].dropna()), None))
+    own = filesystems.like(next(iter(data.frame["filesystem"].dropna()), None))
     pairs = dict.fromkeys(
         (data.axes_of(state)["layout"], source.title)
         for state, notes in copied(data).items()
-        if here and (source := filesystems.like(notes.get("filesystem"))) and source.name != here.name
+        if own and (source := filesystems.like(notes.get("filesystem"))) and source.name != own.name
     )
     return [
-        f"Layout {layout} is of {source}, and the target is {here.title}, which chooses blocks for new files in its "
+        f"Layout {layout} is of {source}, and the target is {own.title}, which chooses blocks for new files in its "
         f"own way. On {source} the same free space may cost more or less."
         for layout, source in pairs
-        if here
+        if own
     ]
 
 
 def _from_draws(data: Data) -> list[str]:
-    """Of a text of sizes, how much of each interval's width comes from what it does not say (fsage.evidence.free)."""
+    """How much of each interval's width comes from what a text of sizes does not say (fsage.evidence.free)."""
     drawn = {
         data.axes_of(state)["layout"]: notes["drawn"]
         for state, notes in copied(data).items()
@@ -219,9 +219,9 @@ def _from_draws(data: Data) -> list[str]:
             f"{share:.0%} of the interval of {plural(name)}" for name, share in shares.items() if share is not None
         ]
         itself = [
-            f"{plural(measure)} of {held.low:.3g} to {held.high:.3g} MiB/s"
+            f"{plural(measure)} of {of_draws.low:.3g} to {of_draws.high:.3g} MiB/s"
             for measure in shares
-            if (held := of_one_more(list(of.groupby("structure")[measure].median())))
+            if (of_draws := of_one_more(list(of.groupby("structure")[measure].median())))
         ]
         if how["size_known"]:
             size = ""

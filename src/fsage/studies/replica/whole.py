@@ -46,7 +46,7 @@ def larger(heads: Sequence[Head], base: Base) -> list[Head]:
 
 
 def size_of(base: Base) -> float | None:
-    """Of the target at hand, bytes; None of a Lustre before it is claimed."""
+    """Size of the target at hand, bytes; None of a Lustre before it is claimed."""
     claim = load_claim(base.claim_copy)
     if claim:
         return base.target.of_kind.laid_bytes(claim)
@@ -56,7 +56,7 @@ def size_of(base: Base) -> float | None:
 
 
 def is_of(head: Head, target: Target) -> bool:
-    """Whether a layout is of the file system that a target has, or of one that its text does not name."""
+    """Whether a layout is of the file system that a target has, or its text names none."""
     system = filesystems.like(head.filesystem)
     return system is None or system.name == filesystem_of(target)
 

@@ -1,8 +1,8 @@
 """The step `stripe`: a layout for the striped file that is measured. It does not make it: each cell makes its own.
 
-On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub (`pfl`), or a
-directory for each segment, which each cell makes anew (`segments`); on a target with stores the file is its objects,
-by the map of fsage.model.striping.
+On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub (`pfl`). Or it is a
+directory for each segment, which each cell makes anew (`segments`). On a target with stores the file is its objects, by
+the map of fsage.model.striping.
 """
 
 from __future__ import annotations

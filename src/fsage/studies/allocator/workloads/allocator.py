@@ -2,7 +2,7 @@
 
 Umount and mount before and after it are timed too. `cold`: the allocator has nothing in memory, which the device's
 reads show. `warm`: it has every bitmap (ext4), so that its choice repeats. A call that takes longer than `limit_s` is
-left behind and ended by shutting the file system down; that is a result too, with the processor time that it took.
+left behind and ended by shutting the file system down. That is a result too, with the processor time that it took.
 """
 
 from __future__ import annotations

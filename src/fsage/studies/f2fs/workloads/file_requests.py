@@ -72,7 +72,7 @@ def rates(params: Params) -> list[str]:
 
 
 def read(observation: JsonView) -> Outcome:
-    """Of each group reads, requests and jumps, and the rate that is computed from them; or why not."""
+    """Reads, requests and jumps of each group, and the rate that is computed from them; or why not."""
     return shared.judge(observation, Params, lambda params: ["read"], _judge)
 
 

@@ -13,7 +13,7 @@ from statistics import median
 import pandas as pd
 
 from fsage.analysis.groups import of_ratio, of_samples
-from fsage.analysis.words import NONE, held, joined, times
+from fsage.analysis.words import NONE, bounds, joined, times
 from fsage.figures import Axis, Level, Lines, ends_of, limits, limits_from_zero, lines
 from fsage.report.parts import Answer, Card, Data, Section, View
 from fsage.statistics import MARGIN, coefficient_of_variation, ratio
@@ -179,7 +179,7 @@ def _query_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
         scheduler_label(case.scheduler),
         case.state,
         case.pattern,
-        f"{row['median']:.3g}{held(row['low'], row['high'], 3)}",
+        f"{row['median']:.3g}{bounds(row['low'], row['high'], 3)}",
         _query_against(case, ALONE["2"], everything),
         _query_against(case, WHOLE_FILES.get(case.pattern), everything),
         f"{median(case.bw_mib_s['1']):.4g}" if "1" in case.bw_mib_s else NONE,
@@ -264,10 +264,10 @@ def _kept(case: Shared, group: str, everything: Sequence[Shared]) -> str:
     if fair is None or fair.value is None:
         return "not known"
     if fair.interval:
-        held = f" ({100 * fair.interval.low:.0f} to {100 * fair.interval.high:.0f}%)"
+        interval = f" ({100 * fair.interval.low:.0f} to {100 * fair.interval.high:.0f}%)"
     else:
-        held = ""
-    return f"{100 * fair.value:.0f}%{held}"
+        interval = ""
+    return f"{100 * fair.value:.0f}%{interval}"
 
 
 def _card(case: Shared, everything: Sequence[Shared]) -> Card:

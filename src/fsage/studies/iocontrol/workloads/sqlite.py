@@ -1,9 +1,9 @@
 """An SQLite SELECT in one group beside fio's random reads in the other, which share a device by weight.
 
-Group 2 asks a real database that lies whole (step `sqlite`), cold, through the page cache. Group 1 is fio, whose file
-is the one in pieces in P4 to P6 and a whole one in P2 and P3; its reads go past the cache. That is how the source's
-patterns map on its workload B: the one whose file is in pieces is fio, so group 1. What fio reads is counted while the
-queries run.
+Group 2 queries a real database that is contiguous (step `sqlite`), cold, through the page cache. Group 1 is fio, whose
+reads go past the cache. Its file is the fragmented one in P4 to P6, and a contiguous one in P2 and P3. That is how the
+source's patterns map on its workload B: fio has the fragmented file, so it is group 1. What fio reads is counted while
+the queries run.
 """
 
 from __future__ import annotations

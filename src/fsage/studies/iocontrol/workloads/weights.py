@@ -1,6 +1,6 @@
 """Two groups that share a device by weight, each reading a file of the state from end to end again and again.
 
-Reads go past the cache. Of the file in pieces the whole is read, or only what is hot in it: the ranges that step
+Reads go past the cache. All of the fragmented file is read, or only what is hot in it: the ranges that step
 `contended_files` names.
 """
 
@@ -58,7 +58,7 @@ def rates(params: Params) -> list[str]:
 
 
 def read(observation: Mapping[str, object]) -> Outcome:
-    """Of each group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size), and `bw_ratio` of two; or why not."""
+    """`_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size) of each group, and `bw_ratio` of two; or why not."""
     return shared.judge(observation, Params, lambda params: ["share"], _judge)
 
 

@@ -1,7 +1,7 @@
 """Verbs that guests answer: a state is an image, made in one guest, and each cell has a copy of its own.
 
 What a guest does is the host side's own work, by the same verbs, on its own disk and with a home of its own. Nothing of
-it is written on this machine before it has ended: an observation is kept here then, and a guest that panics, hangs or
+it is written on this machine before it has ended. An observation is kept here then, and a guest that panics, hangs or
 is killed is a failed cell.
 """
 
@@ -39,7 +39,7 @@ GUESTS = 2
 TOGETHER = 4
 """So many cells have a guest at most: each mounts its own copy."""
 LOOK_EVERY_S = 1.0
-"""How often it is asked whether the run is still there."""
+"""Seconds between two looks whether the run is still there."""
 ROOM_BYTES = 128 << 20
 """What may be written on a copy beside the files of its cell."""
 STATE_BYTES = 2 * GIB

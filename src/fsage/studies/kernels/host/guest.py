@@ -46,7 +46,7 @@ POINT = Path("/dev/state")
 IMAGES = Path("/dev/images")
 """Where a guest sees images as files: they may lie in the /dev/shm of this machine, which its own /dev hides."""
 UUID = "f5a6e000-0000-4000-8000-000000000044"
-"""Of every image: Orlov's places for directories depend on it."""
+"""UUID and hash seed of every image: Orlov's places for directories depend on it."""
 COLLAPSE = 8  # fallocate(2)
 TRIAL_BYTES = 4 << 20
 
@@ -149,7 +149,7 @@ def _in_pieces(point: Path, extents: int) -> None:
 
 
 def _digest(point: Path) -> str:
-    """Of every file's name, size and places; times and random numbers in inodes are not the layout's."""
+    """A digest of every file's name, size and places; times and random numbers in inodes are not the layout's."""
     lines = []
     for path in sorted(files_below(point)):
         lines.append(f"{path.relative_to(point)} {path.stat().st_size} {fiemap.extents(path)}")

@@ -12,7 +12,7 @@ from fsage.model.errors import Failure
 from fsage.studies.kernels.model import modules
 
 PLACES: list[Path] = []
-"""Of the kernel that runs this process; none where it is no guest."""
+"""Folders with modules of the kernel that runs this process; none where it is no guest."""
 INIT_MODULE = 175  # init_module(2) on x86_64
 
 

@@ -1,4 +1,4 @@
-"""Kind `uml`: what a guest does with its one disk, and which verbs the host has guests answer (asked.py)."""
+"""Kind `uml`: what a guest does with its one disk, and which verbs the host has guests answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fsage.studies.kernels.kinds import uml as facts
 from fsage.studies.kernels.model import images, programs
 
 UUID = "f5a6e000-0000-4000-8000-000000000044"
-"""Of every file system: Orlov's places for directories depend on it."""
+"""UUID and hash seed of every file system: Orlov's places for directories depend on them."""
 
 
 class Uml(Loop, facts.Uml):
@@ -136,7 +136,7 @@ class Uml(Loop, facts.Uml):
 
 
 def _id(spec: Spec) -> str:
-    """The same for each claim of the same target: its images go on being its own."""
+    """The same for each claim of the same target: its images stay its own."""
     same = f"{spec['name']} {spec['filesystem']} {spec['size_gib']} {spec['geometry']} {os.uname().release}"
     return str(uuid.uuid5(uuid.UUID(UUID), same))
 

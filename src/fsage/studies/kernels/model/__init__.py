@@ -10,7 +10,7 @@ from fsage.model.errors import Failure
 
 TAIL = 8
 TASK = "new_file.json"
-"""Of a phase that writes one new file, the text with its size, how it is written, and the declared device."""
+"""Input of a phase that writes one new file: its size, how it is written, and the declared device."""
 NO_COMMAND = ("new_file", "file_requests")
 """Phases that a guest does in its own process."""
 

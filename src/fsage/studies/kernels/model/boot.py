@@ -90,7 +90,7 @@ sys.exit(status if status >= 0 else 128 - status)
 """
 HUNG = 124
 KEEPERS = set[subprocess.Popen[bytes]]()
-"""Of the guests that this process has at the moment."""
+"""The guests that this process has at the moment."""
 
 
 class Kernel(NamedTuple):
@@ -191,7 +191,7 @@ def package() -> Path:
 
 
 def end_all() -> None:
-    """End all guests of this process; whoever waits for them goes on."""
+    """End all guests of this process; whoever waits for them continues."""
     for keeper in list(KEEPERS):
         _end(keeper)
 

@@ -20,7 +20,7 @@ def places(program: Path, release: str) -> list[Path]:
 
 
 def files(place: Path, name: str) -> list[Path]:
-    """The files of a module and of those that it needs, in the order in which they are loaded; none: there is none."""
+    """The files of a module and of all that it needs, in the order in which they are loaded; none: there is none."""
     if not (place / INDEX).exists():
         return []
     needed = {}

@@ -1,7 +1,7 @@
 """What can still be had: an inode, a block of a directory or tree, 2, 32 and 256 MiB in one piece. Nothing is timed.
 
-All is tried in the layout as it is, and again and again while a file grows until nothing is left. Of each, what fails
-first is told: how full the file system is then, how much is free for users, and the error's number.
+All is tried in the layout as it is, and again and again while a file grows until nothing is left. The record has for
+each when it first fails: how full the file system is then, how much is free for users, and the error's number.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def rates(params: Params) -> list[str]:
 
 
 def read(observation: JsonView) -> Outcome:
-    """Of each that was tried when it first failed; or why nothing is known."""
+    """When each that was tried first failed; or why nothing is known."""
     return shared.judge(observation, Params, lambda params: [PHASE], _judge)
 
 

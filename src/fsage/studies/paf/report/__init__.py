@@ -22,10 +22,10 @@ from fsage.studies.paf.report.fullness import (
     against_equally_full,
     amount,
     at_equal_fullness,
+    details,
     factor_lines,
     position,
     several_amounts,
-    told,
 )
 from fsage.studies.paf.report.rows import (
     CAPACITY,
@@ -200,7 +200,7 @@ def answer(data: Data, study: Study) -> Answer:
     if sizes is not None:
         return replace(by_state, sentences=[sizes, *by_state.sentences][:SENTENCES], figure=largest(data))
     if several_amounts(data.table):
-        return replace(by_state, **told(data, study, named))
+        return replace(by_state, **details(data, study, named))
     return by_state
 
 

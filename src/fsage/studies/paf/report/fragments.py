@@ -32,17 +32,17 @@ NAMES = {"fallocate": "fallocate", "write": "written past the cache", "buffered"
 
 def file_sizes(data: Data) -> Section | None:
     """Bandwidth over BB, a line a file size, for each transfer size and capacity."""
-    here = data.table
+    own = data.table
     axes = [axes for name in data.planned if (axes := axes_of(data, name)) and axes[1] > 0]
     if len(data.comparison):
         both = pd.concat([data.table, data.comparison])
     else:
         both = data.table
     pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
-    both = both[pairs.isin(axes) & both["measure"].isin(here["measure"])]
+    both = both[pairs.isin(axes) & both["measure"].isin(own["measure"])]
     # A later read phase does not change how a cell writes.
-    same = both["params"].map(_without_phases).isin(set(here["params"].map(_without_phases)))
-    both = both[same & both["transfer_size_bytes"].isin(here["transfer_size_bytes"])]
+    same = both["params"].map(_without_phases).isin(set(own["params"].map(_without_phases)))
+    both = both[same & both["transfer_size_bytes"].isin(own["transfer_size_bytes"])]
     sizes = sorted({*both["file_size_bytes"].dropna(), *data.compared_sizes}, reverse=True)
     if len(sizes) < 2 or both.empty:
         return None
@@ -69,8 +69,8 @@ def file_sizes(data: Data) -> Section | None:
 
 def sizes_told(data: Data) -> str | None:
     """A sentence: the largest transfers into holes of our files against holes of the others', state by state."""
-    here, there_rows = (largest_transfer(rows) for rows in (data.table, data.comparison))
-    both = here.merge(there_rows, on=["measure", *STATE], suffixes=("", "_there"))
+    own_rows, there_rows = (largest_transfer(rows) for rows in (data.table, data.comparison))
+    both = own_rows.merge(there_rows, on=["measure", *STATE], suffixes=("", "_there"))
     both = both[both["fragmentation_percent"] > 0]
     if both.empty or both["file_size_bytes"].nunique() != 1 or both["file_size_bytes_there"].nunique() != 1:
         return None
@@ -97,9 +97,9 @@ def largest(data: Data) -> Figure | None:
 def _over_states(ratios: list[float]) -> Ratio:
     """The median of the states' ratios, with its interval over them."""
     count = len(ratios)
-    held = median_interval(ratios)
-    why = None if held else f"{count} of the 5 states that an interval needs"
-    return Ratio(float(median(ratios)), held, count, count, why)
+    interval = median_interval(ratios)
+    why = None if interval else f"{count} of the 5 states that an interval needs"
+    return Ratio(float(median(ratios)), interval, count, count, why)
 
 
 def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int]) -> list[str]:
@@ -160,10 +160,10 @@ def _table(rows: pd.DataFrame, frame: pd.DataFrame) -> list[list[str]]:
     extents = frame.groupby("state")[["measured_extents", "filler_extents", "filler_files"]].median()
     table = [["filler", "request", "extents a file", "measured, fragmented", "measured, equally full"]]
     for row in rows.drop_duplicates("state").sort_values(["way", "request"]).itertuples():
-        here = extents.loc[row.state]
+        pieces = extents.loc[row.state]
         reference = extents.loc[row.clean]
         each = reference["filler_extents"] / reference["filler_files"]
-        measured = [_count(counts["measured_extents"]) for counts in (here, reference)]
+        measured = [_count(counts["measured_extents"]) for counts in (pieces, reference)]
         table.append([row.way, round_size(row.request), f"{each:.1f}", *measured])
     return table
 

@@ -83,7 +83,7 @@ def amount(data: Data) -> Section | None:
     return Section("How much is measured", text, figures, table=_table(samples(data.frame)))
 
 
-def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, Any]:
+def details(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, Any]:
     """Sentences and figure of the answer: what each share of the target shows of the first pair that is compared."""
     rows = at_largest_transfer(data.frame)
     shares = {label: share(text) for text, label in params_labels(rows["params"]).items()}
@@ -127,7 +127,7 @@ def told(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, A
 
 
 def _both(figures: Sequence[Figure]) -> Lines:
-    """Of each rate the first state, in one figure."""
+    """The first state of each rate, in one figure."""
     drawn = [figure for figure in figures if isinstance(figure, Lines)]
     both_lines = tuple(replace(line.series[0], label=line.title.split()[0].lower()) for line in drawn)
     return replace(drawn[0], title="What is left, by the share that is measured", series=both_lines)

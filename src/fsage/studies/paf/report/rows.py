@@ -185,15 +185,15 @@ def places(rows: pd.DataFrame) -> pd.DataFrame:
 def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> Place:
     """A row as it stands on the plane."""
     if pd.isna(row["low"]):
-        held = {}
+        interval = {}
     else:
-        held = {"low": row["low"], "high": row["high"]}
+        interval = {"low": row["low"], "high": row["high"]}
     if row["n"] > 1:
         ends = {"least": min(row["samples"]), "most": max(row["samples"])}
     else:
         ends = {}
     file = files.get(row["state"], "")
-    return Place(row["x"], row["y"], row["median"], row["n"], **held, **ends, says=says(row, unit), file=file)
+    return Place(row["x"], row["y"], row["median"], row["n"], **interval, **ends, says=says(row, unit), file=file)
 
 
 def says(row: dict[str, Any], unit: str) -> str:

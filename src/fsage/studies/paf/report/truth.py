@@ -30,8 +30,8 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     together = [text for state in dict.fromkeys(fragmented) if (text := _together(data, state))]
     if not together:
         return []
-    here = [f"Here it is {text}" for text in together]
-    return [" ".join([f"{SHOWN}, of fullness and fragmentation together.", *here]), *_unlike(data.frame)]
+    sentences = [f"Here it is {text}" for text in together]
+    return [" ".join([f"{SHOWN}, of fullness and fragmentation together.", *sentences]), *_unlike(data.frame)]
 
 
 def _together(data: Data, state: str) -> str:

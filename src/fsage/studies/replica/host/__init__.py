@@ -30,7 +30,7 @@ from fsage.studies.replica.host import free_space_layout
 from fsage.studies.replica.model import EXTENT_BYTES, KeepFreeSpace, Replica
 
 MOST_BYTES = 1 << 30
-"""Of a list of free extents."""
+"""Most bytes of a list of free extents."""
 GZIP = 16 + zlib.MAX_WBITS
 
 

@@ -34,7 +34,7 @@ from fsage.studies.replica.host.whole_extents import WholeExtents
 
 PARTS = 16
 ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
-"""Of each round: the smallest extent that is freed, and how many times the wrongly free bytes are freed."""
+"""Each round: the smallest extent that is freed, and how many times the wrongly free bytes are freed."""
 ENOUGH = 0.0002
 """The rounds end where less than this share of the free bytes is in the wrong place."""
 CHECK_EVERY = 256
@@ -115,12 +115,12 @@ def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
         stop = piece.physical + piece.length
         while at < len(free) and free[at][1] <= begin:
             at += 1
-        here = at
-        while here < len(free) and free[here][0] < stop:
-            start = max(free[here][0], begin)
-            end = min(free[here][1], stop)
+        index = at
+        while index < len(free) and free[index][0] < stop:
+            start = max(free[index][0], begin)
+            end = min(free[index][1], stop)
             ranges.append((piece.logical + start - begin, end - start))
-            here += 1
+            index += 1
     return ranges
 
 

@@ -185,7 +185,7 @@ def answer(data: Data, study: Study) -> Answer | None:
 
 
 def layouts_in_words(data: Data) -> dict[str, str]:
-    """'4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB', by state, of those that the target has."""
+    """'4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB', for each state that the target has."""
     return {state: _in_words(segments) for state, segments in stripes_of(data).items()}
 
 

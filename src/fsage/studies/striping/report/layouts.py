@@ -14,7 +14,7 @@ import pandas as pd
 from fsage import statistics
 from fsage.analysis import conditions
 from fsage.analysis.groups import measure_label, params_labels
-from fsage.analysis.words import NONE, held, times
+from fsage.analysis.words import NONE, bounds, times
 from fsage.figures import Axis, Level, Lines, lines
 from fsage.model.striping import Segment, object_bytes
 from fsage.model.typed import Json
@@ -49,7 +49,7 @@ def described(table: pd.DataFrame, planned: list[str]) -> pd.DataFrame:
 
 
 def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of several numbers of nodes the rows with the largest, which then is no part of a label."""
+    """The rows with the largest number of nodes, where there are several; then it is no part of a label."""
     nodes = pd.Series([json.loads(text).get("nodes") for text in rows["params"]], rows.index, dtype="float64")
     if nodes.nunique(dropna=False) < 2:
         return rows
@@ -185,7 +185,7 @@ def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
     for name in names:
         row = next(iter(rows[rows["column"] == name].to_dict("records")), None)
         is_default = row and row["state"] == row["clean"]
-        cells.append(f"{row['median']:.4g}{held(row['low'], row['high'])}" if row else NONE)
+        cells.append(f"{row['median']:.4g}{bounds(row['low'], row['high'])}" if row else NONE)
         cells.append("the default" if is_default else times(row and row["to_clean"]))
     return cells
 

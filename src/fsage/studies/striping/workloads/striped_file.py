@@ -1,13 +1,13 @@
 """One shared file in the state's layout, written, then read.
 
-On Lustre IOR's tasks share the file; where it is a file for each segment there is an IOR for each, beside each other,
-since IOR cannot cut one file at watermarks. On a target whose stores are the OSTs the file is its objects, one fio job
-each, found by the map of fsage.model.striping. The tasks of all segments run at once, and the bandwidth is
-all bytes by the time from the first one's start to the last one's end. The agent makes the directories and deletes the
+On Lustre IOR's tasks share the file. Where it is a file for each segment there is an IOR for each, beside each other,
+because IOR cannot cut one file at watermarks. On a target whose stores are the OSTs the file is its objects, one fio
+job each, found by the map of fsage.model.striping. The tasks of all segments run at once, and the bandwidth is all
+bytes by the time from the first one's start to the last one's end. The agent makes the directories and deletes the
 files.
 
-When an IOR ended is when its row came (it is flushed then), by the agent's clock; when it began is that less the row's
-`total(s)`, open and close in it. What mpirun takes to start does not count. Rows come some milliseconds late, each
+An IOR ended when its row came (it is flushed then), by the agent's clock. It began as long before as the row's
+`total(s)` says, open and close in it. What mpirun takes to start does not count. Rows come some milliseconds late, each
 IOR's alike: tens of milliseconds are what the span may be off.
 """
 
