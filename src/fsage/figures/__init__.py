@@ -2,8 +2,8 @@
 
 `values`: what a figure shows, also from a tidy table; nothing there needs Matplotlib. `drawing`: all of them drawn,
 which does. How they look and are written is in style.py. Every figure is small enough to be read on a phone. It tells
-its parts apart by marker, dash or hatch as well as by colour. Its stamp names the (modelled) device on which its numbers
-were taken.
+its parts apart by marker, dash or hatch as well as by colour. Its stamp names the (modelled) device on which its
+numbers were taken.
 """
 
 from fsage.figures.values import (

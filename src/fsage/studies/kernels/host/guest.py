@@ -36,7 +36,7 @@ from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.structure import ALONE, BLOCK_BYTES, Method, Notes, Step
 from fsage.model.typed import Json
 from fsage.studies.kernels.host import modules
-from fsage.studies.kernels.host.uml import Uml
+from fsage.studies.kernels.host.uml import UUID, Uml
 from fsage.studies.kernels.kinds.uml import HOME
 from fsage.studies.kernels.model.modules import places as places_of
 
@@ -45,8 +45,6 @@ POINT = Path("/dev/state")
 """Where images are mounted: in the guest's own /dev, for all else belongs to whoever runs fsage."""
 IMAGES = Path("/dev/images")
 """Where a guest sees images as files: they may lie in the /dev/shm of this machine, which its own /dev hides."""
-UUID = "f5a6e000-0000-4000-8000-000000000044"
-"""UUID and hash seed of every image: Orlov's places for directories depend on it."""
 COLLAPSE = 8  # fallocate(2)
 TRIAL_BYTES = 4 << 20
 

@@ -1,6 +1,6 @@
 """Moving a file in this process, timed by its clock.
 
-Each fio reads the clock half a million times before it begins. Where a guest's time is virtual, that takes 5 real seconds.
+Each fio reads the clock half a million times before it begins. In a guest's virtual time that takes 5 real seconds.
 """
 
 from __future__ import annotations
