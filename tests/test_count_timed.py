@@ -45,13 +45,13 @@ def records(counts):
 
 def test_files_lie_where_they_were_counted_and_a_line_finds_the_cost_of_a_jump(counts, records):
     section = timed.section(counts, records)
-    assert section.text.startswith("20 of 20 timed files lie exactly where they were counted.")
+    assert section.text.startswith("30 of 30 timed files lie exactly where they were counted.")
     heads, *rows = section.table
     assert [row[0] for row in rows] == ["write", "read"] and heads[1] == "ms a jump"
     for row in rows:
         low, high = map(float, row[2].split(" to "))
         assert low < 9.95 < high and high - low < 0.6, row
-        assert abs(float(row[3]) - 9.95) < 0.1 and float(row[4]) > 0.99 and row[5] == "20"
+        assert abs(float(row[3]) - 9.95) < 0.1 and float(row[4]) > 0.99 and row[5] == "30"
     (figure,) = section.figures
     assert {line.label for line in figure.series} == {"writing", "reading", "charged by the device"}
 
@@ -59,7 +59,7 @@ def test_files_lie_where_they_were_counted_and_a_line_finds_the_cost_of_a_jump(c
 def test_a_file_elsewhere_is_counted_as_such(counts, records):
     records.loc[0, "measured_extents"] += 1
     records.loc[1, "measured_mean_position"] += 0.1
-    assert timed.section(counts, records).text.startswith("18 of 20 timed files lie exactly")
+    assert timed.section(counts, records).text.startswith("28 of 30 timed files lie exactly")
     records["layout_digest"] = "another"
     assert "No timed cell is of a layout that was counted." in timed.section(counts, records).text
 

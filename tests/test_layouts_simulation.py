@@ -92,7 +92,7 @@ def test_rewrites_of_one_layout_call_other_seeds_a_change(row):
 def counted():
     """Computed seconds of the counted layouts, an array a state."""
     rows = pd.read_parquet(Path(__file__).parents[1] / "docs/data/series1_counts.parquet")
-    of_states = [part["computed_seconds"].to_numpy() for _, part in rows.groupby("state") if len(part) == 20]
+    of_states = [part["computed_seconds"].to_numpy() for _, part in rows.groupby("state") if len(part) == 30]
     assert len(of_states) == 56
     return of_states
 
@@ -103,7 +103,7 @@ def test_five_counted_layouts_hold_the_median_of_all_that_were_counted(row, coun
         for _ in range(trials):
             held = median_interval(rng.choice(seconds, 5).tolist())
             hits += held.low <= np.median(seconds) <= held.high
-    row("median of counted layouts", "5 of 20, 56 states", "at least 93.8%", hits, trials * len(counted))
+    row("median of counted layouts", "5 of 30, 56 states", "at least 93.8%", hits, trials * len(counted))
     assert hits >= 0.9375 * trials * len(counted) or holds(hits, trials * len(counted), 0.9375)
 
 
