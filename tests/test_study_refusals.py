@@ -41,7 +41,7 @@ STATES = (
             "states.recipe",
             "pfa",
             "states.recipe: 'pfa' is not allowed; did you mean 'paf'? "
-            "allowed: aged, allocator, blast, defrag, iocontrol, kernels, paf, prealloc, replica, striping",
+            "allowed: aged, allocator, blast, defrag, f2fs, iocontrol, kernels, paf, prealloc, replica, striping",
         ),
         ("states.capacty", 5, f"states.capacty: unknown key; did you mean 'capacity'? allowed: {STATES}"),
         ("states.capacity", [10, 10], "states.capacity[1]: 10 is there twice"),
@@ -74,7 +74,7 @@ STATES = (
             "states.recipe",
             "PAF",
             "states.recipe: 'PAF' is not allowed; did you mean 'paf'? "
-            "allowed: aged, allocator, blast, defrag, iocontrol, kernels, paf, prealloc, replica, striping",
+            "allowed: aged, allocator, blast, defrag, f2fs, iocontrol, kernels, paf, prealloc, replica, striping",
         ),
         (
             "cells.workload",
