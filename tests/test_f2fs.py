@@ -15,7 +15,7 @@ from fsage.host.verbs import checks
 from fsage.model import MIB, declaration
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Step
-from fsage.report.section import Data
+from fsage.report.parts import Data
 from fsage.studies.defrag.model import Defragment
 from fsage.studies.f2fs import report
 from fsage.studies.f2fs.host import f2fs
