@@ -316,7 +316,7 @@ def test_a_target_on_which_nothing_is_laid_is_refused_before_anything_is_read(tm
         inventory = CONFIG.parent / "inventories" / name
         base = Base(load_target(inventory), inventory, tmp_path / "no claim")
         with pytest.raises(ValueError, match=f"target {name} {why}.*`--target local`.*nothing was touched"):
-            age.prepare(["/nowhere"], CONFIG, tmp_path / "age", None, tmp_path / "no claim", base=base)
+            age.prepare(["/dev/null"], CONFIG, tmp_path / "age", None, tmp_path / "no claim", base=base)
     inventory = CONFIG.parent / "inventories" / "local"
     base = Base(load_target(inventory), inventory, tmp_path / "no claim")
     image, _ = made_as("xfs -f", tmp_path)

@@ -39,14 +39,14 @@ def test_no_way_holds_more_than_it_may_and_all_end_the_same(way, full_mib, times
     sizes, in_use, written = Counter(), 0, 0
     for one in model.changes(way, full_bytes, written_bytes, seed):
         key = one.folder, one.name
-        before = model.held(sizes[key])
+        before = model.blocks_bytes(sizes[key])
         if one.size is None:
             assert sizes.pop(key) > 0, "what is deleted was there"
         else:
             assert one.first == (key not in sizes or not sizes[key]) and one.size > 0
             sizes[key] += one.size
             written += one.size
-        in_use += model.held(sizes.get(key, 0)) - before
+        in_use += model.blocks_bytes(sizes.get(key, 0)) - before
         assert in_use <= full_bytes
     assert written_bytes <= written < written_bytes + full_bytes
     assert model.left(way, full_bytes, written_bytes, seed) == +sizes

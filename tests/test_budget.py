@@ -83,8 +83,6 @@ def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> N
     "module",
     [
         *(sys.modules[structure.step_type(kind).__module__] for kind in structure.kinds()),
-        files,
-        free_space_layout,
         free_space_layout,
         whole_extents,
     ],

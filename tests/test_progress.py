@@ -13,11 +13,11 @@ SAME = "quickstart: 4 of 20 cells; about 40 s left"
 SHOWN = f"""
 import subprocess
 from itertools import chain, repeat
-from fsage.run import play
+from fsage.run import job
 from fsage.run.progress import Line
-play.LOOK_EVERY_S, play.LINE_EVERY_S = 0.1, 0.2
+job.LOOK_EVERY_S, job.LINE_EVERY_S = 0.1, 0.2
 lines = (Line(*line.replace("; ", "|; ").split("|")) for line in chain({LINES!r}, repeat({SAME!r})))
-raise SystemExit(play.follow(subprocess.Popen(["sleep", "1.5"]), lambda: next(lines)))
+raise SystemExit(job.follow(subprocess.Popen(["sleep", "1.5"]), lambda: next(lines)))
 """
 
 

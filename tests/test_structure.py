@@ -110,7 +110,13 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
     ]
     capacity = 64 * MIB
     target = SimpleNamespace(
-        name="small", kind="loop", mounts=mounts, capacity_bytes=capacity, limits=Limits, pace=UNLIMITED
+        name="small",
+        kind="loop",
+        filesystem="ext4",
+        mounts=mounts,
+        capacity_bytes=capacity,
+        limits=Limits,
+        pace=UNLIMITED,
     )
     for step in done:
         for shard in (Shard(0, 2, 2), Shard(1, 2)):

@@ -157,8 +157,8 @@ def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(loc
     bring(local_target, populate(20))
     text = (
         "import json, sys; from fsage.host.cells.session import StructureCheck; "
-        "from fsage.host.kinds.loop import Loop; from fsage.host import token; from pathlib import Path; "
-        "spec, claim = json.load(sys.stdin); target = Loop(spec, claim); now = token.read(target.mounts[0]); "
+        "from fsage.host.kinds.loop import Loop; from fsage.host.targets import claims; from pathlib import Path; "
+        "spec, claim = json.load(sys.stdin); target = Loop(spec, claim); now = claims.read_token(target.mounts[0]); "
         "target.devices = ['/dev/null']; check = StructureCheck(target); "
         "print(json.dumps([check.differs(now), check.differs(now), check.why_unwatched]))"
     )

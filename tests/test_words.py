@@ -5,7 +5,7 @@ from __future__ import annotations
 from records import LINT as lint
 
 MODULE = '''
-"""A docstring of a module that goes on and on."""
+"""A docstring of a module."""
 NAMES = """
 several names that stand for data only
 """
@@ -20,7 +20,8 @@ def command():
 def test_messages_and_help_are_read_and_nothing_else() -> None:
     found = [(sentence.line, sentence.text.replace(lint.CODE, "X")) for sentence in lint.messages(MODULE)]
     assert sorted(found) == [
-        (8, "Measure the cells of a study."),
+        (2, "A docstring of a module."),
+        (9, "Measure the cells of a study."),
         (10, "It goes on."),
         (10, "target X is in use by run X: wait for its end."),
     ]

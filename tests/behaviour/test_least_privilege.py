@@ -82,7 +82,7 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
 INSIDE = """
 import json, os, resource, signal, sys
 from fsage.host import helper
-from fsage.host.lustre import granted
+from fsage.host.lustre import lctl
 
 def limits(given):
     return {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")}
@@ -93,7 +93,7 @@ def tune(fsname, holder, values):
         os.kill(os.getpid(), number)
     print("tuned", file=sys.stderr)
 
-helper.VERBS["limits"], granted.tune = limits, tune
+helper.VERBS["limits"], lctl.tune = limits, tune
 sys.exit(helper.main(sys.argv[1:]))
 """.replace("%d", str(UID))
 
