@@ -31,9 +31,10 @@ from fsage.studies.kernels.model import TASK, boot, programs, run
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.kernels.model.images import Image
+from fsage.studies.kernels.workloads import new_file as counted_file
 from fsage.studies.limits.workloads import limits
 from fsage.studies.paf.model import Fragment, Populate
-from fsage.workloads import sequential, shared
+from fsage.workloads import Unsupported, sequential, shared
 
 KERNELS = programs.here()
 needs_kernel = pytest.mark.skipif(
@@ -315,6 +316,13 @@ def test_a_kernel_without_time_travel_is_refused_before_anything_is_measured(
     assert re.search(why, "; ".join(uml.Uml.lacking(complete(spec)).missing))
     with pytest.raises(Refusal, match=r"kernel 9\.9 has no virtual time: CONFIG_UML_TIME_TRAVEL_SUPPORT, .* not built"):
         programs.with_virtual_time("9.9")
+
+
+def test_a_count_is_no_virtual_second() -> None:
+    params = counted_file.Params(file_size=MIB, transfer_size=MIB, iteration=1)
+    claim: Any = {"device_model": {"kind": "virtual"}}
+    with pytest.raises(Unsupported, match="new_file counts, and computes a rate"):
+        counted_file.commands(params, claim)
 
 
 def test_a_file_that_is_moved_by_the_guest_itself_is_judged_as_one_that_fio_moves() -> None:

@@ -233,6 +233,9 @@ def test_a_sample_far_off_is_flagged_with_its_reason_and_nothing_else_is():
     assert outliers([100.0, 101.0, 99.0, 100.5, 103.0]) == []
     assert outliers([360.0, 341.0, 20.0]) == [], "three samples say too little of their scatter"
     assert [index for index, _ in outliers([360.0, 359.0, 20.0])] == [2]
+    assert outliers([100.0, 100.001, 99.999, 100.0005, 99.3]) == [], (
+        "0.7% changes no answer, however little the others scatter"
+    )
 
 
 @pytest.mark.parametrize(

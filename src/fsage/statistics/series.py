@@ -123,6 +123,10 @@ def _apart(ranks: np.ndarray) -> np.ndarray:
     return 2 * ranks.cumsum(-1)[..., :-1] - np.arange(1, count) * (count + 1)
 
 
+LEAST_FAR = 0.01
+"""What is nearer to the median is no outlier: a third of what a report calls alike. Virtual seconds scatter by less."""
+
+
 def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
     """Index of each sample that lies far from the others, and why; to be flagged, never to be dropped.
 
@@ -130,7 +134,7 @@ def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
     in median absolute deviations, scaled as if normal. Their cut of 3.5 is for ten samples and more, where it still
     marks one clean group in eight (of five: one in five); CUTS marks one in a hundred. Needs three samples, of which
     fewer than half are equal: else nothing is flagged. With five, only what is glaring can be; with three, only what
-    is beside two that are all but equal.
+    is beside two that are all but equal. What is nearer than LEAST_FAR is none.
     """
     import numpy as np
 
@@ -146,7 +150,7 @@ def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
     result = []
     for index, value in enumerate(values):
         score = NORMAL_MAD * abs(value - median) / mad
-        if score > CUTS[place - 1][1]:
+        if score > CUTS[place - 1][1] and abs(value - median) >= LEAST_FAR * abs(median):
             side = "above" if value > median else "below"
             if median:
                 far = f"{abs(value / median - 1):.1%} {side} the median"
