@@ -404,6 +404,19 @@ def test_a_kernel_is_the_default_where_nothing_can_be_mounted(monkeypatch: pytes
     assert target.why_default("seek") is None
 
 
+@needs_kernel
+def test_what_files_hold_takes_no_room_in_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each copy of an aged file system of 8 GiB is 8 GiB long, and eight of them fill the disk."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    spec = {"name": "written", "kind": "uml", "size_gib": 1, "amount_mib": 64, "home": str(tmp_path / "home")}
+    claimed = ask(spec, "claim")["claim"]
+    about = {"study": "s", "state": "50.00", "steps": [Populate(1, 50, (4 * MIB,), 1, "write", MIB, 4).to_json()]}
+    done = ask(spec, "measure", **about, claim=claimed["id"], cells=[new_file("a", newest().name)])
+    assert done["undone"] is None
+    [image] = (tmp_path / "cache/fsage/images").glob("*.img")
+    assert image.stat().st_blocks * 512 < 100 * MIB, "of 1 GiB, half full"
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @needs_kernel

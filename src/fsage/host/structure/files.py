@@ -147,11 +147,15 @@ def fill(fd: int, size: int) -> None:
             write_whole(fd, content[: size - offset], offset)
 
 
+page_of_content: Callable[[int], bytes] = os.urandom
+"""What files hold: random bytes, which no device leaves out. In a guest they are zeros, so that images have holes."""
+
+
 @contextlib.contextmanager
 def noise(size: int) -> Iterator[memoryview]:
-    """Random bytes in whole pages, as O_DIRECT asks."""
+    """What files are filled with, in whole pages, as O_DIRECT asks."""
     buffer = mmap.mmap(-1, size)
-    buffer.write((os.urandom(4096) * -(-size // 4096))[:size])
+    buffer.write((page_of_content(4096) * -(-size // 4096))[:size])
     # Not closed: the traceback of a failed write still refers to the buffer, and close() would raise another error.
     yield memoryview(buffer)
 

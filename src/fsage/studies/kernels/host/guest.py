@@ -234,6 +234,7 @@ def main(folder: Path, kernel: Path) -> None:
     for kind, place in (("proc", "/proc"), ("sysfs", "/sys")):
         mounting.mount_call(kind, place, kind, 0, "")
     POINT.mkdir()
+    files.page_of_content = bytes
     modules.PLACES += places_of(kernel, os.uname().release)
     for job in json.loads((folder / "work.json").read_text(encoding="utf-8")):
         try:

@@ -6,6 +6,7 @@ longest go first.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from fsage.model import GIB, filesystems
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
 from fsage.model.typed import Json
 from fsage.studies.kernels.model import run
 from fsage.studies.kernels.model.boot import kept
@@ -61,6 +62,8 @@ def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) ->
         with open(part, "xb") as file:
             file.truncate(size_bytes)
         facts = {**how, **make(part)}
+        with contextlib.suppress(Failure):  # it is larger then, and not wrong
+            run(["fallocate", "--dig-holes", str(part)])
         part.chmod(0o444)
         noted.write_text(json.dumps(facts), encoding="utf-8")
         part.rename(path)
