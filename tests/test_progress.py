@@ -16,8 +16,10 @@ from itertools import chain, repeat
 from fsage.run import job
 from fsage.run.progress import Line
 job.LOOK_EVERY_S, job.LINE_EVERY_S = 0.1, 0.2
-lines = (Line(*line.replace("; ", "|; ").split("|")) for line in chain({LINES!r}, repeat({SAME!r})))
-raise SystemExit(job.follow(subprocess.Popen(["sleep", "1.5"]), lambda: next(lines)))
+# Each stands for several looks: a loaded machine draws a terminal's line late.
+shown = chain(repeat({LINES[0]!r}, 4), repeat({LINES[1]!r}, 4), repeat({SAME!r}))
+lines = (Line(*line.replace("; ", "|; ").split("|")) for line in shown)
+raise SystemExit(job.follow(subprocess.Popen(["sleep", "2"]), lambda: next(lines)))
 """
 
 

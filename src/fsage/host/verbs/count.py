@@ -41,6 +41,8 @@ from fsage.model.typed import Json
 PLACE = Path("/run/fsage/count")
 """Where each process has a tmpfs of its own, which no other process sees."""
 QUEUE = "/sys/block/{}/queue/rotational"
+OF_THE_PAGE_CACHE = "buddies_"
+"""Counters of what is loaded again where the page cache was emptied, which every process of the machine may do."""
 
 
 def count(job: Job) -> Iterator[Json]:
@@ -201,7 +203,7 @@ def _files(target: Loop, wanted: Wanted, at_places: int) -> Iterator[Json]:
 
 def _changed(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     changes = {name: value - before.get(name, 0) for name, value in after.items()}
-    return {name: change for name, change in changes.items() if change}
+    return {name: change for name, change in changes.items() if change and not name.startswith(OF_THE_PAGE_CACHE)}
 
 
 def _allocator(target: Loop) -> dict[str, int] | None:

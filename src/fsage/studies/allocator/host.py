@@ -21,6 +21,7 @@ import select
 import signal
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -44,6 +45,7 @@ LOOKS = 20
 CHILD_LOOK_S = 0.05
 KILLED_S = 1.0
 FREED_S = 30.0
+USER_TICKS, SYSTEM_TICKS, PROCESSOR = 11, 12, 36
 FUNCTION = re.compile(r"\] (\w+)\+")
 
 
@@ -107,15 +109,14 @@ def _child(work: Callable[[], Iterator[Json]], write_end: int) -> None:
 def _left(child: int, mount: int, began: float) -> Json:
     """What the child is at. It is killed; where it does not look at signals, the file system is shut down."""
     functions: dict[str, int] = {}
-    for _ in range(LOOKS):
-        with contextlib.suppress(OSError):  # only root may look
-            for name in set(FUNCTION.findall(Path(f"/proc/{child}/stack").read_text(encoding="ascii"))):
-                functions[name] = functions.get(name, 0) + 1
-        time.sleep(CHILD_LOOK_S)
-    words = Path(f"/proc/{child}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    cpu_s = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    looking = threading.Thread(target=_look, args=(child, functions), daemon=True)
+    looking.start()
+    looking.join(2 * LOOKS * CHILD_LOOK_S)
+    fields = _stat(child)
+    cpu_s = (int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS])) / os.sysconf("SC_CLK_TCK")
     os.kill(child, signal.SIGKILL)
-    result: Json = {"unended": True, "seconds": time.monotonic() - began, "cpu_s": cpu_s, "functions": functions}
+    seconds = time.monotonic() - began
+    result: Json = {"unended": True, "seconds": seconds, "cpu_s": cpu_s, "functions": dict(functions)}
     if _ends(child, KILLED_S):
         return {**result, "freed_by": "SIGKILL"}
     try:
@@ -123,6 +124,29 @@ def _left(child: int, mount: int, began: float) -> Json:
     except OSError as error:
         return {**result, "freed_by": None, "why_none": f"no shutdown: {error.strerror}"}
     return {**result, "freed_by": "shutdown" if _ends(child, FREED_S) else None}
+
+
+def _look(child: int, functions: dict[str, int]) -> None:
+    """Count in which kernel functions the child is seen. Only root may look.
+
+    A stack is readable only while its process does not run (`task_on_another_cpu` in unwind_orc.c). So the looks are
+    made on the child's own processor, from which each one displaces it. A call that never yields would keep the looks
+    waiting for as long: so they are a thread's, and nobody waits for that thread.
+    """
+    with contextlib.suppress(OSError):
+        processor = {int(_stat(child)[PROCESSOR])}
+        os.sched_setaffinity(child, processor)
+        os.sched_setaffinity(0, processor)
+    for _ in range(LOOKS):
+        time.sleep(CHILD_LOOK_S)
+        with contextlib.suppress(OSError):
+            for name in set(FUNCTION.findall(Path(f"/proc/{child}/stack").read_text(encoding="ascii"))):
+                functions[name] = functions.get(name, 0) + 1
+
+
+def _stat(process: int) -> list[str]:
+    """The fields of /proc/PID/stat from the third on: the second is the program's name, with any character."""
+    return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def _ends(child: int, patience_s: float) -> bool:
