@@ -159,7 +159,7 @@ def test_what_cannot_be_kept_to_a_rate_is_refused_before_anything_is_made(guest:
 def test_what_fsage_writes_makes_and_deletes_keeps_to_its_pace(guest: Any, roots_file: Path) -> None:
     roots_file.write_text(json.dumps({"bandwidth_mib_s": 300, "operations_s": 400}))
     target = open_target(guest)
-    pair = claiming.amount_for(target, 500)["calibration"]
+    pair = claiming.measured(target, claiming.NONE, 64, 1)
     assert max(pair["write_mib_s"], pair["read_mib_s"]) < 1.1 * 300
     began, pace = time.monotonic(), Pace(target.spec["limits"], share=2)
     for _ in range(10):

@@ -18,8 +18,8 @@ from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
 
+from fsage.host import claiming
 from fsage.host.cells import measure
-from fsage.host.claiming import amount_for
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import commands
 from fsage.host.targets.opening import open_target
@@ -72,7 +72,7 @@ def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[st
     said = [str(SOMEBODY.pw_uid), groups, SOMEBODY.pw_dir, f"CapEff:\t{0:016x}"]
     assert (ran["rc"], ran["stdout"].splitlines()) == (0, said), ran["stderr"]
     assert (place / "made").owner() == SOMEBODY.pw_name and target.claim["uid"] == target.uid == SOMEBODY.pw_uid
-    assert amount_for(target, 100)["calibration"]["write_mib_s"] > 0
+    assert claiming.measured(target, claiming.NONE, 64, 1)["write_mib_s"] > 0
     assert target.front(["fio", f"--filename={target.devices[0]}"]) == [], "the device itself only root reads"
     assert "--allow-run-as-root" not in mpirun(target.claim) and "--allow-run-as-root" in mpirun({"uid": 0})
     (place / "made").chmod(0o600)

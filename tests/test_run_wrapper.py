@@ -39,7 +39,7 @@ PROGRAMS = [
     if not line.startswith("#")
 ]
 AS_NOBODY = ("/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-#: Hides /usr/sbin (mkfs.*, losetup) from what follows, in a mount namespace of its own.
+#: Hides /usr/sbin (mkfs.*, wipefs) from what follows, in a mount namespace of its own.
 WITHOUT_SBIN = (
     "/usr/bin/unshare", "--mount", "--propagation", "private",
     "/bin/bash", "-c", '/bin/mount -t tmpfs none /usr/sbin && "$@"', "-",
@@ -405,7 +405,7 @@ def test_dnf_installs_and_what_cannot_be_had_is_not_asked_for_again(bare: Clone)
     assert done.returncode == 0, done.stderr
     install = "dnf install --assumeyes --setopt=install_weak_deps=False "
     assert bare.recorded() == [f"{install}e2fsprogs fio util-linux"]
-    assert "mkfs.ext4: without it no ext4 targets" in done.stderr and "losetup" not in done.stderr
+    assert "mkfs.ext4: without it no ext4 targets" in done.stderr and "wipefs" not in done.stderr
     again = bare.run("true", prefix=WITHOUT_SBIN)
     assert (again.returncode, again.stderr) == (0, "")
     bare.run("true", prefix=WITHOUT_SBIN, FSAGE_PYTHON="", FSAGE_VENV=f"{bare.root}/new")

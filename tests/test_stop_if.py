@@ -233,7 +233,7 @@ def test_a_calibration_that_always_makes_others_suffer_ends_with_that_reason(gue
 
     target = open_target(guest)
     with pytest.raises(Failure, match=r"ended 5 times, at last because stop_if: others suffer\. Declare a smaller"):
-        claiming.amount_for(target, 100.0, Instruments([Suffer(Visit(target, {}))]))
+        claiming.measured(target, Instruments([Suffer(Visit(target, {}))]), 64, 1)
 
 
 def doing(spec: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from fsage.host import containers
@@ -26,7 +27,7 @@ from fsage.host.targets.target import Target
 from fsage.model import MIB, declaration, limits, tools
 from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import tasks_of
-from fsage.model.device import Computed
+from fsage.model.device import Computed, Virtual
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker, clients_of
 from fsage.model.sparse import takes
@@ -88,7 +89,11 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
     }
 
 
-def amount_for(target: Target, first_guess_mib_s: float, instruments: Instruments = NONE) -> Json:
+Pair = Callable[[int, int], Json]
+"""A write and a read of so many MiB for each task, so many times: `calibration`, with `write_s` and `read_s`."""
+
+
+def amount_for(target: Target, first_guess_mib_s: float, pair_of: Pair) -> Json:
     """How much each task moves, from pairs of a write and a read on the empty target.
 
     Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes`, `amount_source` and `calibration`.
@@ -100,7 +105,7 @@ def amount_for(target: Target, first_guess_mib_s: float, instruments: Instrument
     room_mib = room(target.spec, target.capacity_bytes, len(target.claim.get("hosts", ())))
     declared = target.spec["amount_mib"]
     if declared is not None:
-        pair = _undisturbed(target, declared, 1, instruments)
+        pair = pair_of(declared, 1)
         return {"amount_mib": declared, "passes": 1, "amount_source": "declared", "calibration": pair}
     known_speed = target.claim["device_model"].get("bytes_per_s") is not None
     wanted_mib = _whole(first_guess_mib_s / tasks * SAMPLE_S)
@@ -108,7 +113,7 @@ def amount_for(target: Target, first_guess_mib_s: float, instruments: Instrument
     for attempt in range(8):
         passes = math.ceil(wanted_mib / room_mib)
         each_mib = _whole(wanted_mib / passes)
-        pair = _undisturbed(target, each_mib, passes, instruments)
+        pair = pair_of(each_mib, passes)
         shortest_s = min(pair["write_s"], pair["read_s"])
         fastest_mib_s = max(fastest_mib_s, each_mib * passes / shortest_s)
         if known_speed or (attempt and shortest_s >= SAMPLE_S):
@@ -154,7 +159,7 @@ def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
     return room_mib
 
 
-def _undisturbed(target: Target, each_mib: int, passes: int, instruments: Instruments) -> Json:
+def measured(target: Target, instruments: Instruments, each_mib: int, passes: int) -> Json:
     """A pair that no instrument ended; one that was ended begins anew when it may, PAIRS times. Raises Failure."""
     for _ in range(PAIRS):
         why = instruments.held_up()
@@ -295,12 +300,17 @@ def calibrated(target: Target, request: Asker, raw: dict[str, object], guess_mib
     """Measure how much a task moves and how fast, and mark the target as claimed. `raw`: rates of the bare device."""
     claims.note_doing(target.home, "calibrating")
     with opened(Visit(target, request)) as instruments:
-        amount = amount_for(target, guess_mib_s, instruments)
+        amount = amount_for(target, guess_mib_s, partial(measured, target, instruments))
     amount["calibration"] = {
         **raw,
         **amount["calibration"],
         "commands": raw["commands"] + amount["calibration"]["commands"],
     }
+    ended(target, amount)
+
+
+def ended(target: Target, amount: Json) -> None:
+    """Mark the target as claimed, with what `amount_for` gave."""
     target.claim.update(cast(Claim, amount))
     target.remount()  # XFS frees deleted space in the background; an unmount waits for it
     target.claim["status"] = "claimed"
@@ -354,6 +364,6 @@ def words_of(target: Target) -> str:
     ours = target.claim
     pair = ours["calibration"]
     found = f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a task"
-    if target.model.kind == Computed.kind:
+    if target.model.kind in (Computed.kind, Virtual.kind):  # nothing was measured
         return found
     return f"{found}, {pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"

@@ -14,7 +14,6 @@ from fsage.host.stores import fiemap
 from fsage.host.stores import filesystems as stores
 from fsage.host.system import mounting
 from fsage.host.system.files import Unread, regular_files
-from fsage.host.system.shell import run
 from fsage.model import filesystems
 from fsage.model.errors import Failure
 from fsage.model.evidence import texts
@@ -102,7 +101,7 @@ def _of_unmounted(device: str, counting: Counting) -> Store:
     why = fiemap.why_closed(device)
     if why:
         raise Failure(why)
-    filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
+    filesystem = mounting.on_device(device, "TYPE") or ""
     system = stores.like(filesystem)
     if not system:
         what = filesystem or "nothing that blkid knows"

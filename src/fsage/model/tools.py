@@ -58,7 +58,7 @@ def named(name: str) -> Tool:
 
 
 PACKAGES = {
-    **dict.fromkeys(("losetup", "blkid", "wipefs", "setpriv", "unshare"), "util-linux"),
+    **dict.fromkeys(("wipefs", "setpriv", "unshare"), "util-linux"),
     **dict.fromkeys(("mkfs.ext4", "dumpe2fs", "debugfs", "e4defrag"), "e2fsprogs"),
     **dict.fromkeys(("mkfs.xfs", "xfs_db", "xfs_fsr"), "xfsprogs"),
     **dict.fromkeys(("mkfs.btrfs", "btrfs"), "btrfs-progs"),

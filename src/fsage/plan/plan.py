@@ -90,7 +90,11 @@ class Plan:
     def cells(self) -> dict[str, tuple[Cell, ...]]:
         """State -> its cells in the order of measuring, diagnostic cells among them."""
         first = next(iter(self.states), None)
-        return {name: tuple(self.study.cells_of(state, name == first)) for name, state in self.states.items()}
+        if self.target.of_kind.drifts:
+            study = self.study
+        else:
+            study = self.study.without_watch()
+        return {name: tuple(study.cells_of(state, name == first)) for name, state in self.states.items()}
 
     @cached_property
     def todo(self) -> dict[str, tuple[Cell, ...]]:

@@ -115,10 +115,8 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
                 "A device model needs a control group",
                 "release and local_target.yml with state absent",
                 programs=(
-                    "losetup",
                     "mkfs.*",
                     "wipefs",
-                    "blkid",
                     "mount",
                     "dumpe2fs",
                     "e2freefrag",

@@ -292,6 +292,10 @@ class Study(Strict):
             raise StudyError(f"study {self.name}: only: {entry} leaves no cell to measure")
         return study
 
+    def without_watch(self) -> Study:
+        """The study for a device that never changes: without the cells that watch for that."""
+        return self.model_copy(update={"sentinels": None, "reference_reads": None, "warm_up": False})
+
     def cells_of(self, state: State, first: bool = False) -> list[Cell]:
         """Return the cells of a state in the order of measuring, diagnostic cells among them; `first` of all states."""
         diagnostic_cells = DiagnosticCells(self.sentinels, self.reference_reads, self.traces)

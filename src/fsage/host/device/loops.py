@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fsage.host.system.shell import run
 from fsage.model.claim import Image, ImageId
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import below
@@ -100,6 +99,7 @@ def set_knob(knob: Path, value: object) -> None:
 
 
 LOOP_SET_FD = 0x4C00
+LOOP_CLR_FD = 0x4C01
 LOOP_GET_STATUS64 = 0x4C05
 LOOP_SET_DIRECT_IO = 0x4C08
 LOOP_CONFIGURE = 0x4C0A
@@ -219,7 +219,7 @@ def attach(image: Image) -> str:
         os.close(descriptor)
     info = loop_info(device)
     if info is None or not info.flags & LO_FLAGS_DIRECT_IO:
-        run(["losetup", "--detach", device])
+        _release(device)
         raise Refusal(f"{image['image']}: the loop device on it does not get direct I/O; declare another image_dir")
     if device_of(image) != device:
         raise Failure(f"losetup named {device} for {image['image']}, but the kernel has {device_of(image)} on it")
@@ -296,16 +296,27 @@ def _attach(image: int) -> str:
 def detach(image: Image) -> None:
     """Detach every loop device from this image, renew it, and verify that it is detached."""
     for device in devices_of(image):
-        run(["losetup", "--detach", device])
+        _release(device)
         deadline = time.monotonic() + PATIENCE_S
         while device in devices_of(image) and time.monotonic() < deadline:  # the kernel detaches it with its last user
             time.sleep(0.02)
         renew(device)
     if devices_of(image):
         raise Failure(
-            f"{', '.join(devices_of(image))} still holds {image['image']} after losetup --detach: another "
+            f"{', '.join(devices_of(image))} still holds {image['image']} after it was detached: another "
             "mount namespace has it mounted"
         )
+
+
+def _release(device: str) -> None:
+    """Have the kernel detach a device when its last user is gone, as `losetup --detach` does."""
+    descriptor = os.open(device, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, LOOP_CLR_FD)
+    except OSError as error:
+        raise Failure(f"{device} cannot be detached: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
 
 
 def renew(device: str) -> None:

@@ -26,7 +26,7 @@ from fsage.model.sparse import takes
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 
-PROGRAMS = ("losetup", "blkid", "wipefs")
+PROGRAMS = ("wipefs",)
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
 HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
 MODEL_SHARE = 0.75  # a model above this share of the backing store would measure the store's own noise

@@ -10,6 +10,7 @@ import re
 import struct
 import time
 import uuid
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ MS_NOATIME = 1024
 MNT_DETACH = 2
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
+AMBIVALENT = -2  # of blkid_do_safeprobe
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
 BLKDISCARD = 0x1277
 FITRIM = 0xC0185879  # linux/fs.h
@@ -89,8 +91,45 @@ def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> 
 
 
 def uuid_on(device: str) -> str | None:
-    """The UUID in the superblock on the device, or None; a low-level probe, which uses no cache of blkid's."""
-    return run(["blkid", "-p", "-o", "value", "-s", "UUID", device], ok=(0, 2)).stdout.strip() or None
+    """The UUID in the superblock on a device or image, or None. Raises Failure where it cannot be read."""
+    return on_device(device, "UUID")
+
+
+def on_device(device: str, what: str) -> str | None:
+    """The UUID or TYPE in the superblock on a device or image, or None. Raises Failure where it cannot be read.
+
+    It is what `blkid -p` does, without a process: in a guest a process costs a fifth of a second.
+    """
+    probe = _libblkid().blkid_new_probe_from_filename(os.fsencode(device))
+    if not probe:
+        raise Failure(f"{device} cannot be read: {os.strerror(ctypes.get_errno())}")
+    try:
+        found = _libblkid().blkid_do_safeprobe(probe)
+        if found < 0:
+            how = "has signatures of several file systems" if found == AMBIVALENT else "cannot be read"
+            raise Failure(f"{device} {how} (libblkid); look at it with `wipefs {device}`")
+        value = ctypes.c_char_p()
+        if _libblkid().blkid_probe_lookup_value(probe, what.encode(), ctypes.byref(value), None) != 0:
+            return None
+        return (value.value or b"").decode("utf-8", "replace") or None
+    finally:
+        _libblkid().blkid_free_probe(probe)
+
+
+@cache
+def _libblkid() -> ctypes.CDLL:
+    """The library below blkid(8), of util-linux."""
+    library = ctypes.CDLL("libblkid.so.1", use_errno=True)
+    library.blkid_new_probe_from_filename.restype = ctypes.c_void_p
+    library.blkid_do_safeprobe.argtypes = [ctypes.c_void_p]
+    library.blkid_probe_lookup_value.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_char_p),
+        ctypes.c_void_p,
+    ]
+    library.blkid_free_probe.argtypes = [ctypes.c_void_p]
+    return library
 
 
 def wipe(device: str) -> None:

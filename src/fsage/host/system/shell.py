@@ -16,7 +16,7 @@ SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "UpdateHos
 
 
 ADMINISTRATORS = ("/usr/sbin", "/sbin")
-"""The directories of lctl, blkid and the like. On Debian an ordinary user's PATH lacks them."""
+"""The directories of lctl, wipefs and the like. On Debian an ordinary user's PATH lacks them."""
 
 
 class Silent(Failure):
@@ -31,7 +31,7 @@ def find_administrators() -> None:
 
 
 QUICK = {
-    *("blkid", "findmnt", "losetup", "stat", "modprobe", "wipefs", "sudo", "lfs", "lctl", "lnetctl", "zfs"),
+    *("findmnt", "stat", "modprobe", "wipefs", "sudo", "lfs", "lctl", "lnetctl", "zfs"),
     "tunefs.lustre",
 }
 """Programs that only ask the kernel, or change one thing."""

@@ -27,6 +27,8 @@ class Kind(ABC):
     """Whether it is one host's: what is noted of it is believed there alone, and it is mounted where fsage's are."""
     counts: ClassVar[tuple[str, ...]] = ()
     """Workloads that tell something where nothing is timed, for kernels that are programs mount it; none: all do."""
+    drifts: ClassVar[bool] = True
+    """Whether its device may be faster or slower later: where a study asks for it, cells watch for that."""
     takes_turns: ClassVar[bool] = False
     """Whether others load its device too: then states that are built in no time are visited in turns."""
     has_osts: ClassVar[bool] = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from fsage.host import claiming
@@ -14,7 +15,8 @@ from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Range
 from fsage.host.system import mounting
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.model import GIB
+from fsage.host.targets.target import Target
+from fsage.model import GIB, MIB
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job
 from fsage.model.declaration import device_model
@@ -27,6 +29,8 @@ from fsage.studies.kernels.host import asked
 from fsage.studies.kernels.kinds import uml as facts
 from fsage.studies.kernels.model import images, programs
 
+CELL_S = 1.0
+"""What a cell takes beside moving its file: its guest's start, its checks and its end."""
 UUID = "f5a6e000-0000-4000-8000-000000000044"
 """UUID and hash seed of every file system: Orlov's places for directories depend on them."""
 
@@ -96,7 +100,7 @@ class Uml(Loop, facts.Uml):
         target.open()
         [empty] = claiming.measure_empty(target)
         target.claim["capacity_bytes"] = empty.f_bfree * empty.f_frsize
-        claiming.calibrated(target, request, claiming.no_backing(), claiming.UNKNOWN_MIB_S)
+        claiming.ended(target, claiming.amount_for(target, claiming.UNKNOWN_MIB_S, partial(_as_declared, target)))
         return {"changed": True, "msg": f"claimed {spec['name']}: {claiming.words_of(target)}", "claim": target.claim}
 
     def open(self) -> None:
@@ -133,6 +137,20 @@ class Uml(Loop, facts.Uml):
 
     def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
         return
+
+
+def _as_declared(target: Target, each_mib: int, passes: int) -> Json:
+    """What the declared device says of a write and a read: a guest's own seconds are not a disk's."""
+    rate_mib_s = target.claim["device_model"]["bytes_per_s"] / MIB
+    seconds = each_mib * passes / rate_mib_s
+    return {
+        **claiming.no_backing(),
+        "write_mib_s": round(rate_mib_s, 1),
+        "read_mib_s": round(rate_mib_s, 1),
+        "write_s": seconds,
+        "read_s": seconds,
+        "cell_overhead_s": CELL_S,
+    }
 
 
 def _id(spec: Spec) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from fsage.host.instruments.instrument import Instrument
+from fsage.host.system import caches
 from fsage.model.device import Virtual
 from fsage.model.errors import Failure
 from fsage.model.request import Cell, Phase
@@ -41,7 +42,7 @@ class Surroundings(Instrument):
         yield seen
         if self.target.own_stores:
             for mount in self.target.mounts:
-                os.sync()
+                caches.flush(mount)
                 seen["left_bytes"] = seen.get("left_bytes", 0) + self.target.free(mount).bytes
 
     def _timed(self, workload: str) -> str | None:

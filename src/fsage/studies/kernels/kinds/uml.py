@@ -27,6 +27,7 @@ class Uml(Loop):
 
     kind = "uml"
     takes_layouts = False
+    drifts = False
     counts = ("file_requests", "limits", "new_file", "sequential")
     meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")
 
