@@ -31,10 +31,9 @@ from fsage.studies.kernels.model import TASK, boot, programs, run
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.kernels.model.images import Image
-from fsage.studies.kernels.workloads import new_file as counted_file
 from fsage.studies.limits.workloads import limits
 from fsage.studies.paf.model import Fragment, Populate
-from fsage.workloads import Unsupported, sequential, shared
+from fsage.workloads import sequential, shared
 
 KERNELS = programs.here()
 needs_kernel = pytest.mark.skipif(
@@ -189,8 +188,6 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
         new_file("none", "8.1"),
     ]
     cells.append(new_file("option", newest().name, mount="nonsense=1"))
-    cells.append(new_file("timed", newest().name))
-    cells[-1]["params"] = {"workload": "metadata"}
     asked_for = limits.Params(looks=4, iteration=1)
     cells.append(new_file("full", newest().name))
     cells[-1] |= {"params": asked_for.model_dump(), "phases": limits.commands(asked_for, claimed)}
@@ -201,7 +198,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     [image] = (tmp_path / "cache/fsage/images").glob("*.img")
     before = image.read_bytes()
     answer = ask(spec, "measure", **about, cells=cells)
-    assert (answer["measured"], answer["undone"]) == (7, None)
+    assert (answer["measured"], answer["undone"]) == (6, None)
     assert image.read_bytes() == before, "each cell had a copy"
     assert ask(spec, "measure", **about, cells=cells)["measured"] == 0
     seen = {
@@ -213,7 +210,6 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     assert seen["ends"]["status"] == "failed" and "kernel 1.0 ended without an answer" in seen["ends"]["why"]
     assert seen["none"]["status"] == "unsupported" and "kernel '8.1': there is" in seen["none"]["why"]
     assert seen["option"]["status"] == "unsupported" and "nonsense=1: mounting" in seen["option"]["why"]
-    assert seen["timed"]["why"].startswith("workload metadata is timed, and a guest's seconds are not a disk's")
     outcome = limits.read(seen["full"])
     assert outcome.status == "valid" and outcome.metrics["piece_256m_fails_pieces"] > 1
     assert outcome.metrics["directory_fails_at_percent"] > 99 > outcome.metrics["piece_256m_fails_at_percent"]
@@ -316,13 +312,6 @@ def test_a_kernel_without_time_travel_is_refused_before_anything_is_measured(
     assert re.search(why, "; ".join(uml.Uml.lacking(complete(spec)).missing))
     with pytest.raises(Refusal, match=r"kernel 9\.9 has no virtual time: CONFIG_UML_TIME_TRAVEL_SUPPORT, .* not built"):
         programs.with_virtual_time("9.9")
-
-
-def test_a_count_is_no_virtual_second() -> None:
-    params = counted_file.Params(file_size=MIB, transfer_size=MIB, iteration=1)
-    claim: Any = {"device_model": {"kind": "virtual"}}
-    with pytest.raises(Unsupported, match="new_file counts, and computes a rate"):
-        counted_file.commands(params, claim)
 
 
 def test_a_file_that_is_moved_by_the_guest_itself_is_judged_as_one_that_fio_moves() -> None:

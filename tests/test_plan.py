@@ -196,6 +196,35 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
             question()
 
 
+@pytest.mark.parametrize(
+    ("study", "target", "why"),
+    [
+        ("f2fs", "local", "workload file_requests needs a guest's own disk: take a target of kind uml, such as"),
+        ("kernels", "directory", r"kernel 5\.10: cells of this target have its host's own kernel: take a target of"),
+        ("kernels", "virtual", "workload new_file counts, and computes a rate: virtual seconds are for those"),
+        ("random4k", "kernel", "workload random_access is timed, and a guest's seconds are not a disk's"),
+        ("random4k", "virtual", None),
+        ("series1", "kernel", None),
+        ("limits", "local", None),
+    ],
+)
+def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tmp_path, study, target, why):
+    """It would end well, with states that took minutes, and with no cell but unsupported ones."""
+    unclaimed = load_plan(ROOT / f"config/{study}.yaml", ROOT / "inventories" / target, tmp_path)
+    with pytest.raises(StudyError, match=why) if why else contextlib.nullcontext():
+        unclaimed.check()
+
+
+@pytest.mark.parametrize("target", ["kernel", "virtual"])
+def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path, target):
+    study = ROOT / "config/series1.yaml"
+    kinds_of = {
+        name: {cell.kind for _, cell in load_plan(study, ROOT / "inventories" / name, tmp_path / name).all_cells()}
+        for name in ("seek", target)
+    }
+    assert kinds_of == {"seek": {"planned", "reference", "traced", "warm_up"}, target: {"planned", "traced"}}
+
+
 @pytest.mark.parametrize(("hosts", "refused"), [({"a": {}, "b": {}}, True), ({"n[01:64]": {}}, False), ({}, False)])
 def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_path, hosts, refused):
     inventory = tmp_path / "inventories/osts"

@@ -24,7 +24,7 @@ from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
-from fsage.plan.target import Target, load_claim, load_target
+from fsage.plan.target import GUESTS, KERNEL, Target, load_claim, load_target
 from fsage.study.cells import Cell
 from fsage.study.files import load_study, read_yaml
 from fsage.study.study import Study, StudyError
@@ -33,6 +33,7 @@ from fsage.text.sizes import counted
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
 STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)
 CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more
+IN_GUESTS = f"take a target of kind {GUESTS}, such as --target {KERNEL}"
 CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
 
 
@@ -305,6 +306,7 @@ class Plan:
             steps = self.states[state].steps(self.target.file_scale, self.study.states.seed or 0)
             params = workloads.params_of(cell.params)
             try:
+                self._refuse_pointless(workload, cell)
                 self._refuse_impossible(steps)
                 if self.claim is None:
                     self._refuse_declared(workload, params)
@@ -325,6 +327,19 @@ class Plan:
             why = limits.why_not_kept(self.target.spec["limits"], phase)
             if why:
                 raise ValueError(f"{why}; nothing was touched")
+
+    def _refuse_pointless(self, workload: ModuleType, cell: Cell) -> None:
+        """Raise ValueError for what no cell on this kind of target could tell anything of."""
+        of_kind = self.target.of_kind
+        name = cell.params["workload"]
+        kernel = cell.params.get("kernel")
+        if not of_kind.guests and getattr(workload, "IN_GUESTS", False):
+            raise ValueError(f"workload {name} needs a guest's own disk: {IN_GUESTS}")
+        if not of_kind.guests and kernel:
+            raise ValueError(f"kernel {kernel}: cells of this target have its host's own kernel: {IN_GUESTS}")
+        why = of_kind.tells_nothing(self.target.spec, name)
+        if why:
+            raise ValueError(why)
 
     def _refuse_impossible(self, steps: Sequence[Step]) -> None:
         """Raise ValueError for a state that the target has no room for, even when it is empty.

@@ -27,6 +27,8 @@ class Kind(ABC):
     """Whether it is one host's: what is noted of it is believed there alone, and it is mounted where fsage's are."""
     counts: ClassVar[tuple[str, ...]] = ()
     """Workloads that tell something where nothing is timed, for kernels that are programs mount it; none: all do."""
+    guests: ClassVar[bool] = False
+    """Whether its cells run in guests, which have kernels and disks of their own."""
     drifts: ClassVar[bool] = True
     """Whether its device may be faster or slower later: where a study asks for it, cells watch for that."""
     takes_turns: ClassVar[bool] = False
@@ -52,6 +54,11 @@ class Kind(ABC):
     @classmethod
     def laid_bytes(cls, claim: Claim) -> int | None:
         """The size of the one device on which free space can be laid out block by block; None where there is none."""
+        return None
+
+    @classmethod
+    def tells_nothing(cls, spec: Spec, workload: str) -> str | None:
+        """Why no cell of a workload tells anything on a target that is declared like this; None where some may."""
         return None
 
     @classmethod

@@ -25,6 +25,8 @@ from fsage.studies.f2fs.model import TASK
 from fsage.studies.iocontrol.weighted import PATTERNS, path_of
 from fsage.workloads import Outcome, shared
 
+IN_GUESTS = True
+"""Whether it needs a guest's disk."""
 CELL_S = 10.0
 TURN_WEIGHT = 100
 

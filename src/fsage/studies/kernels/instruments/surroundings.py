@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.system import caches
-from fsage.model.device import Virtual
 from fsage.model.errors import Failure
 from fsage.model.request import Cell, Phase
 from fsage.model.typed import Json
@@ -26,11 +25,7 @@ class Surroundings(Instrument):
         if "failed" in cell:  # its guest ended, and this one only notes it
             return None
         params = cell["params"]
-        return (
-            self._timed(params.get("workload", ""))
-            or self._other_kernel(params.get("kernel"))
-            or self._not_mounted(params.get("mount"))
-        )
+        return self._other_kernel(params.get("kernel")) or self._not_mounted(params.get("mount"))
 
     def refused(self, cell: Cell) -> str | None:
         why: str | None = cell.get("failed")  # type: ignore[assignment] # no key of a request
@@ -44,15 +39,6 @@ class Surroundings(Instrument):
             for mount in self.target.mounts:
                 caches.flush(mount)
                 seen["left_bytes"] = seen.get("left_bytes", 0) + self.target.free(mount).bytes
-
-    def _timed(self, workload: str) -> str | None:
-        """Why a workload tells nothing here; None where it does."""
-        if not self.target.counts or workload in self.target.counts or self.target.model.kind == Virtual.kind:
-            return None
-        return (
-            f"workload {workload} is timed, and a guest's seconds are not a disk's: on target {self.target.name} "
-            f"what is counted: {', '.join(self.target.counts)}. Device_model virtual has seconds of a disk"
-        )
 
     def _other_kernel(self, name: str | None) -> str | None:
         release = os.uname().release

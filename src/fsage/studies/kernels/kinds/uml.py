@@ -27,8 +27,11 @@ class Uml(Loop):
 
     kind = "uml"
     takes_layouts = False
+    guests = True
     drifts = False
     counts = ("file_requests", "limits", "new_file", "sequential")
+    computes = ("file_requests", "new_file")
+    """Those of them that have no seconds at all."""
     meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")
 
     @classmethod
@@ -47,6 +50,19 @@ class Uml(Loop):
                 "fsage_target.device_model has noise or drift: where kind is uml, what a disk costs follows from where "
                 "files lie; leave out noise_cov and drift_percent_per_hour"
             )
+
+    @classmethod
+    def tells_nothing(cls, spec: Spec, workload: str) -> str | None:
+        if is_virtual(spec):
+            if workload in cls.computes:
+                return f"workload {workload} counts, and computes a rate: virtual seconds are for those that are timed"
+            return None
+        if workload in cls.counts:
+            return None
+        return (
+            f"workload {workload} is timed, and a guest's seconds are not a disk's. What is counted: "
+            f"{', '.join(cls.counts)}. With device_model virtual a target has a disk's seconds: --target virtual"
+        )
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:

@@ -21,7 +21,7 @@ from fsage.model.structure import Step
 from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput
 from fsage.studies.kernels.model import TASK
-from fsage.workloads import Outcome, Unsupported, shared
+from fsage.workloads import Outcome, shared
 
 CELL_S = 5.0
 
@@ -43,8 +43,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """The one phase. Raises ValueError."""
     if params.file_size % params.transfer_size:
         raise ValueError(f"transfer_size {params.transfer_size} does not divide file_size {params.file_size}")
-    if device.of_claim(claim) is device.Virtual:
-        raise Unsupported("new_file counts, and computes a rate; a target with virtual seconds measures `sequential`")
     task: Json = {
         "bytes": params.file_size,
         "request_bytes": params.transfer_size,
