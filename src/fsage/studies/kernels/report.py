@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from statistics import median
 from typing import NamedTuple
 
@@ -25,27 +26,32 @@ MOST_NAMED = 6
 
 
 class Way(NamedTuple):
-    """A kernel with its options of mkfs and mount, and what its allocator had in memory. Kernel "": that of images."""
+    """A kernel with its options of mkfs and mount. Kernel "": that of images."""
 
     kernel: str
     mkfs: str
     mount: str
-    cache: str
 
     def __str__(self) -> str:
         mkfs = "" if self.mkfs == USUAL_MKFS else f"mkfs {self.mkfs}"
         mount = "" if self.mount == DEFAULTS else self.mount
-        just = "just mounted" if self.cache == "cold" else ""
-        return ", ".join(filter(None, [self.kernel, mkfs, mount, just])) or USUAL
+        return ", ".join(filter(None, [self.kernel, mkfs, mount])) or USUAL
+
+    def differs_once(self, other: Way) -> bool:
+        """Whether two ways differ in one thing, which is then what makes their difference."""
+        return sum(ours != theirs for ours, theirs in zip(self, other, strict=True)) == 1
 
 
 class Place(NamedTuple):
-    """Where ways are compared: a file system, and a state without its seed."""
+    """Where ways are compared: a file system, a state without its seed, and what the allocator had in memory."""
 
     filesystem: str
     state: str
+    cache: str
 
     def __str__(self) -> str:
+        if self.cache == "cold":
+            return f"{self.filesystem} {self.state} just mounted"
         return f"{self.filesystem} {self.state}"
 
 
@@ -58,12 +64,12 @@ def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "new_file")]
     params = [json.loads(text) for text in rows["params"]]
     made = [json.loads(text).get("mkfs", USUAL_MKFS) for text in rows["axes"].fillna("{}")]
-    ways = [
-        Way(of.get("kernel", ""), mkfs, of.get("mount", DEFAULTS), of["cache"])
-        for of, mkfs in zip(params, made, strict=True)
-    ]
+    ways = [Way(of.get("kernel", ""), mkfs, of.get("mount", DEFAULTS)) for of, mkfs in zip(params, made, strict=True)]
     files = [of["file_size"] for of in params]
-    places = [Place(row.filesystem, _unseeded(row.state)) for row in rows.itertuples()]
+    places = [
+        Place(row.filesystem, _unseeded(row.state), of["cache"])
+        for row, of in zip(rows.itertuples(), params, strict=True)
+    ]
     layout = rows["structure"].fillna(1).astype(int)
     return rows.assign(way=ways, place_of=places, layout=layout, file_bytes=files)
 
@@ -114,7 +120,9 @@ def answer(data: Data, study: Study) -> Answer | None:
         same = "Filled and emptied alike"
     else:
         same = "In the same free space"
-    sentences = [f"{same}, {place}, a new file of {size} gets {_said(places[place])}." for place in others[:1]]
+    first = {place.cache: place for place in reversed(others)}  # of each cache the place where most depends on the way
+    named = [place for place in others if place in first.values()]
+    sentences = [f"{same}, {place}, a new file of {size} gets {_said(places[place])}." for place in named]
     alike = [str(place) for place in places if place not in others]
     if alike:
         sentences.append(f"Kernels and options give as many extents, layout by layout, on {', '.join(alike)}.")
@@ -122,15 +130,22 @@ def answer(data: Data, study: Study) -> Answer | None:
 
 
 def _said(ways: dict[Way, Counts]) -> str:
-    """'1 extent with 5.10; 25 to 48 with 6.1 and 6.12', the fewest first; of many the ends and the usual one."""
+    """'1 extent with 5.10; 25 to 48 with 6.1 and 6.12', the fewest first; of many the two that tell most."""
     of_range = defaultdict[str, list[str]](list)
-    ordered = sorted(ways.items(), key=lambda pair: median(pair[1].values()))
-    if len(ordered) > MOST_NAMED:
-        ordered = [pair for pair in ordered if pair in (ordered[0], ordered[-1]) or str(pair[0]) == USUAL]
-    for way, counts in ordered:
+    named = ways
+    if len(ways) > MOST_NAMED:
+        named = _told_apart(ways)
+    for way, counts in sorted(named.items(), key=lambda pair: median(pair[1].values())):
         of_range[_range(counts)].append(str(way))
     parts = [f"{extents} with {_list(some)}" for extents, some in of_range.items()]
     return "; ".join(parts)
+
+
+def _told_apart(ways: dict[Way, Counts]) -> dict[Way, Counts]:
+    """Of ways that differ in one thing the two whose extents differ most."""
+    pairs = list(combinations(ways, 2))
+    alone = [(a, b) for a, b in pairs if a.differs_once(b)]
+    return max(({a: ways[a], b: ways[b]} for a, b in alone or pairs), key=_ratio)
 
 
 def _range(counts: Counts) -> str:
