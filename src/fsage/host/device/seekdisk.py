@@ -33,6 +33,7 @@ from collections.abc import Callable
 from ctypes import c_int64
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Union
 
 from fsage.host.system import libc, namespace, space
 from fsage.host.system.mounting import let_go, mount_call
@@ -93,6 +94,9 @@ FALLOCATE_IN = struct.Struct("<QQQII")  # fh offset length mode padding
 GIVE_BACK = 1 | 2  # fallocate(2): FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
 WRITE_OUT_NOW = 1 | 2 | 4  # sync_file_range(2), before and after
 STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree bsize namelen frsize padding
+
+
+Buffer = Union[bytes, memoryview]
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ class Disk:
         self.size_bytes = os.fstat(self.backing).st_size
         self.arm = Arm(costs, self.size_bytes)
         self.buffer = mmap.mmap(-1, MAX_REQUEST_BYTES)  # page-aligned, as O_DIRECT asks
-        self.answers: dict[int, Callable[[int, memoryview], bytes]] = {
+        self.answers: dict[int, Callable[[int, memoryview], Buffer]] = {
             INIT: self.init,
             LOOKUP: self.lookup,
             GETATTR: self.getattr,
@@ -196,7 +200,7 @@ class Disk:
             _, opcode, unique, node, *_ = IN_HEADER.unpack_from(request)
             if opcode in UNANSWERED:
                 continue
-            body = b""
+            body: Buffer = b""
             failure = 0
             answer = self.answers.get(opcode)
             try:
@@ -247,19 +251,23 @@ class Disk:
             raise libc.error()
         return b""
 
-    def read(self, node: int, body: memoryview) -> bytes:
+    def read(self, node: int, body: memoryview) -> memoryview:
         _, offset, size, *_ = RW_IN.unpack_from(body)
         deadline = self.arm.deadline_s(time.monotonic(), offset, size)
-        got = os.preadv(self.backing, [memoryview(self.buffer)[:size]], offset)
+        content = memoryview(self.buffer)[:size]
+        got = os.preadv(self.backing, [content], offset)
         self._let_go(offset, size)
         _sleep_until(deadline)
-        return self.buffer[:got]
+        return content[:got]
 
     def write(self, node: int, body: memoryview) -> bytes:
         _, offset, size, *_ = RW_IN.unpack_from(body)
         deadline = self.arm.deadline_s(time.monotonic(), offset, size)
-        self.buffer[:size] = body[RW_IN.size : RW_IN.size + size]
-        done = os.pwritev(self.backing, [memoryview(self.buffer)[:size]], offset)
+        content = body[RW_IN.size : RW_IN.size + size]
+        if not self.in_guest:  # O_DIRECT asks for aligned memory
+            self.buffer[:size] = content
+            content = memoryview(self.buffer)[:size]
+        done = os.pwritev(self.backing, [content], offset)
         self._let_go(offset, size)
         _sleep_until(deadline)
         return WRITE_OUT.pack(done, 0)
