@@ -53,8 +53,8 @@ class Recipe:
 
 def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: str, file_extents: int = 0) -> Recipe:
     """The recipe of a PaF state, 80.50 or a whole notation. Raises ValueError."""
-    if filesystem not in filesystems.names():  # states are laid by allocation, which those of guests alone cannot have
-        raise ValueError(f"file system {filesystem!r}: allowed are {', '.join(filesystems.names())}")
+    if filesystem not in filesystems.names(guests=True):
+        raise ValueError(f"file system {filesystem!r}: allowed are {', '.join(filesystems.names(guests=True))}")
     if size_bytes < LEAST_BYTES:
         raise ValueError(f"size {format_size(size_bytes)}: at least {format_size(LEAST_BYTES)} is wanted")
     if state.upper().startswith("PAF:"):
@@ -62,7 +62,7 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
     else:
         notation = f"PAF:{state}@{file_size}"
     try:
-        states = States.model_validate({"recipe": "paf", "notation": [notation]})
+        states = States.model_validate({"recipe": "paf", "notation": [notation], **_filler(filesystem)})
     except ValidationError as error:
         raise ValueError("\n".join(problem.text for problem in problems_of(error, States))) from None
     [expanded] = expand(states)
@@ -93,6 +93,13 @@ def recipe_of(layout: str, seed: int, file_extents: int = 0) -> Recipe:
     inputs = {digest: base64.b64encode(zlib.compress(text)).decode()}
     geometry = head.geometry if system.geometry else None
     return Recipe(system.name, head.device_bytes, name, (step,), file_extents, geometry, inputs)
+
+
+def _filler(filesystem: str) -> Json:
+    """How files are filled, where a file that is only allocated lies nowhere."""
+    if filesystems.named(filesystem).places_when_written:
+        return {"filler": "write"}
+    return {}
 
 
 def _name(expanded: State, state: str) -> str:

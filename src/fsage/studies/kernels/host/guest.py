@@ -91,7 +91,7 @@ def built(job: Json, device: str, point: Path) -> Json:
         done.append(step)
     if job.get("file_extents"):
         try:
-            _in_pieces(point, job["file_extents"])
+            _in_pieces(point, job["file_extents"], filesystems.named(name).places_when_written)
         except OSError as why:
             raise Failure(f"a file of {job['file_extents']} extents was wanted: {why.strerror}") from why
     os.sync()
@@ -107,7 +107,7 @@ def built(job: Json, device: str, point: Path) -> Json:
 
 def _target(name: str, device: str, point: Path) -> Loop:
     """An empty file system as the target that steps are done on: as large as it is free."""
-    spec = declaration.complete({"name": "guest", "filesystem": name, "home": str(point.parent)})
+    spec = declaration.complete({"name": "guest", "kind": "uml", "filesystem": name, "home": str(point.parent)})
     store: ClaimedStore = {"mount": str(point), "filesystem": name, "uuids": [UUID]}
     claim = {"stores": [store], "filesystem_state_known": True, "capacity_bytes": _free(point)}
     target = Loop(spec, cast(Claim, claim))
@@ -120,14 +120,17 @@ def _free(point: Path) -> int:
     return status.f_bfree * status.f_frsize
 
 
-def _in_pieces(point: Path, extents: int) -> None:
+def _in_pieces(point: Path, extents: int, by_writing: bool) -> None:
     """Add a file `pieces` of so many extents of one block each. Raises Failure.
 
-    Every second block of it is cut out, where that can be done (ext4, XFS). Else it grows in turns with another file.
+    Every second block of it is cut out, where that can be done (ext4, XFS). Else it grows in turns with another file,
+    and so it does where blocks have their places when they are written.
     """
     with open(point / "pieces", "w+b") as pieces, open(point / "between", "wb") as between:
         own = pieces.fileno()
         try:
+            if by_writing:
+                raise OSError(errno.EOPNOTSUPP, "blocks that are allocated lie nowhere")
             os.posix_fallocate(own, 0, (2 * extents - 1) * BLOCK_BYTES)
             os.fsync(own)
             for number in reversed(range(1, extents)):
