@@ -142,7 +142,7 @@ def _said(ways: dict[Way, Counts]) -> str:
 
 
 def _told_apart(ways: dict[Way, Counts]) -> dict[Way, Counts]:
-    """The two ways whose extents differ most, of those that differ in one thing where there are any."""
+    """The two ways whose extents differ most. They differ in one thing, where any two do."""
     pairs = list(combinations(ways, 2))
     alone = [(a, b) for a, b in pairs if a.differs_once(b)]
     return max(({a: ways[a], b: ways[b]} for a, b in alone or pairs), key=_ratio)
