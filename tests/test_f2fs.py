@@ -9,7 +9,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.host.verbs import checks
 from fsage.model import MIB, declaration
