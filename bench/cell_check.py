@@ -19,9 +19,9 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.host.cells.session import StructureCheck
 from fsage.host.states import state
 from fsage.host.states.inspection import digest
+from fsage.host.states.structure_check import StructureCheck
 from fsage.host.structure import files
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target

@@ -23,7 +23,7 @@ from fsage.evidence.free import Windows, read
 from fsage.host.states import state
 from fsage.host.stores import fiemap
 from fsage.host.structure import files, work
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head

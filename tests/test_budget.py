@@ -8,7 +8,6 @@ import errno
 import json
 import os
 import shutil
-import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,16 +24,18 @@ from states import bring, populate
 from tiers import first_of
 
 from fsage.host.cells import measure
+from fsage.host.instruments import eviction
 from fsage.host.lustre import space, stripes
 from fsage.host.structure import files, work
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.targets import claims, kinds
 from fsage.host.targets.target import Target
-from fsage.model import striping, structure, typed
+from fsage.model import plugins, striping, structure, typed
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
 from fsage.studies.aged import model as uses
+from fsage.studies.allocator import host as measured_calls
 from fsage.studies.blast import host as database
 from fsage.studies.blast import model
 from fsage.studies.iocontrol import host as contended_files
@@ -72,6 +73,12 @@ STEPS: dict[str, Any] = {
     "stripe": st.fixed_dictionaries({"eviction_file": st.one_of(st.none(), percents)}),
     "database": st.fixed_dictionaries({"percent": st.integers(50, 400), "volumes": st.integers(2, 4)}),
 }
+STUDIES = {structure.step_type(kind).__module__.split(".")[2] for kind in structure.kinds()}
+NOT_BY_QUOTA = {
+    contended_files: {"files.allocate"},
+    free_space_layout: {"files.allocate"},
+    measured_calls: {"os.posix_fallocate", "os.write"},  # of its workload; its step is in free_space_layout
+}
 LAYOUT = {"realisation": "segments", "segments": SEGMENTS, "nominal_bytes": 32 * MIB, "largest_count": 2}
 
 
@@ -82,7 +89,8 @@ def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> N
 @pytest.mark.parametrize(
     "module",
     [
-        *(sys.modules[structure.step_type(kind).__module__] for kind in structure.kinds()),
+        *(plugins.of_study(study, "host") for study in sorted(STUDIES)),
+        eviction,
         free_space_layout,
         whole_extents,
     ],
@@ -96,10 +104,9 @@ def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
         if isinstance(node, ast.Attribute)
         and node.attr in ("posix_fallocate", "fallocate", "allocate", "write", "write_bytes", "copyfileobj", "copy")
     }
-    given_by_quota = {name for name in named if name.startswith("quota.")}
-    punches = {"files.allocate"} if module in (contended_files, free_space_layout) else set()
-    assert named - given_by_quota == punches
-    if punches:
+    others = {name for name in named if not name.startswith("quota.")}
+    assert others == NOT_BY_QUOTA.get(module, set())
+    if "files.allocate" in others:
         assert "files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE" in Path(str(module.__file__)).read_text()
 
 

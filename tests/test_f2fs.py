@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pandas as pd
 import pytest
+from guests import KERNELS, ask, observations, target
 
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
-from fsage.host.verbs import checks
 from fsage.model import MIB, declaration
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Step
@@ -26,7 +26,6 @@ from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model import modules, programs
 
-KERNELS = programs.here()
 needs_f2fs = pytest.mark.skipif(
     not KERNELS or not shutil.which("mkfs.f2fs"),
     reason="no kernel that is a program, or no mkfs.f2fs, is here (fsage kernels --fetch bookworm)",
@@ -69,8 +68,8 @@ def test_modules_are_loaded_after_those_that_they_need(tmp_path: Path) -> None:
 
 def test_what_is_reserved_lies_nowhere_so_it_is_refused() -> None:
     limits = SimpleNamespace(slack_bytes=0)
-    target = SimpleNamespace(filesystem="f2fs", mounts=[], capacity_bytes=MIB, limits=lambda: limits)
-    quota = Quota(cast(Target, target))
+    of_f2fs = SimpleNamespace(filesystem="f2fs", mounts=[], capacity_bytes=MIB, limits=lambda: limits)
+    quota = Quota(cast(Target, of_f2fs))
     with pytest.raises(Failure, match=r"/a: F2FS gives a block its place when it is written.*filler: write"):
         quota.fallocate(Path("/a"), MIB)
 
@@ -80,21 +79,12 @@ def test_free_blocks_are_read_from_bitmaps_of_segments() -> None:
     assert list(f2fs._free(lines, 16, 100)) == [(101, 14), (132, 16)]
 
 
-def ask(target: dict[str, object], verb: str, **of: object) -> dict[str, Any]:
-    given = {"target": target, "request": of, "hosts": None}
-    answer = uml.Uml.answered(verb, given, checks.checked(of, None), False)
-    assert answer is not None
-    return answer
-
-
 @pytest.mark.long
 @needs_f2fs
 def test_more_requests_for_the_same_data_and_one_after_defragmentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    spec = {"name": "f2fs", "kind": "uml", "filesystem": "f2fs", "size_gib": 0.75, "home": str(tmp_path / "home")}
-    claimed = ask(spec, "claim")["claim"]
+    spec, claimed = target(tmp_path, monkeypatch, filesystem="f2fs", size_gib=0.75)
     steps: list[Step] = [ContendedFiles(1, 1, 4096)]
     metrics: dict[str, dict[str, float]] = {}
     for name, more in (("before", []), ("after", [Defragment(1, "file", 60)])):
@@ -105,10 +95,10 @@ def test_more_requests_for_the_same_data_and_one_after_defragmentation(
         [store] = ask(spec, "evidence", **about)["evidence"]["layout"]["stores"]
         assert store["filesystem"] == "f2fs" and store["free_extents"]["largest_bytes"] > 64 * MIB
         assert store["groups"]["kind"] == "segment" and 0 < store["fullness_percent"] < 50
-        for path in tmp_path.glob(f"home/f2fs/outbox/**/{name}/*.json"):
-            outcome = file_requests.read(json.loads(path.read_text()))
-            assert outcome.status == "valid", outcome.why
-            metrics[f"{name} {path.name[:2]}"] = outcome.metrics
+    for path, seen in observations(tmp_path):
+        outcome = file_requests.read(seen)
+        assert outcome.status == "valid", outcome.why
+        metrics[f"{path.parent.name} {path.name[:2]}"] = outcome.metrics
     assert {name: counts["group1_requests_a_read"] for name, counts in metrics.items()} == {
         "before P5": 16,
         "before P6": 16,

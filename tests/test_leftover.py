@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fsage.host.cells import phases
 from fsage.host.system import commands
 from fsage.model.errors import Failure
 
@@ -19,7 +18,7 @@ AWAY = 'setsid sh -c "exec sleep {} 3>{}" >/dev/null 2>&1 & until [ -e {} ]; do 
 def start(path: Path, seconds: float) -> None:
     """A command that fails, and leaves a process in a session of its own that has a file open."""
     command = ["sh", "-c", AWAY.format(seconds, path, path)]
-    (ran,) = commands.run([command], lambda: None, 60, env={**os.environ, **phases.marked()})
+    (ran,) = commands.run([command], lambda: None, 60, env={**os.environ, **commands.marked()})
     assert ran["rc"] == 3
 
 
@@ -36,34 +35,34 @@ def having_open(path: Path) -> list[int]:
 def test_what_a_command_left_is_waited_for_and_then_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
-    monkeypatch.setattr(phases, "GRACE_S", 0.3 if seconds > 60 else 30.0)
+    monkeypatch.setattr(commands, "GRACE_S", 0.3 if seconds > 60 else 30.0)
     measured = tmp_path / "measured"
     measured.mkdir()
     start(measured / "f", seconds)
     assert having_open(measured / "f")
-    phases.end_leftover([measured])
+    commands.end_leftover([measured])
     assert not having_open(measured / "f")
 
 
 def test_somebody_elses_process_and_one_at_other_files_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(phases, "GRACE_S", 0.0)
+    monkeypatch.setattr(commands, "GRACE_S", 0.0)
     measured = tmp_path / "measured"
     measured.mkdir()
     with open(measured / "f", "w") as file, subprocess.Popen(["sleep", "3600"], stdout=file) as others:
         start(tmp_path / "beside", 3600)
         (beside,) = having_open(tmp_path / "beside")
-        phases.end_leftover([measured])
+        commands.end_leftover([measured])
         assert having_open(tmp_path / "beside") == [beside] and others.poll() is None
         others.kill()
     os.kill(beside, 9)
 
 
 def test_one_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(commands, "PATIENCE_S", 0.3)
     start(tmp_path / "f", 3600)
     (pid,) = having_open(tmp_path / "f")
     with pytest.raises(Failure, match=f"processes {pid} of a command were killed and have not ended"):
-        phases.end_leftover([tmp_path])
+        commands.end_leftover([tmp_path])
     os.kill(pid, 9)

@@ -20,11 +20,10 @@ from states import bring
 
 from fsage import workloads
 from fsage.host.cells import measure
-from fsage.host.instruments.eviction import EvictionFile
+from fsage.host.instruments import eviction
 from fsage.host.instruments.instrument import Visit
 from fsage.host.lustre import stripes
 from fsage.host.remote.remote_hosts import Hosts
-from fsage.host.structure import files
 from fsage.host.system import caches
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -267,18 +266,18 @@ def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict
     )
     site.answer(f"lfs getstripe -y -d {filler}", everywhere)
     with monkeypatch.context() as small:
-        small.setattr(files, "memory_bytes", lambda: 40 * MIB)
+        small.setattr(eviction, "memory_bytes", lambda: 40 * MIB)
         state = bring(spec, replace(STEPS[0], eviction_file="memory"))
     assert state["notes"]["stripe"]["eviction_bytes"] == state["bytes"] == 32 * MIB, "16 files of whole MiB"
     target = open_target(spec)
-    paths = files.eviction_paths(target.mounts)
+    paths = eviction.paths(target)
     for path in paths:
         caches.give_up(path)
     client = {"python": sys.executable, "local": True, "name": "c2"}
     with contextlib.closing(
         Hosts(target.spec, target.claim, {"clients": [{"name": "c1"}, client], "servers": []})
     ) as two:
-        reads = EvictionFile(Visit(target, {}, two))
+        reads = eviction.EvictionFile(Visit(target, {}, two))
         for _ in range(5):  # another test drops the machine's caches when it will
             reads.read()
             if (cached := caches.cached_pages(paths) * mmap.PAGESIZE) == 32 * MIB:

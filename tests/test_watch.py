@@ -17,9 +17,9 @@ from states import bring, populate
 from test_measure import asked, cell, observed
 
 from fsage.host.cells import measure
-from fsage.host.cells.session import StructureCheck
 from fsage.host.states import inspection
 from fsage.host.states.inspection import fingerprint
+from fsage.host.states.structure_check import StructureCheck
 from fsage.host.structure import files, fillers
 from fsage.host.system import fanotify, mounting
 from fsage.host.targets import claims
@@ -156,7 +156,7 @@ def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(loc
     claimed(local_target)
     bring(local_target, populate(20))
     text = (
-        "import json, sys; from fsage.host.cells.session import StructureCheck; "
+        "import json, sys; from fsage.host.states.structure_check import StructureCheck; "
         "from fsage.host.kinds.loop import Loop; from fsage.host.targets import claims; from pathlib import Path; "
         "spec, claim = json.load(sys.stdin); target = Loop(spec, claim); now = claims.read_token(target.mounts[0]); "
         "target.devices = ['/dev/null']; check = StructureCheck(target); "

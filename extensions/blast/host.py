@@ -17,7 +17,7 @@ from pathlib import Path
 from fsage.host.lustre import stripes
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.system import places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.system.shell import run

@@ -19,7 +19,7 @@ from typing import cast
 
 from fsage.host import containers
 from fsage.host.instruments.instrument import Instruments, Stopped, Visit, opened
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
 from fsage.host.targets import budget, claims, kinds

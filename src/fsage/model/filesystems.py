@@ -7,10 +7,11 @@ fsage.host.filesystems, or of that study's `host`, that has its name.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from fsage.model import plugins
-from fsage.model.errors import Refusal
+from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.placement import ByRequest, LargestFirst, NearestFirst, Placement
 from fsage.model.geometry import Geometry, Made, XfsGeometry
 
@@ -67,6 +68,14 @@ class FileSystem:
     def metadata_bytes(self, size_bytes: int) -> int:
         """The most that its own metadata take on a sparse image of this size, without those of many small files."""
         return size_bytes // 16384 + min(2 << 30, size_bytes // 8)
+
+    def refuse_reserving(self, path: Path) -> None:
+        """Raise Failure where a file that is reserved would lie nowhere."""
+        if self.places_when_written:
+            raise Failure(
+                f"{path}: {self.title} gives a block its place when it is written, so no layout is made of reserved "
+                "ones; use a study whose files are written (`filler: write`), or another file system"
+            )
 
 
 class Ext4(FileSystem):

@@ -40,7 +40,7 @@ OWN_NOTES_BYTES = MIB
 OWN_NOTES = "; fsage's own notes, less than 1 MiB, on any"
 PHASES = ("write", "read")
 LONGEST_S = 900.0
-"""A phase may take so long, and longer only by its estimate (fsage.host.cells.phases)."""
+"""A phase may take so long, and longer only by its estimate (fsage.host.cells.observed)."""
 
 
 @dataclass(frozen=True)

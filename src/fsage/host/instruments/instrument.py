@@ -8,6 +8,8 @@ here or in the folder `instruments` of a study, and is found there.
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +25,7 @@ from fsage.host.targets.kinds import Remote
 from fsage.host.targets.target import Target
 from fsage.model import plugins
 from fsage.model.claim import Token
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, in_words
 from fsage.model.hosts import Asker
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
@@ -74,6 +76,8 @@ class Instrument:
     order: ClassVar[int] = 0
     """Instruments of a higher order are nearer to the command."""
     remote: ClassVar[Mapping[str, Remote]] = {}
+    task: ClassVar[str] = ""
+    """The file of a phase that it does itself (`do`), in this process."""
 
     def __init__(self, visit: Visit) -> None:
         self.visit, self.target = visit, visit.target
@@ -128,8 +132,20 @@ class Instrument:
         return contextlib.nullcontext({})
 
     def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
-        """Run a phase in a way of its own, and return its result; None: it runs as usual."""
-        return None
+        """Do a phase by its task, and return its result; None: it runs a command as usual."""
+        text = phase.get("files", {}).get(self.task)
+        if text is None:
+            return None
+        said: Json = {"errno": None}
+        began = time.monotonic()
+        try:
+            self.do(json.loads(text), said, check_alive)
+        except OSError as why:
+            said["errno"] = errno.errorcode.get(why.errno or 0, in_words(why))
+        return {"rc": 0, "stdout": json.dumps(said), "stderr": "", "wall_s": time.monotonic() - began}
+
+    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+        """Do a task; `said` is what its phase prints, with the error that ended it. Raises OSError."""
 
     def failed_phase(self, phase: Phase, made: list[Path], result: PhaseResult) -> str | None:
         """Why a phase that went well and `made` these files does not count; it may add to the result."""
@@ -287,6 +303,11 @@ def found() -> list[type[Instrument]]:
     modules = [plugins.module(PACKAGE, FOLDER, name) for name in plugins.names(PACKAGE, FOLDER)]
     each = [instrument for module in modules for instrument in plugins.subclasses(Instrument, module)]
     return sorted(each, key=lambda instrument: instrument.order)
+
+
+def does_itself(phase: Phase) -> bool:
+    """Whether an instrument does this phase in its own process."""
+    return any(instrument.task in phase.get("files", ()) for instrument in found())
 
 
 def remote() -> dict[str, Remote]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.host.instruments.instrument import Instrument, Stopped, Visit
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.system import interruption
 from fsage.host.targets import budget
 from fsage.model import limits

@@ -229,6 +229,11 @@ class Watch:
         holder = request.get("holder")
         self.holder = holder if holder and holder.get("machine") == machine() else None
 
+    def check(self) -> None:
+        """Raise Orphaned when the run has ended."""
+        if self.orphaned():
+            raise Orphaned
+
     def orphaned(self) -> bool:
         """Whether the holder or the parent process has ended, or another has the lease. If not, renew the lease."""
         if os.getppid() != self.parent:

@@ -16,7 +16,7 @@ from fsage.host.defragmentation import tools
 from fsage.host.defragmentation.tools import defragment as by_tool
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence import fragmentation

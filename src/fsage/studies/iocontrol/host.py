@@ -19,7 +19,7 @@ from typing import TypedDict
 from fsage.host.instruments import query
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, in_words

@@ -76,7 +76,7 @@ def bisect(
 
 Size = Annotated[str | None, typer.Option(help="of the file system: 8G, or as large as the layout", show_default=False)]
 FileSize = Annotated[str, typer.Option(help="of the files that fill it, where a state names none")]
-System = Annotated[str | None, typer.Option(help="ext4, xfs, btrfs or f2fs: ext4, or that of the layout", show_default=False)]
+System = Annotated[str | None, typer.Option(help="ext4, xfs, btrfs or f2fs; that of a layout", show_default=False)]
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage image 80.50 -o disk.img --filesystem ext4 --seed 1")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.structure import SHARD, Shard, Step, path_of

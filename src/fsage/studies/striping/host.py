@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fsage.host.instruments import eviction
 from fsage.host.lustre import stripes
-from fsage.host.structure import Work, files
+from fsage.host.structure import Work
 from fsage.host.targets.target import Target
 from fsage.model import striping
 from fsage.model.declaration import lustre_of
@@ -25,7 +26,7 @@ def stripe(step: Stripe, target: Target, done: list[Step], shard: Shard, check_l
     noted: Notes = {"osts": striping.osts_of(target.claim), "realisation": step.realisation}
     made = 0
     if step.eviction_file is not None:
-        noted["eviction_bytes"] = files.make_eviction_files(target, step.eviction_file, check_lease)
+        noted["eviction_bytes"] = eviction.make_files(target, step.eviction_file, check_lease)
         made = EVICTION_FILES
     try:
         segments = step.on(target.claim)

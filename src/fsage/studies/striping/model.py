@@ -13,7 +13,7 @@ from fsage.model.structure import Files
 class Stripe(striping.Layout):
     """Lay the file out.
 
-    `eviction_file`: the size of one that is made first (fsage.host.structure.files), or None.
+    `eviction_file`: the size of one that is made first (fsage.host.instruments.eviction), or None.
     """
 
     eviction_file: float | Literal["memory"] | None = None

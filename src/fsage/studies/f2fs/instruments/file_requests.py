@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import mmap
 import os
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +16,7 @@ from fsage.model import counting
 from fsage.model.device import RANDOM_FROM_BYTES
 from fsage.model.errors import Failure
 from fsage.model.evidence.fragmentation import Extent
-from fsage.model.request import Cell, Phase
+from fsage.model.request import Cell
 from fsage.model.typed import Json
 from fsage.studies.f2fs.model import TASK
 from fsage.studies.kernels.host import modules
@@ -57,7 +55,9 @@ class Reader:
 
 
 class FileRequests(Instrument):
-    """For phases that have a TASK. Their standard output is JSON: the counts of each group."""
+    """Its phases print the counts of each group."""
+
+    task = TASK
 
     def unsupported(self, cell: Cell) -> str | None:
         params = cell["params"]
@@ -67,12 +67,7 @@ class FileRequests(Instrument):
         modules.provide(name)
         return cleanup.why_no_scheduler(self.target.devices[0], name)
 
-    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
-        text = phase.get("files", {}).get(TASK)
-        if text is None:
-            return None
-        task = json.loads(text)
-        began = time.monotonic()
+    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
         device = self.target.devices[0]
         with _scheduled(device, task["scheduler"]), contextlib.ExitStack() as opened:
             readers = [Reader(group, self._extents(Path(group["path"]))) for group in task["groups"]]
@@ -80,9 +75,7 @@ class FileRequests(Instrument):
                 opened.callback(os.close, reader.descriptor)
             most_bytes = 1024 * int((_queue(device) / "max_sectors_kb").read_text(encoding="ascii"))
             _by_turns(device, readers, task["request_bytes"], most_bytes, check_alive)
-        groups = {reader.name: reader.seen for reader in readers}
-        said = json.dumps({"most_bytes": most_bytes, "groups": groups})
-        return {"rc": 0, "stdout": said, "stderr": "", "wall_s": time.monotonic() - began}
+        said.update(most_bytes=most_bytes, groups={reader.name: reader.seen for reader in readers})
 
     def _extents(self, path: Path) -> list[Extent]:
         """Where a file lies; telling it brings all that a file system must read for this into memory."""

@@ -79,9 +79,9 @@ def read(observation: JsonView) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    if phase["rc"] != 0:
-        raise BadOutput(phase["stderr"].strip() or f"exit code {phase['rc']}")
-    said: Json = json.loads(phase["stdout"])
+    said: Json = json.loads(phase["stdout"] or "{}")
+    if phase["rc"] != 0 or said.get("errno"):
+        raise BadOutput(said.get("errno") or phase["stderr"].strip() or f"exit code {phase['rc']}")
     groups = said["groups"]
     if groups.keys() != PATTERNS[params.pattern].keys():
         raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(groups) or 'none'}")

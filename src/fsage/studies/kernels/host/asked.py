@@ -18,20 +18,21 @@ from typing import NamedTuple, cast
 
 from fsage.host.cells import observed
 from fsage.host.cells.measure import undone
+from fsage.host.instruments.instrument import does_itself
 from fsage.host.system import files, library
 from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Watch, held, refuse_if_held
 from fsage.host.targets.target import Target
-from fsage.model import GIB, declaration, transfer, typed
+from fsage.model import GIB, declaration, typed
 from fsage.model.claim import Claim
 from fsage.model.counting import Job
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import Observation
-from fsage.model.request import Cell, Phase, Request
+from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 from fsage.studies.kernels.kinds.uml import HOME, is_virtual
-from fsage.studies.kernels.model import NO_COMMAND, boot, images, programs
+from fsage.studies.kernels.model import boot, images, programs
 from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy
 from fsage.studies.kernels.model.images import Image
 
@@ -246,18 +247,13 @@ class Batch(NamedTuple):
     cells: list[Cell]
 
 
-def _needs_no_command(phase: Phase) -> bool:
-    """Whether a guest does a phase in its own process."""
-    return phase["argv"][0] in NO_COMMAND or transfer.TASK in phase.get("files", ())
-
-
 def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     """Cells by their kernel; where that is not here, the builder notes so. Cells that run commands have a guest each.
 
     By its process id ext4 chooses where a file begins, and a guest's second command has another one.
     """
     builder = programs.named(claim["kernel"])
-    if all(_needs_no_command(phase) for cell in cells for phase in cell["phases"]):
+    if all(does_itself(phase) for cell in cells for phase in cell["phases"]):
         most = min(TOGETHER, math.ceil(len(cells) / GUESTS))  # no guest works while the other has ended
     else:
         most = 1

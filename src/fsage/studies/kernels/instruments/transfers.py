@@ -6,8 +6,6 @@ Each fio reads the clock half a million times before it begins. In a guest's vir
 from __future__ import annotations
 
 import contextlib
-import errno
-import json
 import mmap
 import os
 import time
@@ -16,34 +14,23 @@ from pathlib import Path
 
 from fsage.host.instruments.instrument import Instrument
 from fsage.model import MIB
-from fsage.model.errors import in_words
-from fsage.model.request import Phase
-from fsage.model.transfer import TASK, Task
+from fsage.model.transfer import TASK
 from fsage.model.typed import Json
 
 
 class Transfers(Instrument):
-    """For phases that have a TASK. Their standard output is JSON: bytes, seconds, and the error that ended it."""
+    """Its phases print how many bytes they moved, and in how many seconds."""
 
-    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
-        text = phase.get("files", {}).get(TASK)
-        if text is None:
-            return None
-        task: Task = json.loads(text)
-        error = None
-        moved_bytes = 0
-        seconds = 0.0
-        try:
-            with opened(self.target.mounts[0] / "measured" / task["file"], task["reads"]) as descriptor:
-                began = time.monotonic()
-                for size in moved(descriptor, task):
-                    check_alive()
-                    moved_bytes += size
-                seconds = time.monotonic() - began
-        except OSError as why:
-            error = errno.errorcode.get(why.errno or 0, in_words(why))
-        said = json.dumps({"errno": error, "bytes": moved_bytes, "seconds": seconds})
-        return {"rc": 0, "stdout": said, "stderr": "", "wall_s": seconds}
+    task = TASK
+
+    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+        said.update(bytes=0, seconds=0.0)
+        with opened(self.target.mounts[0] / "measured" / task["file"], task["reads"]) as descriptor:
+            began = time.monotonic()
+            for size in moved(descriptor, task):
+                check_alive()
+                said["bytes"] += size
+            said["seconds"] = time.monotonic() - began
 
 
 @contextlib.contextmanager
@@ -56,7 +43,7 @@ def opened(path: Path, reads: bool) -> Iterator[int]:
         os.close(descriptor)
 
 
-def moved(descriptor: int, task: Task) -> Iterator[int]:
+def moved(descriptor: int, task: Json) -> Iterator[int]:
     """Move a file; what each request moved. One that moved less than it should is the last. Raises OSError."""
     call = os.preadv if task["reads"] else os.pwritev
     pieces = _memory(task["request_bytes"])

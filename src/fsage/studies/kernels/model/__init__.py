@@ -11,8 +11,6 @@ from fsage.model.errors import Failure
 TAIL = 8
 TASK = "new_file.json"
 """Input of a phase that writes one new file: its size, how it is written, and the declared device."""
-NO_COMMAND = ("new_file", "file_requests")
-"""Phases that a guest does in its own process."""
 
 
 def run(words: Sequence[str], place: Path | None = None) -> str:

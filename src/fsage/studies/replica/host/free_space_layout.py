@@ -21,7 +21,7 @@ from collections.abc import Callable
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.stores.ext4 import BlockBitmap
 from fsage.host.structure import files
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure

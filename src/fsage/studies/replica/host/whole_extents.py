@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fsage.host.stores import fiemap, filesystems
 from fsage.host.structure import files
-from fsage.host.structure.files import Quota
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents

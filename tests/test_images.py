@@ -1,0 +1,304 @@
+"""States in guests are images: each cell has a copy of its own, and counts that do not differ."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from guests import KERNELS, ask, fsage, needs_kernel, new_file, newest, observations, target
+
+from fsage.evidence import free
+from fsage.host.verbs import count
+from fsage.model import GIB, MIB
+from fsage.model.errors import Failure, Refusal
+from fsage.report.parts import Data
+from fsage.run import request
+from fsage.studies.kernels import images, report
+from fsage.studies.kernels.model import images as kept
+from fsage.studies.kernels.model import programs
+from fsage.studies.kernels.model.images import Image
+from fsage.studies.limits.workloads import limits
+from fsage.studies.paf.model import Fragment, Populate
+from fsage.workloads import shared
+
+
+@needs_kernel
+def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same cell twice has the same layout. A kernel that ends, or is not here, is the result of its cell."""
+    monkeypatch.setenv("FSAGE_VENV", str(tmp_path))
+    place = programs.unpacked()
+    (place / "1.0").mkdir(parents=True)
+    shutil.copy(Path("/bin/true").resolve(), place / "1.0/linux")
+    (place / newest().name).symlink_to(newest().program.parent)
+    spec, claimed = target(tmp_path, monkeypatch)
+    assert claimed["kernel"].startswith(newest().name) and claimed["capacity_bytes"] > 900 * MIB
+    assert not ask(spec, "claim")["changed"]
+
+    steps = [Populate(1, 60, (4 * MIB,), 1, "fallocate", MIB, 4), Fragment(1, 50, 1)]
+    cells = [
+        new_file("a", newest().name),
+        new_file("b", newest().name),
+        new_file("ends", "1.0"),
+        new_file("none", "8.1"),
+    ]
+    cells.append(new_file("option", newest().name, mount="nonsense=1"))
+    asked_for = limits.Params(looks=4, iteration=1)
+    cells.append(new_file("full", newest().name))
+    cells[-1] |= {"params": asked_for.model_dump(), "phases": limits.commands(asked_for, claimed)}
+    about = {"study": "s", "state": "60.50", "steps": [step.to_json() for step in steps], "claim": claimed["id"]}
+    assert ask(spec, "scrub", **about)["changed"] and not ask(spec, "scrub", **about)["changed"]
+    assert not ask(spec, "apply_step", **about)["due"]
+    assert ask(spec, "evidence", **about)["evidence"]["filler_files"] > 50
+    [image] = (tmp_path / "cache/fsage/images").glob("*.img")
+    before = image.read_bytes()
+    answer = ask(spec, "measure", **about, cells=cells)
+    assert (answer["measured"], answer["undone"]) == (6, None)
+    assert image.read_bytes() == before, "each cell had a copy"
+    assert ask(spec, "measure", **about, cells=cells)["measured"] == 0
+    seen = {path.name.split(".")[0]: observation for path, observation in observations(tmp_path)}
+    lies = [seen[name]["phases"][0]["extents"] for name in ("a", "b")]
+    assert lies[0] == lies[1] and lies[0]["bytes"] == 64 * MIB
+    assert seen["a"]["phases"][0]["left"] == seen["b"]["phases"][0]["left"]
+    assert seen["ends"]["status"] == "failed" and "kernel 1.0 ended without an answer" in seen["ends"]["why"]
+    assert seen["none"]["status"] == "unsupported" and "kernel '8.1': there is" in seen["none"]["why"]
+    assert seen["option"]["status"] == "unsupported" and "nonsense=1: mounting" in seen["option"]["why"]
+    outcome = limits.read(seen["full"])
+    assert outcome.status == "valid" and outcome.metrics["piece_256m_fails_pieces"] > 1
+    assert outcome.metrics["directory_fails_at_percent"] > 99 > outcome.metrics["piece_256m_fails_at_percent"]
+    assert "computed from counts, not timed" in seen["a"]["conditions"]["device_model"]["label"]
+
+    job = {
+        "spec": {key: value for key, value in spec.items() if key != "home"},
+        "device_bytes": GIB,
+        "capacity_bytes": None,
+        "rotational": 1,
+        "places": 1,
+    }
+    job |= {"states": [("60.50", about["steps"])], "inputs": {}, "cpu": 0, "kernel": newest().name}
+    job |= {"wanted": [{"file_bytes": 64 * MIB, "transfer_bytes": 4 * MIB, "direct": True}]}
+    [row] = count.count(job)
+    assert sum(length for *_, length in row["extents"]) == 64 * MIB
+    assert row["kernel"].startswith(newest().name), "it was counted in a guest"
+
+
+@pytest.mark.long
+@needs_kernel
+def test_an_xfs_is_mounted_again_and_again_as_it_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a copy-on-write disk of the guest's, its log was not what had been written: the second mount failed."""
+    spec, claimed = target(tmp_path, monkeypatch, filesystem="xfs", size_gib=8)
+    for seed in (1, 3):
+        steps = [Populate(1, 80, (33 * MIB,), seed, "fallocate", 4 * MIB, 16), Fragment(1, 50, seed)]
+        about = {"study": "s", "state": f"80.50+{seed}", "steps": [step.to_json() for step in steps]}
+        cells = [new_file(f"{seed}{number}", newest().name) for number in range(3)]
+        ask(spec, "measure", **about, claim=claimed["id"], cells=cells)
+    assert [(seen["status"], seen["why"]) for _, seen in observations(tmp_path)] == [("done", None)] * 6
+
+
+@needs_kernel
+def test_what_files_hold_takes_no_room_in_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each copy of an aged file system of 8 GiB is 8 GiB long, and eight of them fill the disk."""
+    spec, claimed = target(tmp_path, monkeypatch)
+    about = {"study": "s", "state": "50.00", "steps": [Populate(1, 50, (4 * MIB,), 1, "write", MIB, 4).to_json()]}
+    done = ask(spec, "measure", **about, claim=claimed["id"], cells=[new_file("a", newest().name)])
+    assert done["undone"] is None
+    [image] = (tmp_path / "cache/fsage/images").glob("*.img")
+    assert image.stat().st_blocks * 512 < 100 * MIB, "of 1 GiB, half full"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@needs_kernel
+def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Extents, jumps, places and free space, in ten layouts on two kernels with two mount options."""
+    spec, claimed = target(tmp_path, monkeypatch, size_gib=2)
+    ways = [(release.name, mount) for release in KERNELS[-2:] for mount in ("mb_optimize_scan=0", "mb_optimize_scan=1")]
+    for seed in range(1, 11):
+        steps = [Populate(1, 80, (4 * MIB,), seed, "fallocate", MIB, 4), Fragment(1, 50, seed)]
+        about = {"study": "s", "state": f"80.50+{seed}", "steps": [step.to_json() for step in steps]}
+        cells = [new_file(f"{at}{again}", *way) for at, way in enumerate(ways) for again in "ab"]
+        assert ask(spec, "measure", **about, claim=claimed["id"], cells=cells)["undone"] is None
+    counts: dict[str, list[object]] = {}
+    for path, seen in observations(tmp_path):
+        phase = seen["phases"][0]
+        counts.setdefault(f"{path.parent.name} {path.name[0]}", []).append((phase["extents"], phase["left"]))
+    assert len(counts) == 10 * len(ways)
+    assert [name for name, (first, second) in counts.items() if first != second] == []
+
+
+def test_phases_are_mounted_with_the_options_that_a_cell_names() -> None:
+    phases: list[Any] = [{"name": "a", "argv": []}, {"name": "b", "argv": [], "mount_options": "noatime"}]
+    params = shared.Params(mount="mb_optimize_scan=0")
+    assert [phase["mount_options"] for phase in request.mounted(phases, params)] == [
+        "mb_optimize_scan=0",
+        "noatime,mb_optimize_scan=0",
+    ]
+    assert request.mounted(phases, shared.Params(mount="defaults")) == phases
+    assert shared.Params().model_dump() == {}, "what is not named is not on record"
+    for wrong in ({"kernel": "../linux"}, {"mount": "a b"}):
+        with pytest.raises(ValueError, match=r"is not a (release of Linux|list of options)"):
+            shared.Params(**wrong)
+
+
+@pytest.mark.long
+@needs_kernel
+def test_an_image_is_the_same_each_time(tmp_path: Path) -> None:
+    """`image` makes it, and fsck finds it clean."""
+    mine = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = [
+        "image",
+        "80.50",
+        "-o",
+        str(tmp_path / "a.img"),
+        "--size",
+        "512M",
+        "--file-size",
+        "4M",
+        "--file-extents",
+        "7",
+    ]
+    first = fsage(words, mine)
+    [image] = (tmp_path / "cache/fsage/images").glob("*.img")
+    assert (tmp_path / "a.img").stat().st_blocks * 512 < 64 << 20, "sparse"
+    assert "exists, and is left as it is" in fsage(words, mine, 1)
+    image.unlink()
+    words[3] = str(tmp_path / "b.img")
+    assert fsage(words, mine).split()[-1] == first.split()[-1], "the layout's digest"
+    pieces = subprocess.run(["debugfs", "-R", "ex /pieces", words[3]], capture_output=True, text=True, check=True)
+    assert pieces.stdout.count("Uninit") == 7
+    layout, copy = str(tmp_path / "layout.gz"), str(tmp_path / "copy.img")
+    fsage(["evidence", words[3], "--save", layout], mine)
+    done = subprocess.run(
+        [sys.executable, "-m", "fsage", "image", layout, "-o", copy], capture_output=True, text=True, env=mine
+    )
+    agreed = re.search(r"([\d.]+)% of the free bytes lie as in", done.stderr)
+    assert agreed and float(agreed[1]) > 99.9, done.stderr
+    one_by_one = [free.read(path).places for path in (words[3], copy)]
+    assert abs(len(one_by_one[0]) - len(one_by_one[1])) <= 2
+
+
+@pytest.mark.long
+@needs_kernel
+def test_an_image_of_f2fs_has_the_same_layout_each_time(tmp_path: Path) -> None:
+    """Its files are written, because what is only allocated lies nowhere there."""
+    if not shutil.which("mkfs.f2fs"):
+        pytest.skip("mkfs.f2fs is not here")
+    digests = []
+    for name in ("a", "b"):
+        mine = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / name)}
+        image = str(tmp_path / f"{name}.img")
+        words = ["--filesystem", "f2fs", "--size", "1G", "--file-size", "8M", "--file-extents", "9"]
+        digests.append(fsage(["image", "40.50", "-o", image, *words], mine).split()[-1])
+        assert Path(image).stat().st_blocks * 512 < 64 << 20, "sparse"
+    assert digests[0] == digests[1]
+
+
+def cell(
+    release: str, layout: int, extents: int, mount: str = "defaults", cache: str = "warm", **more: object
+) -> dict[str, object]:
+    """A row of the table of records, of a cell that was counted."""
+    params = {"workload": "new_file", "kernel": release, "mount": mount, "cache": cache, "file_size": 384 << 20}
+    row = {
+        "kind": "planned",
+        "workload": "new_file",
+        "state": "80.50+1@264M",
+        "filesystem": "ext4",
+        "status": "valid",
+        "axes": None,
+    }
+    counts = {"measured_extents": extents, "measured_jumps": extents - 1, "requests": 384 + extents, "left_bytes": 7}
+    more = {"measured_mean_position": 0.5, "computed_write_bw_mib_s": 300.0, "why": None, "iteration": 1, **more}
+    return {**row, **counts, "structure": layout, "params": json.dumps(params), **more}
+
+
+def shown(rows: list[dict[str, object]]) -> Data:
+    frame = pd.DataFrame(rows)
+    return Data(frame.iloc[:0], [], frame.iloc[:0], [], frame)
+
+
+def test_the_first_sentence_says_what_each_kernel_gives() -> None:
+    rows = [
+        cell(kernel, layout, extents + layout) for kernel, extents in (("5.10", 0), ("7.2", 40)) for layout in (1, 2)
+    ]
+    rows += [cell("7.2", layout, layout, "mb_optimize_scan=0") for layout in (1, 2)]
+    rows += [cell(kernel, 1, 30, filesystem="xfs") for kernel in ("5.10", "7.2")]
+    refused = cell("5.10", 1, 0, "mb_optimize_scan=0", status="unsupported", why="Invalid argument")
+    said = report.answer(shown([*rows, refused, cell("7.2", 1, 42, iteration=2)]), None)  # type: ignore[arg-type]
+    assert said and said.sentences == [
+        "In the same free space, ext4 80.50, a new file of 384M gets 1 to 2 extents with 5.10 and 7.2, "
+        "mb_optimize_scan=0; 41 to 42 extents with 7.2.",
+        "Kernels and options give as many extents, layout by layout, on xfs 80.50.",
+        "Measured again on the same image, 1 of 1 cells differ in a count.",
+    ]
+    others = report.not_counted(shown([*rows, refused]))
+    assert others and others.table[1:] == [["5.10, mb_optimize_scan=0", "unsupported", "Invalid argument"]]
+    [_, first, *_] = report.table(shown(rows)).table  # type: ignore[union-attr]
+    assert first == ["ext4 80.50", "5.10", "1, 2", "1.5", "385.5", "300"]
+
+
+def test_kernels_are_compared_with_the_same_memory_and_of_many_ways_two_that_differ_in_one_thing() -> None:
+    medians = {("5.10", "defaults"): 1, ("6.12", "mb_optimize_scan=0"): 1, ("6.12", "defaults"): 40}
+    more = [(f"7.{minor}", option) for minor in range(3) for option in ("defaults", "mb_optimize_scan=0")]
+    medians |= dict.fromkeys(more, 20)
+    rows = [cell(release, 1, extents, mount, "cold") for (release, mount), extents in medians.items()]
+    rows += [cell("5.10", 1, 30), cell("6.12", 1, 32)]
+    said = report.answer(shown(rows), None)  # type: ignore[arg-type] # no study is asked
+    assert said and said.sentences[:2] == [
+        "In the same free space, ext4 80.50 just mounted, a new file of 384M gets 1 extent with 5.10; "
+        "40 extents with 6.12.",
+        "In the same free space, ext4 80.50, a new file of 384M gets 30 extents with 5.10; 32 extents with 6.12.",
+    ]
+
+
+def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts() -> None:
+    made = [(options, 10 * number) for number, options in enumerate(("default", "-G 1"))]
+    rows = [
+        cell("6.1", layout, 2 + extents + layout * bool(extents), axes=json.dumps({"mkfs": options}))
+        for options, extents in made
+        for layout in range(1, 7)
+    ]
+    said = report.answer(shown(rows), None)  # type: ignore[arg-type] # no study is asked
+    assert said and said.sentences[0] == (
+        "Filled and emptied alike, ext4 80.50, a new file of 384M gets 2 extents with 6.1; "
+        "13 to 18 extents with 6.1, mkfs -G 1."
+    )
+    medians = [line[3] for line in report.table(shown(rows)).table[1:]]  # type: ignore[union-attr] # there is a table
+    assert medians == ["15.5 (13 to 18)", "2 (2 to 2)"]
+
+
+def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="not one file fits"):
+        images.recipe("80.50", 1, "ext4", 512 * MIB, "1G")
+    with pytest.raises(ValueError, match="5 may mean 05 or 50") as refused:
+        images.recipe("80.5", 1, "ext4", 1 << 30, "33M")
+    assert "input_value" not in str(refused.value), "in the notation's own words"
+    with pytest.raises(ValueError, match="No such file"):
+        images.recipe_of(str(tmp_path / "layout.gz"), 1)
+    (tmp_path / "sizes.txt").write_text(
+        "fsage free extents 1\n"
+        '{"device_bytes": 1073741824, "block_bytes": 4096, "group_bytes": 4096, "filesystem": null, "source": "x"}\n'
+        "10 20\nend 1 20\n"
+    )
+    with pytest.raises(ValueError, match="no image can be made of it: it names no file system"):
+        images.recipe_of(str(tmp_path / "sizes.txt"), 1)
+    with pytest.raises(ValueError, match="no folder that you may write to"):
+        images.check_new(tmp_path / "none/disk.img")
+    monkeypatch.setenv("FSAGE_IMAGES_GIB", "many")
+    with pytest.raises(Refusal, match="FSAGE_IMAGES_GIB is 'many': a number is wanted"):
+        kept.limit_gib()
+
+
+def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path: Path) -> None:
+    """Here its copy is no file system, and fsck says so; a full disk ends the same way."""
+    made = tmp_path / "made.img"
+    made.write_bytes(bytes(1 << 20))
+    with pytest.raises(Failure, match="ended with status"):
+        images.put(Image(made, {}), "ext4", tmp_path / "disk.img")
+    assert list(tmp_path.iterdir()) == [made]

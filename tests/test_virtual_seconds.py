@@ -1,0 +1,154 @@
+"""Virtual seconds in a guest are those of the disk that is declared, and have no noise."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guests import KERNELS, ask, observations, target
+
+from fsage.host.device import models
+from fsage.model import MIB, device
+from fsage.model.declaration import complete
+from fsage.model.errors import Refusal
+from fsage.studies.kernels.host import uml
+from fsage.studies.kernels.model import programs
+from fsage.studies.kernels.model.boot import Kernel
+from fsage.studies.paf.model import Fragment, Populate
+from fsage.workloads import sequential
+
+
+def able(kernel: Kernel) -> bool:
+    return programs.why_not_virtual(kernel) is None
+
+
+needs_virtual_time = pytest.mark.skipif(
+    not any(map(able, KERNELS)), reason="no kernel with time travel is here (fsage kernels --build linux-source-6.1)"
+)
+
+
+DISK = {"bytes_per_s": 200_000_000, "seek_s": 0.005, "outer_to_inner": 2.0}
+
+
+def sequential_cells(claimed: dict[str, Any], transfers: list[int], again: str) -> list[dict[str, object]]:
+    """Cells that write and read a file, as a request has them: one for each size of a transfer and each letter."""
+    cells: list[dict[str, object]] = []
+    for name in again:
+        for size in transfers:
+            params = sequential.Params(transfer_size=size, iteration=1, place=1 + (size == MIB))
+            phases = sequential.commands(params, claimed)  # type: ignore[arg-type] # as a guest gives it
+            cell = {"name": f"{size}{name}", "kind": "planned", "attempt": 1, "order": 1, "params": params.model_dump()}
+            cells.append({**cell, "phases": phases})
+    return cells
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@needs_virtual_time
+def test_virtual_seconds_have_no_noise_and_are_those_of_the_declared_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A/A of reads and writes, whatever else the machine does; and against what the same disk is computed to take."""
+    # No tracks: what is computed takes a file's mean place for all of it, which is 2% off where it lies far apart.
+    model = {"kind": "virtual", **DISK, "outer_to_inner": 1.0}
+    spec, claimed = target(tmp_path, monkeypatch, size_gib=4, amount_mib=256, device_model=model)
+    label = claimed["device_model"]["label"]
+    assert label.startswith("virtual seconds of a modelled device (") and "5 ms a seek" in label
+    ways = [MIB, 8 * MIB, 64 * MIB]
+    for deleted in (0, 50):
+        steps = [Populate(1, 80, (16 * MIB,), 1, "fallocate", 4 * MIB, 4)]
+        steps += [Fragment(1, deleted, 1)] if deleted else []  # type: ignore[list-item] # a step as well
+        about = {"study": "s", "state": f"80.{deleted}", "steps": [step.to_json() for step in steps]}
+        cells = sequential_cells(claimed, ways, "abc")
+        unable = next((kernel.name for kernel in KERNELS if not able(kernel)), None)
+        if unable and deleted:
+            cells.append({**cells[0], "name": "unable", "params": {**cells[0]["params"], "kernel": unable}})  # type: ignore[dict-item]
+        assert ask(spec, "measure", **about, claim=claimed["id"], cells=cells)["undone"] is None
+    seconds: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for path, seen in observations(tmp_path):
+        if seen["status"] == "unsupported":
+            assert "has no virtual time: CONFIG_" in seen["why"]
+            continue
+        outcome = sequential.read(seen)
+        assert outcome.status == "valid", outcome.why
+        of_file = next(phase["extents"] for phase in seen["phases"] if phase["name"] == "write")
+        moved = sequential.moved(sequential.Params(**seen["params"]), of_file, 256 * MIB)
+        charged = device.Computed.charges_s(models.computed(model), moved)
+        for phase in ("write", "read"):
+            key = (f"{path.parent.name} {path.name.split('.')[0][:-1]}", phase)
+            seconds.setdefault(key, []).append((outcome.metrics[f"{phase}_seconds"], charged))
+    assert len(seconds) == 2 * 2 * len(ways)
+    for (cell, phase), pairs in seconds.items():
+        times = [measured for measured, _ in pairs]
+        assert len(times) == 3 and max(times) / min(times) - 1 < {"read": 0.001, "write": 0.01}[phase], (cell, times)
+        for measured, charged in pairs:
+            assert charged <= measured <= 1.02 * charged, (cell, phase)
+
+
+def test_a_kernel_without_time_travel_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here it is a program that is no kernel, but for its name."""
+    monkeypatch.setenv("FSAGE_VENV", str(tmp_path))
+    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+    (programs.unpacked() / "9.9").mkdir(parents=True)
+    shutil.copy(Path("/bin/true").resolve(), programs.unpacked() / "9.9/linux")
+    spec = {"name": "v", "kind": "uml", "home": str(tmp_path / "home"), "device_model": {"kind": "virtual"}}
+    why = r"device_model virtual needs a kernel with time travel; there is 9\.9 here: `fsage kernels --build"
+    with pytest.raises(Refusal, match=why):
+        ask(spec, "claim")
+    assert re.search(why, "; ".join(uml.Uml.lacking(complete(spec)).missing))
+    with pytest.raises(Refusal, match=r"kernel 9\.9 has no virtual time: CONFIG_UML_TIME_TRAVEL_SUPPORT, .* not built"):
+        programs.with_virtual_time("9.9")
+
+
+def test_a_file_that_is_moved_by_the_guest_itself_is_judged_as_one_that_fio_moves() -> None:
+    claim: Any = {
+        "device_model": {"kind": "virtual"},
+        "amount_mib": 64,
+        "stores": [{"mount": "/mnt"}],
+        "tools": {"fio": "3.33", "ior": None},
+    }
+    params = sequential.Params(transfer_size=MIB, iteration=1)
+    phases = sequential.commands(params, claim)
+    assert [phase["argv"] for phase in phases] == [["transfer", "write", "measured"], ["transfer", "read", "measured"]]
+    assert "fio" in sequential.commands(params, {**claim, "device_model": {"kind": "seek"}})[0]["argv"]
+    said = [{"errno": None, "bytes": 64 * MIB, "seconds": 0.5}, {"errno": "EIO", "bytes": 3 * MIB, "seconds": 0.1}]
+    taken = [
+        {**phase, "rc": 0, "stdout": json.dumps(what), "stderr": ""} for phase, what in zip(phases, said, strict=True)
+    ]
+    seen = {
+        "status": "done",
+        "params": params.model_dump(),
+        "phases": taken,
+        "conditions": {"device_model": {"kind": "virtual"}},
+    }
+    outcome = sequential.read(seen)
+    assert (outcome.status, outcome.why) == ("failed", "read: moved 3145728 bytes of 67108864 requested: EIO")
+    taken[1]["stdout"] = taken[0]["stdout"]
+    assert sequential.read(seen).metrics["read_bw_mib_s"] == 128
+
+
+def test_what_a_disk_costs_in_a_guest_is_computed_for_the_declared_one() -> None:
+    moved = device.Moved(200_000_000, 200, 30, position=0.5)
+    for kind in ("seek", "virtual"):
+        spec = complete({"kind": "uml", "device_model": {"kind": kind, **DISK}})
+        computed = models.computed(spec["device_model"])  # type: ignore[arg-type] # it is declared
+        assert device.Computed.charges_s(computed, moved) == pytest.approx(1 / 0.75 + 0.15)
+        assert device.Computed.jump_bytes(computed) == 0
+    assert (
+        "not timed, for a modelled device (a disk that charges for seeks, 191 MiB/s"
+        in models.computed(
+            complete({"kind": "uml", "device_model": {"kind": "seek", **DISK}})["device_model"]  # type: ignore[arg-type]
+        )["label"]
+    )
+    assert device.Computed.jump_bytes({"kind": "computed"}) == device.RANDOM_FROM_BYTES, "as in older claims"
+    for wrong, why in (
+        ({"kind": "seek", "noise_cov": 0.02}, "has noise or drift: where kind is uml"),
+        ({"kind": "virtual", "noise_cov": 0.02}, "has no key 'noise_cov'"),
+    ):
+        with pytest.raises(Refusal, match=why):
+            complete({"kind": "uml", "device_model": wrong})
+    assert "declare kind: uml" in str(models.why_refused({"kind": "virtual"}))
