@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from simulated import holds
 
-from fsage.analysis.truth import Inseparable, Reads, recover
+from fsage.analysis.truth import Inseparable, Reads, planted, recover
 from fsage.host.device.seekdisk import Costs
 
 MIB = 1 << 20
@@ -164,3 +166,19 @@ def test_an_unfragmented_state_that_is_fragmented_charges_its_seeks() -> None:
         for found in [recover(taken(seed, states))["seek_s"]]
     )
     assert holds(inside, 100, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("costs", "is_planted"),
+    [
+        ({"bytes_per_s": 2e8, "seek_s": 0.01, "outer_to_inner": 2}, True),  # of virtual seconds: no drift, no noise
+        ({"bytes_per_s": 2e8, "seek_s": 0.01, "outer_to_inner": 1}, False),
+        ({"bytes_per_s": 2e8, "seek_s": 0.01, "outer_to_inner": 1, "noise_cov": 0.02}, True),
+        ({"bytes_per_s": 2e8, "seek_s": 0.01, "outer_to_inner": 2, "noise_cov": "much"}, False),
+        ({"bytes_per_s": 2e8, "outer_to_inner": 2}, False),
+        ([2e8], False),
+    ],
+)
+def test_what_a_disk_charges_besides_rate_and_seeks_is_planted(costs: object, is_planted: bool) -> None:
+    frame = pd.DataFrame({"device_costs": [json.dumps(costs), None]})
+    assert planted(frame) == (costs if is_planted else None)

@@ -122,6 +122,14 @@ def _expected(theta: Array, reads: Reads) -> Array:
 
 PLANTED = ("outer_to_inner", "noise_cov", "drift_percent_per_hour")
 """What a disk may charge besides rate and seeks; a study on one that does is a study of the method."""
+SHOWN = {
+    "seek_s": ("seek", "ms", 1e3),
+    "bytes_per_s": ("rate, first block", "MiB/s", 2**-20),
+    "outer_to_inner": ("tracks, outer to inner", "x", 1.0),
+    "drift_percent_per_hour": ("drift", "% an hour", 1.0),
+    "noise_cov": ("noise, coefficient of variation", "%", 100.0),
+}
+"""Name, unit and factor of each cost of a disk."""
 WHOLE = 4  # extents that an ext4 inode holds itself; for more a block is read, which is a seek
 
 
@@ -145,20 +153,14 @@ def recovered(frame: pd.DataFrame, level: float = LEVEL) -> list[Recovered]:
     if costs is None:
         return []
     estimates = recover(reads(frame), level)
-    rows = (
-        ("seek", "ms", 1e3 * costs["seek_s"], _scaled(estimates["seek_s"], 1e3)),
-        ("rate, first block", "MiB/s", costs["bytes_per_s"] / 2**20, _scaled(estimates["bytes_per_s"], 2**-20)),
-        ("tracks, outer to inner", "x", costs.get("outer_to_inner", 1.0), estimates["outer_to_inner"]),
-        ("fullness, full to empty", "x", 1.0, estimates["fullness"]),
-        ("drift", "% an hour", costs.get("drift_percent_per_hour", 0.0), estimates["drift_percent_per_hour"]),
-        (
-            "noise, coefficient of variation",
-            "%",
-            100 * costs.get("noise_cov", 0.0),
-            _scaled(estimates["noise_cov"], 100),
+    return [
+        *(
+            Recovered(name, unit, factor * costs[key], _scaled(estimates[key], factor))
+            for key, (name, unit, factor) in SHOWN.items()
+            if key in costs  # virtual seconds have neither drift nor noise
         ),
-    )
-    return [Recovered(*row) for row in rows]
+        Recovered("fullness, full to empty", "x", 1.0, estimates["fullness"]),
+    ]
 
 
 def planted(frame: pd.DataFrame) -> Mapping[str, float] | None:
@@ -170,9 +172,10 @@ def planted(frame: pd.DataFrame) -> Mapping[str, float] | None:
     if len(texts) != 1:
         return None
     costs = json.loads(texts[0])  # a record's, so that it may be anything
-    numbers = isinstance(costs, dict) and all(isinstance(costs.get(key), (int, float)) for key in ("seek_s", *PLANTED))
+    if not isinstance(costs, dict) or not all(isinstance(costs.get(key, 0), (int, float)) for key in SHOWN):
+        return None
     usual = {"outer_to_inner": 1.0}
-    if numbers and any(costs[key] != usual.get(key, 0.0) for key in PLANTED):
+    if "seek_s" in costs and any(costs.get(key, usual.get(key, 0.0)) != usual.get(key, 0.0) for key in PLANTED):
         return costs
     return None
 
