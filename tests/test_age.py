@@ -19,15 +19,15 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from test_requests import claim_of
 
-from fsage.evidence import free, verdict
-from fsage.host.inspect import inspect
-from fsage.host.stores import ext4, filesystems
+from fsage.evidence import free
+from fsage.host.stores import filesystems
 from fsage.host.system import mounting, space
 from fsage.host.targets.opening import open_target
+from fsage.layouts import ext4, extents, verdict
+from fsage.layouts.extents import Head
+from fsage.layouts.inspect import inspect
+from fsage.layouts.store import Geometry, of_extents
 from fsage.model import sparse
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Head
-from fsage.model.evidence.store import Geometry, of_extents
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target

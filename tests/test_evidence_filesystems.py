@@ -15,20 +15,19 @@ from small_filesystems import small
 from test_state import bring, fragment, populate
 from tiers import first_of
 
-from fsage.evidence import verdict
+from fsage.base import typed
 from fsage.host.filesystems.btrfs import RESERVED
-from fsage.host.inspect import inspect
 from fsage.host.states import inspection, state
 from fsage.host.states.inspection import layout_of
-from fsage.host.stores import ext4, fiemap
 from fsage.host.stores.filesystems import named
 from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.model import filesystems, typed
-from fsage.model.evidence import fragmentation, texts
-from fsage.model.evidence.store import StoresLayout
+from fsage.layouts import ext4, fiemap, fragmentation, machine, texts, verdict
+from fsage.layouts.inspect import inspect
+from fsage.layouts.store import StoresLayout
+from fsage.model import filesystems
 
 MIB = 1 << 20
 # The second generation fills the holes that the first one left: its files are in pieces.
@@ -275,7 +274,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
 
 def test_where_nothing_is_read_of_the_device_statvfs_tells_how_full_it_is():
     place = Path("/dev/shm")
-    if mounting.mount_of(place).type != "tmpfs":
+    if machine.mount_of(place).type != "tmpfs":
         pytest.skip("/dev/shm is no tmpfs here")
     told, found = os.statvfs(place), inspect(str(place), 10)["stores"][0]
     assert found["device_bytes"] == told.f_blocks * told.f_frsize and found["source"]["free"] == "statvfs: totals only"

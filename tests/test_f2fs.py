@@ -9,11 +9,11 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
+from fsage.base import MIB, Failure, Refusal
 from fsage.host.structure.files import Quota
 from fsage.host.targets.target import Target
 from fsage.host.verbs import checks
-from fsage.model import MIB, declaration
-from fsage.model.errors import Failure, Refusal
+from fsage.model import declaration
 from fsage.model.structure import Step
 from fsage.report.parts import Data
 from fsage.studies.defrag.model import Defragment

@@ -14,13 +14,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fsage.base import GIB, MIB, Failure, Refusal
 from fsage.evidence import free
 from fsage.host.device import models
 from fsage.host.verbs import checks, count
-from fsage.model import GIB, MIB, device
+from fsage.model import device
 from fsage.model.answers import Obstacle
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 from fsage.plan import target
 from fsage.report.parts import Data
 from fsage.run import request

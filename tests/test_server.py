@@ -17,7 +17,7 @@ import pytest
 from small_filesystems import fragmented, small
 
 import fsage
-from fsage.evidence import server
+from fsage.layouts import __main__ as server
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "config" / "layouts" / "example.gz"

@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from fsage.model import MIB, typed
+from fsage.base import MIB, typed
+from fsage.base.message import printable, read
+from fsage.base.typed import Check, Count, Json, Printable, Seconds, Signed, Word
 from fsage.model.hosts import Facts
-from fsage.model.message import printable, read
 from fsage.model.signs import Look
-from fsage.model.typed import Check, Count, Json, Printable, Seconds, Signed, Word
 
 
 class Obstacle(NamedTuple):

@@ -21,6 +21,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from fsage.base import Failure, Refusal
+from fsage.base.typed import Json
 from fsage.host.cells import observed
 from fsage.host.instruments.instrument import Instruments
 from fsage.host.remote.connection import Lost
@@ -31,10 +33,8 @@ from fsage.host.system.library import at_hand
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
 from fsage.model.caches import WARM
-from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 MARK = "FSAGE_AGENT"
 GRACE_S = 2.0

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Literal, cast
 
+from fsage.base import Failure, Refusal, in_words
 from fsage.host.cells import observed, phases
 from fsage.host.cells.phases import Phases
 from fsage.host.instruments.instrument import Instruments, Visit, opened
@@ -28,7 +29,6 @@ from fsage.host.targets.lease import Orphaned, Watch
 from fsage.host.targets.target import Target
 from fsage.model import structure
 from fsage.model.claim import MEASURING, READY, Token, utc_now
-from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.observation import Check, Conditions, Observation
 from fsage.model.request import Cell, Request
 

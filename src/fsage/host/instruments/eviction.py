@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from typing import ClassVar
 
+from fsage.base.typed import Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.remote.connection import answers_of
 from fsage.host.structure import files
 from fsage.host.targets.target import OtherHost
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 READ_PATIENCE_S = 3600.0  # for reading a file as large as a host's memory
 

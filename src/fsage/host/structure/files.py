@@ -23,11 +23,11 @@ from ctypes import c_int64
 from pathlib import Path
 from typing import IO
 
+from fsage.base import MIB, Failure
 from fsage.host.system import caches, libc, places
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets.target import Target
-from fsage.model import MIB, filesystems, striping
-from fsage.model.errors import Failure
+from fsage.model import filesystems, striping
 from fsage.model.striping import EVICTION_FILES
 from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, SHARD, Method, folder_of, path_of
 

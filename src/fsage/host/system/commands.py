@@ -15,9 +15,9 @@ from io import BufferedReader
 from types import MappingProxyType
 from typing import IO
 
-from fsage.host.system.shell import stop
-from fsage.model.errors import Failure, in_words
-from fsage.model.typed import Json
+from fsage.base import Failure, in_words
+from fsage.base.shell import stop
+from fsage.base.typed import Json
 
 LOOK_EVERY_S = 0.2
 PATIENCE_S = 60.0

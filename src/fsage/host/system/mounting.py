@@ -6,16 +6,15 @@ import ctypes
 import errno
 import fcntl
 import os
-import re
 import struct
 import time
 import uuid
 from pathlib import Path
-from typing import NamedTuple
 
+from fsage.base import Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.system import libc
-from fsage.host.system.shell import run
-from fsage.model.errors import Failure, Refusal
+from fsage.layouts.machine import exclusive, mounted_at, mounts
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
 MS_NOSUID = 2
@@ -28,54 +27,6 @@ PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
 BLKDISCARD = 0x1277
 FITRIM = 0xC0185879  # linux/fs.h
-
-
-class Mount(NamedTuple):
-    """One line of /proc/self/mountinfo."""
-
-    device: str  # major:minor
-    root: str
-    point: str
-    type: str
-    source: str
-    mount_options: str
-    super_options: str
-    propagation: str = ""  # of mounts and unmounts to and from other mount namespaces; empty: it has none
-
-    @property
-    def options(self) -> str:
-        """All options, those of the mount and those of the file system."""
-        return f"{self.mount_options},{self.super_options}"
-
-
-def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
-    """The mounts of this mount namespace, or of the one whose mountinfo is given, oldest first."""
-    mounts_now = []
-    for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        left, _, right = line.partition(" - ")
-        _, _, device, root, point, options, *propagation = left.split(" ")
-        kind, source, super_options = right.split(" ")[:3]
-        place = (device, plain(root), plain(point), kind, plain(source))
-        mounts_now.append(Mount(*place, options, super_options, " ".join(propagation)))
-    return mounts_now
-
-
-def mounted_at(point: Path | str) -> Mount | None:
-    """The uppermost mount exactly at `point`, or None."""
-    mounted = [mount for mount in mounts() if mount.point == os.path.realpath(point)]
-    if mounted:
-        return mounted[-1]
-    return None
-
-
-def mount_of(path: Path) -> Mount:
-    """The uppermost mount that a file or directory is on. Raises Failure."""
-    place = path.resolve()
-    for point in (place, *place.parents):
-        mount = mounted_at(point)
-        if mount:
-            return mount
-    raise Failure(f"nothing is mounted at {path} or above it")
 
 
 def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
@@ -197,17 +148,6 @@ def refuse_if_in_use(device: str) -> None:
         time.sleep(0.02)
 
 
-def exclusive(device: str) -> bool:
-    """Whether nobody else holds the device; the kernel refuses where any mount namespace has it mounted."""
-    try:
-        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
-    except OSError as error:
-        if error.errno == errno.EBUSY:
-            return False
-        raise
-    return True
-
-
 def _namespaces(device: str) -> str:
     """The processes whose mount namespaces have `device` mounted, described for a message."""
     own_namespace = os.readlink("/proc/self/ns/mnt")
@@ -239,8 +179,3 @@ def _users(point: Path) -> str:
     if holders:
         return f"; held by process {', '.join(holders[:3])}"
     return ""
-
-
-def plain(field: str) -> str:
-    """Undo the octal escapes of /proc/*/mountinfo and /proc/swaps."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

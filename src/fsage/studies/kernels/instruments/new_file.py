@@ -7,12 +7,12 @@ import json
 import time
 from collections.abc import Callable
 
+from fsage.base import in_words
+from fsage.base.typed import Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.structure import files
-from fsage.model.errors import in_words
 from fsage.model.request import Phase
 from fsage.model.structure import Method
-from fsage.model.typed import Json
 from fsage.studies.kernels.model import TASK
 
 

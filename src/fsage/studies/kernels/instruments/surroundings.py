@@ -6,11 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from fsage.base import Failure
+from fsage.base.typed import Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.model.device import Virtual
-from fsage.model.errors import Failure
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 DEFAULTS = "defaults"
 """The option that changes nothing (mount(8)); the kernel does not know it."""

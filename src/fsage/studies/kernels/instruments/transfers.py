@@ -14,12 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fsage.base import MIB, in_words
+from fsage.base.typed import Json
 from fsage.host.instruments.instrument import Instrument
-from fsage.model import MIB
-from fsage.model.errors import in_words
 from fsage.model.request import Phase
 from fsage.model.transfer import TASK, Task
-from fsage.model.typed import Json
 
 
 class Transfers(Instrument):
