@@ -16,7 +16,6 @@ from test_state import bring, fragment, populate
 from tiers import first_of
 
 from fsage.base import typed
-from fsage.host.filesystems.btrfs import RESERVED
 from fsage.host.states import inspection, state
 from fsage.host.states.inspection import layout_of
 from fsage.host.stores.filesystems import named
@@ -24,7 +23,8 @@ from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.layouts import ext4, fiemap, fragmentation, machine, texts, verdict
+from fsage.layouts import ext4, fiemap, forecast, fragmentation, machine, texts
+from fsage.layouts.btrfs import RESERVED
 from fsage.layouts.inspect import inspect
 from fsage.layouts.store import StoresLayout
 from fsage.model import filesystems
@@ -183,7 +183,7 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
     if aged.filesystem == "btrfs":  # on so small a device it refuses data for want of metadata
         return
     looked = inspect(str(mount), 0)
-    for said in verdict.new_files(looked["stores"][0], looked["mounted"])[:2]:
+    for said in forecast.new_files(looked["stores"][0], looked["mounted"])[:2]:
         size = said.size_bytes  # what the verdict says of new files is about what they are
         (mount / "new").write_bytes(bytes(size))
         pieces = fragmentation.of_file(fiemap.extents(mount / "new")).extents

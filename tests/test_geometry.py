@@ -17,12 +17,12 @@ from tiers import first_of
 
 from fsage.base import Failure
 from fsage.base.message import Unacceptable
-from fsage.host.filesystems import xfs
 from fsage.host.filesystems.ext4 import WritableBitmap
 from fsage.layouts import ext4, extents, texts
 from fsage.layouts.ext4 import BlockBitmap
 from fsage.layouts.extents import Extents
-from fsage.layouts.freespace import Counting
+from fsage.layouts.filesystems import Xfs
+from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.geometry import Geometry, XfsGeometry, why_not
 from fsage.layouts.store import NotThisText, Store
 
@@ -95,12 +95,12 @@ def test_an_xfs_is_made_like_another_by_its_mount_and_by_the_text_of_xfs_db(tmp_
         (tmp_path / "point").mkdir(exist_ok=True)
         subprocess.run(["mount", "-o", "loop,ro,norecovery", image, tmp_path / "point"], check=True)
         try:
-            return xfs.of_mount(tmp_path / "point")
+            return Xfs().of_mount("", tmp_path / "point")
         finally:
             subprocess.run(["umount", tmp_path / "point"], check=True)
 
     original = made_xfs("original", *options.split(), mib=1500)
-    mounted, told = seen(original), xfs.of_device(str(original))
+    mounted, told = seen(original), Xfs().free_space_unmounted(str(original), ONCE)
     assert {**told.geometry, "features": mounted.geometry["features"]} == mounted.geometry, "which no text has"
     words = XfsGeometry.from_json(mounted.geometry, "geometry").words()
     copy = seen(made_xfs("copy", *words, mib=1900))

@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 
 from fsage.base import GIB, MIB
 from fsage.cli import app
-from fsage.evidence import verdict as said_of
 from fsage.layouts import machine, placement, texts
+from fsage.layouts import verdict as said_of
+from fsage.layouts.forecast import new_files
 from fsage.layouts.fragmentation import Extent, FileLayouts
 from fsage.layouts.placement import ByRequest, Extents, NearestFirst
-from fsage.layouts.verdict import NAMES, new_files, of_fragments, parse_limits, reached, verdict
+from fsage.layouts.verdict import NAMES, of_fragments, parse_limits, reached, verdict
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "tests" / "data" / "evidence"

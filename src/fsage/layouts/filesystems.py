@@ -221,9 +221,12 @@ class F2fs(FileSystem):
             lines = path.read_text(encoding="ascii").splitlines()[HEAD_LINES:]
         except FileNotFoundError:
             raise Failure(f"{path} is not there, which alone tells which blocks of F2FS are free") from None
-        block_bytes, segment_blocks, blocks, first = _superblock(device)
+        block_bytes, segment_blocks, blocks, first = superblock_of_f2fs(device)
         geometry = Geometry(blocks * block_bytes, block_bytes, segment_blocks * block_bytes, first * block_bytes)
-        free = ((begin * block_bytes, length * block_bytes) for begin, length in _free(lines, segment_blocks, first))
+        free = (
+            (begin * block_bytes, length * block_bytes)
+            for begin, length in free_of_segments(lines, segment_blocks, first)
+        )
         source = "F2FS' bitmaps of segments (/proc/fs/f2fs), with what it holds back for cleaning"
         store = of_extents(self.name, source, "segment", geometry, free, counting)
         store.unlike = (
@@ -232,8 +235,8 @@ class F2fs(FileSystem):
         return store
 
 
-def _superblock(device: str) -> tuple[int, int, int, int]:
-    """Bytes of a block, blocks of a segment, blocks of the device, and the first one of the first segment."""
+def superblock_of_f2fs(device: str) -> tuple[int, int, int, int]:
+    """Of F2FS: bytes of a block, blocks of a segment, blocks of the device, and the first of the first segment."""
     with open(device, "rb") as file:
         file.seek(SUPERBLOCK_AT)
         magic, block_power, segment_power, blocks, first = SUPERBLOCK.unpack(file.read(SUPERBLOCK.size))
@@ -242,8 +245,11 @@ def _superblock(device: str) -> tuple[int, int, int, int]:
     return 1 << block_power, 1 << segment_power, blocks, first
 
 
-def _free(lines: list[str], segment_blocks: int, first: int) -> Iterator[tuple[int, int]]:
-    """Free runs, in blocks: `number type|used| bytes`, the first block in the highest bit of the first byte."""
+def free_of_segments(lines: list[str], segment_blocks: int, first: int) -> Iterator[tuple[int, int]]:
+    """Free runs of an F2FS, in blocks.
+
+    Lines are `number type|used| bytes`, the first block in the highest bit of the first byte.
+    """
     for number, line in enumerate(lines):
         used = "".join(f"{byte:08b}" for byte in bytes.fromhex(line.rpartition("|")[2]))
         at = used.find("0")
