@@ -236,7 +236,7 @@ class F2fs(FileSystem):
 
 
 def superblock_of_f2fs(device: str) -> tuple[int, int, int, int]:
-    """Of F2FS: bytes of a block, blocks of a segment, blocks of the device, and the first of the first segment."""
+    """Bytes of a block, blocks of a segment, blocks of the device, and the first of the first segment."""
     with open(device, "rb") as file:
         file.seek(SUPERBLOCK_AT)
         magic, block_power, segment_power, blocks, first = SUPERBLOCK.unpack(file.read(SUPERBLOCK.size))
