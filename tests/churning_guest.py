@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.layouts import inspect

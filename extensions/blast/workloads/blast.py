@@ -22,8 +22,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB, Refusal
-from fsage.base.typed import JsonView
+from fsage.base import MIB, JsonView, Refusal
 from fsage.model import kinds, striping, structure, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult

@@ -21,9 +21,8 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from fsage.base import Failure, typed
+from fsage.base import Failure, Json, typed
 from fsage.base.message import Unacceptable
-from fsage.base.typed import Json
 
 from ..host import flows
 from ..host.work import PHASES

@@ -16,8 +16,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fsage.base import MIB, typed
-from fsage.base.typed import JsonView
+from fsage.base import MIB, JsonView, typed
 from fsage.model import device, kinds
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult

@@ -16,8 +16,7 @@ from typing import Any
 import yaml
 
 from fsage.archive.crate import CrateError
-from fsage.base import untrusted
-from fsage.base.typed import Json
+from fsage.base import Json, untrusted
 from fsage.model import structure, tools, tuning
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan

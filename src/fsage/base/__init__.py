@@ -1,14 +1,21 @@
-"""What all of fsage stands on: errors and units here, then messages, sizes and files of others, each a module.
+"""What all of fsage stands on: errors, units and JSON here; messages, sizes and others' files are a module each.
 
 Nothing here knows anything of fsage. It runs wherever a part of fsage runs: Python 3.9, standard library only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 TIB = 1 << 40
+Json = dict[str, Any]
+"""A JSON object of which nothing more is declared."""
+JsonView = Mapping[str, Any]
+"""A block of JSON that is only read; a declared one (a TypedDict) is one too."""
 
 
 class Refusal(Exception):

@@ -46,10 +46,6 @@ Positive = Annotated[int, Check(lambda value: 0 < value <= LARGEST, "a whole num
 Signed = Annotated[int, Check(lambda value: -LARGEST <= value <= LARGEST, "a whole number")]
 Seconds = Annotated[float, Check(lambda value: 0 <= value < 1e9, "a number of seconds")]
 Attempt = Annotated[int, between(1, 10**6, "a whole number")]
-Json = dict[str, Any]
-"""A JSON object of which nothing more is declared."""
-JsonView = Mapping[str, Any]
-"""A block of JSON that is only read; a declared one (a TypedDict) is one too."""
 
 
 def read(kind: type[T], value: object, where: str = "") -> T:

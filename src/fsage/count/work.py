@@ -19,8 +19,7 @@ from typing import NamedTuple, cast
 import pandas as pd
 
 from fsage import seam, workloads
-from fsage.base import GIB, MIB
-from fsage.base.typed import Json
+from fsage.base import GIB, MIB, Json
 from fsage.dataset.columns import Column
 from fsage.model import counting, filesystems
 from fsage.model.claim import Claim

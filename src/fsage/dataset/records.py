@@ -15,7 +15,7 @@ import orjson
 import pandas as pd
 from pydantic import ValidationError
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.base.untrusted import read_file
 from fsage.dataset.columns import COLUMNS, Manifest, Record
 from fsage.dataset.tables import DatasetError

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import fsage
 from fsage import seam
-from fsage.base import in_words
+from fsage.base import Json, in_words
 from fsage.base.message import printable, say
-from fsage.base.typed import Json
 from fsage.layouts import verdict
 from fsage.layouts.inspect import inspect
 

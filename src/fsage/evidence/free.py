@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import wasserstein_distance
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.layouts import extents
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.freespace import BUCKETS, Counting, bucket

@@ -8,8 +8,8 @@ from pathlib import Path
 import jinja2
 
 import fsage
+from fsage.base import Json
 from fsage.base.sizes import format_size
-from fsage.base.typed import Json
 from fsage.figures import Axis, Bars, Figure, Strips
 from fsage.figures.drawing import draw
 from fsage.layouts.terminal import extents_per_file, tables, title

@@ -15,10 +15,9 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
-from fsage.base import MIB, Failure, Refusal, in_words, message, typed
+from fsage.base import MIB, Failure, Json, Refusal, in_words, message, typed
 from fsage.base.message import shown
 from fsage.base.shell import find_administrators
-from fsage.base.typed import Json
 from fsage.host.cells import measure, observed
 from fsage.host.device import capabilities
 from fsage.host.instruments import cleanup, server_cache

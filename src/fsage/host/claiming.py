@@ -16,8 +16,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from fsage.base import MIB, Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import MIB, Failure, Json, Refusal
 from fsage.host import containers
 from fsage.host.instruments.instrument import Instruments, Stopped, Visit, opened
 from fsage.host.structure.files import Quota

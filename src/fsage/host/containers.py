@@ -16,8 +16,7 @@ import signal
 import tempfile
 from pathlib import Path
 
-from fsage.base import Refusal
-from fsage.base.typed import Json
+from fsage.base import Json, Refusal
 from fsage.host.system import commands
 from fsage.model import tools
 from fsage.model.claim import Claim

@@ -24,8 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Mover, Range
 from fsage.host.system import caches

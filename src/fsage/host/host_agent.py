@@ -18,9 +18,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Failure, Refusal, in_words, typed
+from fsage.base import Failure, Json, Refusal, in_words, typed
 from fsage.base.shell import find_administrators
-from fsage.base.typed import Json
 from fsage.host.instruments import instrument as instruments
 from fsage.host.remote import probe
 from fsage.host.remote.connection import NEXT, SynchronisedCommand

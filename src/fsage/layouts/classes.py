@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.layouts.freespace import ALIGNED_POWERS, Groups
 from fsage.layouts.store import (
     OF_FREE_SPACE,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import NamedTuple
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.layouts import freespace, geometry
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, runs_of, without

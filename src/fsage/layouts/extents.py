@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.layouts.freespace import DIGITS, ONCE, Counting
 from fsage.layouts.store import Geometry, NotThisText, Store, check_device, number_of, of_extents, shown
 

@@ -1,9 +1,7 @@
 """What lies where on a device, as the kernel tells, and why a device cannot be read.
 
-Why this process cannot read a device, and what helps.
-
-What lies where on a device, from the kernel: extents of a file (FS_IOC_FIEMAP, linux/fiemap.h), and every block of a
-mounted file system (FS_IOC_GETFSMAP, linux/fsmap.h; ioctl_getfsmap(2)).
+The kernel tells the extents of a file (FS_IOC_FIEMAP, linux/fiemap.h), and every block of a mounted file system
+(FS_IOC_GETFSMAP, linux/fsmap.h; ioctl_getfsmap(2)).
 """
 
 from __future__ import annotations

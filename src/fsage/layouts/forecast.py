@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fsage.base import GIB, MIB
+from fsage.base import GIB, MIB, Json
 from fsage.base.sizes import format_size, round_size
-from fsage.base.typed import Json
 from fsage.layouts import filesystems, placement
 
 NEW_FILES = (MIB, 64 * MIB, GIB)

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import untrusted
-from fsage.base.typed import Json
+from fsage.base import Json, untrusted
 from fsage.layouts import fiemap, filesystems, fragmentation
 from fsage.layouts.fragmentation import Extent, Fragmentation
 from fsage.layouts.machine import Mount, Unread, mount_of, regular_files

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
+from fsage.base import Json
 from fsage.base.message import Unacceptable
-from fsage.base.typed import Check, Count, Json, Positive, between, read_block
+from fsage.base.typed import Check, Count, Positive, between, read_block
 
 BLOCK_BYTES = 4096
 """Blocks that a target can have: a page of memory."""

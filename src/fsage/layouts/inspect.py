@@ -9,10 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from fsage.base import Failure
+from fsage.base import Failure, Json
 from fsage.base.message import printable
 from fsage.base.shell import run
-from fsage.base.typed import Json
 from fsage.base.untrusted import NotTaken, open_file
 from fsage.layouts import fiemap, filesystems, machine, texts
 from fsage.layouts.fragmentation import FileLayouts

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.base import Failure
+from fsage.base.sizes import counted
 
 LOOP_GET_STATUS64 = 0x4C05
 
@@ -147,8 +148,8 @@ class Unread:
 
     def words(self) -> str:
         """'2 folders and 1 file could not be read, the last /mnt/lost+found: Permission denied'; '' for nothing."""
-        counted = ((self.folders, "folder"), (self.files, "file"))
-        parts = [f"{number:,} {name}" if number == 1 else f"{number:,} {name}s" for number, name in counted if number]
+        numbers = ((self.folders, "folder"), (self.files, "file"))
+        parts = [counted(number, noun) for number, noun in numbers if number]
         if parts:
             return f"{' and '.join(parts)} could not be read, the last {self.last}"
         return ""

@@ -22,9 +22,8 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from fsage.base import Failure
+from fsage.base import Failure, JsonView
 from fsage.base.message import printable
-from fsage.base.typed import JsonView
 from fsage.layouts import machine
 from fsage.layouts.freespace import Counting
 from fsage.layouts.inspect import inspect

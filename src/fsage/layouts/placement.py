@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from fsage.base.typed import Json
+from fsage.base import Json
 
 
 class Extents(NamedTuple):

@@ -1,7 +1,4 @@
-"""What is known of layouts: of one store, and of all stores of a target.
-
-What is known of the layout of one store, in the shape that evidence files and `fsage evidence` share.
-"""
+"""What is known of layouts, of one store and of all of a target; evidence files and `fsage evidence` share it."""
 
 from __future__ import annotations
 
@@ -9,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from fsage.base.typed import Check, Json
+from fsage.base import Json
+from fsage.base.typed import Check
 from fsage.layouts.freespace import ONCE, Counting
 
 SCHEMA = 1

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fsage.base import Json
 from fsage.base.message import printable
 from fsage.base.sizes import round_size
-from fsage.base.typed import Json
 from fsage.layouts import verdict
 from fsage.layouts.fragments import look_at
 from fsage.layouts.inspect import inspect

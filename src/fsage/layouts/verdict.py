@@ -7,9 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fsage.base import MIB
+from fsage.base import MIB, Json
 from fsage.base.sizes import counted, format_size, round_size
-from fsage.base.typed import Json
 from fsage.layouts import forecast, placement
 from fsage.layouts.geometry import BLOCK_BYTES
 

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fsage.base import Json
 from fsage.base.sizes import counted
-from fsage.base.typed import Json
 from fsage.layouts.classes import Class, of_classes
 from fsage.layouts.fragmentation import Extent, FileLayouts
 from fsage.layouts.freespace import ONCE, Counting

@@ -13,9 +13,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypedDict
 
-from fsage.base import typed
+from fsage.base import Json, typed
 from fsage.base.message import Unacceptable
-from fsage.base.typed import Check, Json, Name, Positive, Word, between
+from fsage.base.typed import Check, Name, Positive, Word, between
 from fsage.model.structure import Achieved, Notes, Step
 from fsage.model.target import Launcher, Limits
 

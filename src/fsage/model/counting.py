@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from fsage.base import MIB
-from fsage.base.typed import Json
+from fsage.base import MIB, Json
 from fsage.model.device import KINDS, REQUEST_BYTES, Moved
 
 Extents = Sequence[Sequence[int]]

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict, cast
 
-from fsage.base import GIB, Refusal
+from fsage.base import GIB, Json, JsonView, Refusal
 from fsage.base.message import Unacceptable, shown
-from fsage.base.typed import Check, Json, JsonView, hints, read
+from fsage.base.typed import Check, hints, read
 from fsage.model import device, filesystems, kinds
 from fsage.model.claim import Claim, utc_now
 from fsage.model.target import (

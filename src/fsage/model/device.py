@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from fsage.base import MIB
-from fsage.base.typed import Json
+from fsage.base import MIB, Json
 from fsage.model.claim import Claim
 
 RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random

@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TypedDict
 
-from fsage.base.typed import Count, Json, JsonView, Name, Printable, Word
+from fsage.base import Json, JsonView
+from fsage.base.typed import Count, Name, Printable, Word
 from fsage.model.target import Limits
 
 

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from fsage.base import GIB, MIB
-from fsage.base.typed import Json
+from fsage.base import GIB, MIB, Json
 from fsage.model.declaration import declared
 from fsage.model.request import Phase
 from fsage.model.target import Limits, usual

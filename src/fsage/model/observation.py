@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict
 
-from fsage.base import typed
-from fsage.base.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between
+from fsage.base import Json, typed
+from fsage.base.typed import Attempt, Count, Name, Positive, Seconds, Signed, Word, between
 from fsage.layouts.store import StoresLayout
 from fsage.model.signs import Looks
 from fsage.model.structure import Achieved, Notes

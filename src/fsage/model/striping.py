@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from fsage.base import MIB, Refusal, typed
-from fsage.base.typed import JsonView
+from fsage.base import MIB, JsonView, Refusal, typed
 from fsage.model import kinds
 from fsage.model.structure import Notes, Step
 

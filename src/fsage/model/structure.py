@@ -18,8 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict
 
+from fsage.base import Json
 from fsage.base.message import Unacceptable, shown
-from fsage.base.typed import Json, read_block, to_json
+from fsage.base.typed import read_block, to_json
 from fsage.model import plugins
 
 Files = dict[tuple[int, int], "int | None"]

@@ -9,7 +9,8 @@ import re
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin
 
-from fsage.base.typed import Check, Json, hints
+from fsage.base import Json
+from fsage.base.typed import Check, hints
 
 Launcher = Literal["openmpi", "mpich", "srun"]
 

@@ -15,9 +15,8 @@ from types import ModuleType
 from typing import NamedTuple, cast
 
 from fsage import recipes, workloads
-from fsage.base import MIB
+from fsage.base import MIB, Json
 from fsage.base.sizes import counted
-from fsage.base.typed import Json
 from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared

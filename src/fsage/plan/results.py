@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage import seam
-from fsage.base import Refusal, untrusted
-from fsage.base.typed import Json
+from fsage.base import Json, Refusal, untrusted
 from fsage.study.cells import Cell
 
 

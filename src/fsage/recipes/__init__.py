@@ -18,9 +18,8 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
 
 from pydantic import AfterValidator, Field
 
-from fsage.base import MIB
+from fsage.base import MIB, Json
 from fsage.base.sizes import format_size
-from fsage.base.typed import Json
 from fsage.model import plugins
 from fsage.model.structure import Method, Step, read
 from fsage.text.strict import Size

@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fsage.base import MIB, typed
+from fsage.base import MIB, Json, JsonView, typed
 from fsage.base.message import Unacceptable, check, read, shown
-from fsage.base.typed import Json, JsonView
 from fsage.model import kinds
 from fsage.model.claim import WHOLE, Claim
 from fsage.model.hosts import Probe

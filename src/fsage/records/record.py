@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage import parse, recipes, workloads
+from fsage.base import Json, JsonView
 from fsage.base.message import Unacceptable, shown
-from fsage.base.typed import Json, JsonView
 from fsage.model import device, signs, structure
 from fsage.model.caches import KEPT
 from fsage.model.observation import Observation

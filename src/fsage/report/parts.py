@@ -19,8 +19,8 @@ from fsage.analysis.comparisons import Comparison, at_largest_transfer, comparis
 from fsage.analysis.conditions import units, values
 from fsage.analysis.groups import measure_label, of_samples
 from fsage.analysis.words import Finding, doing, over_words
+from fsage.base import Json
 from fsage.base.sizes import counted, round_size
-from fsage.base.typed import Json
 from fsage.figures import Axis, Figure, Lines, limits, lines, slug
 from fsage.model import plugins
 from fsage.statistics import PLACE, SAMPLE, Ratio, factor

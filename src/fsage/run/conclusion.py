@@ -10,8 +10,8 @@ import pandas as pd
 
 from fsage import dataset, recipes, report
 from fsage.analysis import conditions, truth
+from fsage.base import Json, JsonView
 from fsage.base.sizes import counted
-from fsage.base.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool

@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from fsage.base import Json
 from fsage.base.sizes import duration
-from fsage.base.typed import Json
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.study.cells import Cell

@@ -19,8 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fsage import seam
-from fsage.base import Refusal
-from fsage.base.typed import Json
+from fsage.base import Json, Refusal
 from fsage.model.hosts import Holder
 from fsage.plan import results
 from fsage.plan.plan import Job

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from fsage.base import MIB
+from fsage.base import MIB, Json
 from fsage.base.sizes import duration, round_size
-from fsage.base.typed import Json
 from fsage.model import limits, tools
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home

@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fsage import seam, workloads
-from fsage.base import Refusal
+from fsage.base import Json, Refusal
 from fsage.base.message import say
-from fsage.base.typed import Json
 from fsage.model import device, filesystems, kinds, plugins, tools
 from fsage.model.answers import HeldTarget
 from fsage.model.declaration import HOME_OF_ROOT, complete, home_of, usual_home

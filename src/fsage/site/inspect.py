@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from fsage import seam
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.model.hosts import differences, skews
 from fsage.plan import results
 from fsage.plan.plan import Plan

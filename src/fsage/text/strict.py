@@ -23,8 +23,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
+from fsage.base import Json
 from fsage.base.sizes import parse_size
-from fsage.base.typed import Json
 
 MOST_LEVELS = 1000
 """On one axis."""

@@ -11,8 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB
-from fsage.base.typed import JsonView
+from fsage.base import MIB, JsonView
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase

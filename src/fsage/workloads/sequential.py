@@ -15,8 +15,7 @@ from typing import Literal, cast
 
 from pydantic import Field
 
-from fsage.base import MIB
-from fsage.base.typed import Json, JsonView
+from fsage.base import MIB, Json, JsonView
 from fsage.model import device, tools, transfer
 from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, Extents, PhaseResult

@@ -18,7 +18,7 @@ from pydantic import (
     model_serializer,
 )
 
-from fsage.base.typed import JsonView
+from fsage.base import JsonView
 from fsage.model import limits, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult

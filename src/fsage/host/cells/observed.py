@@ -17,8 +17,7 @@ import uuid
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Failure, Refusal, message
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal, message
 from fsage.host.remote.remote_hosts import inventory_of
 from fsage.host.system import library, places
 from fsage.host.system.files import read_json, write_json

@@ -21,8 +21,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal
 from fsage.host.cells import observed
 from fsage.host.instruments.instrument import Instruments
 from fsage.host.remote.connection import Lost

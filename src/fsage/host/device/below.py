@@ -17,8 +17,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.base import Refusal
-from fsage.base.typed import Json
+from fsage.base import Json, Refusal
 from fsage.host.device import loops
 from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting, settings

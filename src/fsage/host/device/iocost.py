@@ -14,8 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal
 from fsage.host.device import capabilities, cgroups
 from fsage.host.device.cgroups import words, write
 from fsage.host.device.model import Model

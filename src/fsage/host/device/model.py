@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.model import device as facts
 
 if TYPE_CHECKING:

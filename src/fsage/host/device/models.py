@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.host.device.iocost import Iocost
 from fsage.host.device.model import Model
 from fsage.host.device.seek import Seek

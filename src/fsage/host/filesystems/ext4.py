@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from ctypes import c_int, c_uint64, c_void_p
 from pathlib import Path
 
-from fsage.base import Failure, message
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, message
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.layouts.ext4 import FLAG_64BITS, BlockBitmap
 from fsage.layouts.geometry import Geometry

@@ -18,8 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.base.typed import Json
+from fsage.base import Failure, Json
 from fsage.host.stores.filesystem import FileSystem, Mover, Preallocation, Range
 from fsage.layouts.geometry import XfsGeometry
 from fsage.model import filesystems as facts

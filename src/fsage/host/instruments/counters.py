@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Refusal, in_words
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.stores import filesystems
 from fsage.model.request import Cell, Phase

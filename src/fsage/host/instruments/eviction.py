@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import ClassVar
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.remote.connection import answers_of
 from fsage.host.structure import files

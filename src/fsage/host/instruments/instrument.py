@@ -16,8 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
-from fsage.base import Failure
-from fsage.base.typed import Json
+from fsage.base import Failure, Json
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import interruption
 from fsage.host.targets import claims

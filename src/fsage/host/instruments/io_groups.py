@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from fsage.base import Failure, in_words
+from fsage.base import Failure, Json, in_words
 from fsage.base.shell import stop
-from fsage.base.typed import Json
 from fsage.host.device import cgroups, iocost
 from fsage.host.instruments import cleanup, query
 from fsage.host.instruments.cleanup import Counted

@@ -24,7 +24,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.model.declaration import EVERY_S
 
 FILE_BYTES = 1 << 20

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar, cast
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json, JsonView
+from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
 from fsage.host.instruments.looks import FILE_BYTES
 from fsage.host.lustre import servers as of_servers

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.base import Failure
-from fsage.base.typed import Json
+from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import lctl, space, stripes
 from fsage.host.lustre.servers import Counted, between, stats

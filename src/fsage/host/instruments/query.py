@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from fsage.base import Failure, in_words
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, in_words
 from fsage.host.system import caches
 from fsage.model.request import Query
 

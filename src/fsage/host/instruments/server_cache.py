@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from fsage.base import Failure
+from fsage.base import Failure, Json
 from fsage.base.shell import run
-from fsage.base.typed import Json
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import lctl
 from fsage.host.system import settings

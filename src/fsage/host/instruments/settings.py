@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from fsage.base import Failure
-from fsage.base.typed import Json
+from fsage.base import Failure, Json
 from fsage.host.instruments import server_cache
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import clients, lctl, ldiskfs, preallocation

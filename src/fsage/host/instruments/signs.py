@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, cast
 
-from fsage.base import Failure, Refusal, in_words
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.lustre import lctl
 from fsage.host.lustre.clients import fsname_of, instance_of

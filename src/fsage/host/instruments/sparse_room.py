@@ -12,8 +12,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.base.typed import Json
+from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.stores.filesystem import Range
 from fsage.host.targets.directories import measured_files

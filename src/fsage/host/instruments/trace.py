@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from fsage.base import Failure, in_words
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, in_words
 from fsage.host.instruments.instrument import Around, Instrument
 from fsage.host.system import libc, mounting, places, settings
 from fsage.host.targets.target import Target

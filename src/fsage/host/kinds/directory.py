@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import GIB, Refusal
-from fsage.base.typed import Json
+from fsage.base import GIB, Json, Refusal
 from fsage.host import claiming
 from fsage.host.device import models
 from fsage.host.system import files, privilege, space

@@ -8,8 +8,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-from fsage.base import GIB, MIB, Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import GIB, MIB, Failure, Json, Refusal
 from fsage.host import claiming
 from fsage.host.device import below, capabilities, loops, models, seek
 from fsage.host.device.model import Model

@@ -9,8 +9,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import clients, servers, space, stripes
 from fsage.host.lustre import target as lustre

@@ -10,8 +10,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal
 from fsage.host.device import below, capabilities, loops
 from fsage.host.lustre import preallocation
 from fsage.host.stores import filesystems, metadata_image

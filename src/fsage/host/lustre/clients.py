@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
-from fsage.base.typed import Json
 from fsage.host.lustre import lctl
 from fsage.host.lustre.lctl import TUNABLES, tunable
 from fsage.host.system import caches, privilege, settings

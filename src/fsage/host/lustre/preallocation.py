@@ -14,9 +14,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.base.message import shown
-from fsage.base.typed import Json, JsonView
 from fsage.host.lustre import ldiskfs
 from fsage.host.lustre.ldiskfs import read, settings_in, size_words
 from fsage.host.lustre.servers import is_one

@@ -17,9 +17,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Json, Refusal
 from fsage.base.message import shown
-from fsage.base.typed import Json
 from fsage.host.lustre import lctl, space
 from fsage.host.targets.kinds import Remote, Servers
 from fsage.host.targets.target import OtherHost, Target

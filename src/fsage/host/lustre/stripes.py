@@ -13,9 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import MIB, Failure
+from fsage.base import MIB, Failure, Json
 from fsage.base.shell import run
-from fsage.base.typed import Json
 from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
 from fsage.model import striping

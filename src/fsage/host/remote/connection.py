@@ -31,10 +31,9 @@ from io import BufferedReader
 from types import MappingProxyType
 from typing import cast
 
-from fsage.base import Failure
+from fsage.base import Failure, Json
 from fsage.base.message import Unacceptable
 from fsage.base.shell import SSH, stop
-from fsage.base.typed import Json
 from fsage.host.system.commands import Command, too_late, wait
 from fsage.host.system.library import BOOT, at_hand, packed, sent
 from fsage.host.targets.target import Target

@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from fsage.base import GIB, Failure, Refusal
+from fsage.base import GIB, Failure, Json, JsonView, Refusal
 from fsage.base.shell import SSH, run
-from fsage.base.typed import Json, JsonView
 from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost

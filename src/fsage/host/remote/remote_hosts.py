@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json, JsonView
+from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.host.remote import probe
 from fsage.host.remote.connection import (
     PATIENCE_S,

@@ -21,8 +21,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.base import Failure
-from fsage.base.typed import Json, JsonView
+from fsage.base import Failure, Json, JsonView
 from fsage.host.instruments import cleanup
 from fsage.host.lustre import space
 from fsage.host.stores import filesystems

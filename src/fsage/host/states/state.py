@@ -10,8 +10,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
-from fsage.base import Failure, Refusal, typed
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal, typed
 from fsage.host import structure as making
 from fsage.host.instruments.instrument import Stopped, looked_on
 from fsage.host.lustre import preallocation, space

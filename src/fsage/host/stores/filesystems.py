@@ -17,9 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
-from fsage.base.typed import Json
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import caches, mounting, places
 from fsage.host.system.fanotify import FileWatch

@@ -15,9 +15,8 @@ from io import BufferedReader
 from types import MappingProxyType
 from typing import IO
 
-from fsage.base import Failure, in_words
+from fsage.base import Failure, Json, in_words
 from fsage.base.shell import stop
-from fsage.base.typed import Json
 
 LOOK_EVERY_S = 0.2
 PATIENCE_S = 60.0

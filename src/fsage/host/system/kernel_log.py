@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 
-from fsage.base import Refusal, message
+from fsage.base import Json, Refusal, message
 from fsage.host.system.privilege import privileged
-
-if TYPE_CHECKING:
-    from fsage.base.typed import Json  # not part of root's helper
 
 KMSG = "/dev/kmsg"
 RECORD_BYTES = 8192

@@ -25,8 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fsage.base import Refusal
-from fsage.base.typed import Json
+from fsage.base import Json, Refusal
 from fsage.host.system import files, places
 from fsage.host.targets import kinds
 from fsage.model import declaration

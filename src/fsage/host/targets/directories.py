@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from fsage.base import GIB, Refusal
-from fsage.base.typed import Json
+from fsage.base import GIB, Json, Refusal
 from fsage.host.system import files, places, space
 from fsage.host.targets import budget, claims
 from fsage.layouts import machine

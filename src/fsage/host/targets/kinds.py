@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.model import kinds as model
 from fsage.model import plugins
 from fsage.model.claim import Claim

@@ -10,8 +10,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.base import Refusal
-from fsage.base.typed import Json, JsonView
+from fsage.base import Json, JsonView, Refusal
 from fsage.host.system import files, places, settings
 from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
 from fsage.model import declaration

@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal
 from fsage.host.device import loops, models
 from fsage.host.device.model import Model
 from fsage.host.stores.filesystem import Range

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import cast
 
 import fsage
-from fsage.base import Failure, Refusal, in_words
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.base.shell import run
-from fsage.base.typed import Json
 from fsage.host.device import capabilities, loops
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.states import state

@@ -7,8 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.base import GIB, Failure, Refusal, in_words
-from fsage.base.typed import Json
+from fsage.base import GIB, Failure, Json, Refusal, in_words
 from fsage.host.system import files
 from fsage.host.targets import claims, kinds
 from fsage.model import declaration

@@ -27,9 +27,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.base import Failure, in_words, typed
+from fsage.base import Failure, Json, in_words, typed
 from fsage.base.message import Unacceptable
-from fsage.base.typed import Json
 from fsage.host.structure import Work
 from fsage.host.system import caches
 from fsage.host.targets.target import Target

@@ -7,9 +7,8 @@ from statistics import median
 
 from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.base import MIB
+from fsage.base import MIB, Json
 from fsage.base.sizes import round_size
-from fsage.base.typed import Json
 from fsage.statistics import median_interval
 from fsage.studies.defrag.recipe import BEFORE, States
 

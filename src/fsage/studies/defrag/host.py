@@ -12,8 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal
 from fsage.host import defragmentation
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files

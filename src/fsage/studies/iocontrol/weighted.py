@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from fsage.base import KIB, MIB
-from fsage.base.typed import Json, JsonView
+from fsage.base import KIB, MIB, Json, JsonView
 from fsage.model import kinds, structure, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult

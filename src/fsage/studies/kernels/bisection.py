@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import GIB, Failure, Refusal
+from fsage.base import GIB, Failure, Json, Refusal
 from fsage.base.sizes import counted
-from fsage.base.typed import Json
 from fsage.plan.plan import Plan
 from fsage.run.request import DEFAULTS, with_inputs
 from fsage.studies.kernels import building, images

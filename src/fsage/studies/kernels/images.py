@@ -16,9 +16,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from fsage.base import Failure
+from fsage.base import Failure, Json
 from fsage.base.sizes import format_size
-from fsage.base.typed import Json
 from fsage.evidence import free
 from fsage.layouts import extents
 from fsage.model import filesystems

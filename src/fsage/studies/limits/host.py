@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.base import in_words, typed
+from fsage.base import Json, in_words, typed
 from fsage.base.message import Unacceptable
-from fsage.base.typed import Json
 from fsage.host.structure import files
 from fsage.host.system import caches
 from fsage.layouts import fiemap, fragmentation

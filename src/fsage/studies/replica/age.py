@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import yaml
 
-from fsage.base import MIB, in_words
+from fsage.base import MIB, Json, in_words
 from fsage.base.message import Unacceptable
 from fsage.base.sizes import counted
-from fsage.base.typed import Json
 from fsage.evidence import free
 from fsage.evidence.free import Free
 from fsage.layouts.extents import Head

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.base.typed import Json
+from fsage.base import Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.remote.connection import ask_all
 from fsage.host.targets.target import OtherHost

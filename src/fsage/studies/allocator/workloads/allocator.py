@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.base import typed
-from fsage.base.typed import Json, JsonView
+from fsage.base import Json, JsonView, typed
 from fsage.model import filesystems, kinds
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult

@@ -14,8 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB
-from fsage.base.typed import JsonView
+from fsage.base import MIB, JsonView
 from fsage.model import structure, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult

@@ -11,8 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.base.typed import Json
+from fsage.base import Failure, Json
 from fsage.host.instruments import cleanup
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.stores import filesystems

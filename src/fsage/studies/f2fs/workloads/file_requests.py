@@ -12,8 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import KIB, MIB
-from fsage.base.typed import Json, JsonView
+from fsage.base import KIB, MIB, Json, JsonView
 from fsage.model import device
 from fsage.model.claim import Claim
 from fsage.model.declaration import device_model

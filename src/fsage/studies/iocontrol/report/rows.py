@@ -11,9 +11,8 @@ import pandas as pd
 
 from fsage.analysis.groups import of_samples, samples
 from fsage.analysis.words import times
-from fsage.base import MIB
+from fsage.base import MIB, Json
 from fsage.base.sizes import round_size
-from fsage.base.typed import Json
 from fsage.figures import Axis
 from fsage.report.parts import Data
 from fsage.statistics import MARGIN, Ratio, ratio

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from fsage.analysis.words import NONE, times
+from fsage.base import Json
 from fsage.base.sizes import round_size
-from fsage.base.typed import Json
 from fsage.report.parts import Data, Section
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.report.rows import (

@@ -14,8 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import KIB
-from fsage.base.typed import JsonView
+from fsage.base import KIB, JsonView
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Group, Phase

@@ -15,8 +15,7 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple, cast
 
-from fsage.base import GIB, Failure, Refusal, typed
-from fsage.base.typed import Json
+from fsage.base import GIB, Failure, Json, Refusal, typed
 from fsage.host.cells import observed
 from fsage.host.cells.measure import undone
 from fsage.host.system import files, library

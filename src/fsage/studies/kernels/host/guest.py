@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Failure, Refusal, in_words
-from fsage.base.typed import Json
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.__main__ import perform
 from fsage.host.device import virtual
 from fsage.host.kinds.loop import HASH_SEED, Loop

@@ -7,8 +7,7 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from fsage.base import GIB, Refusal
-from fsage.base.typed import Json
+from fsage.base import GIB, Json, Refusal
 from fsage.host import claiming
 from fsage.host.device import loops, models
 from fsage.host.kinds.loop import HASH_SEED, Loop

@@ -7,8 +7,7 @@ import json
 import time
 from collections.abc import Callable
 
-from fsage.base import in_words
-from fsage.base.typed import Json
+from fsage.base import Json, in_words
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.structure import files
 from fsage.model.request import Phase

@@ -6,8 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from fsage.base import Failure
-from fsage.base.typed import Json
+from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.model.device import Virtual
 from fsage.model.request import Cell, Phase

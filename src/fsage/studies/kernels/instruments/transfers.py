@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.base import MIB, in_words
-from fsage.base.typed import Json
+from fsage.base import MIB, Json, in_words
 from fsage.host.instruments.instrument import Instrument
 from fsage.model.request import Phase
 from fsage.model.transfer import TASK, Task

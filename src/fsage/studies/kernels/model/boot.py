@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fsage
-from fsage.base import Refusal
+from fsage.base import Json, Refusal
 from fsage.base.message import shown
-from fsage.base.typed import Json
 
 MIB = 1 << 20
 GUEST = "fsage.studies.kernels.host.guest"

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fsage.base import GIB, Failure, Refusal
-from fsage.base.typed import Json
+from fsage.base import GIB, Failure, Json, Refusal
 from fsage.model import filesystems
 from fsage.studies.kernels.model import run
 from fsage.studies.kernels.model.boot import kept

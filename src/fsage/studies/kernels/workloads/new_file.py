@@ -11,8 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB
-from fsage.base.typed import Json, JsonView
+from fsage.base import MIB, Json, JsonView
 from fsage.model import device
 from fsage.model.claim import Claim
 from fsage.model.declaration import device_model

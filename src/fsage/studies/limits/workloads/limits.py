@@ -13,8 +13,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB, typed
-from fsage.base.typed import Json, JsonView
+from fsage.base import MIB, Json, JsonView, typed
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase

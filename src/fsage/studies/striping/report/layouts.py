@@ -15,8 +15,8 @@ from fsage import statistics
 from fsage.analysis import conditions
 from fsage.analysis.groups import measure_label, params_labels
 from fsage.analysis.words import NONE, bounds, times
+from fsage.base import Json
 from fsage.base.sizes import round_size
-from fsage.base.typed import Json
 from fsage.figures import Axis, Level, Lines, lines
 from fsage.model.striping import Segment, object_bytes
 from fsage.report.parts import Data, Section
