@@ -65,6 +65,17 @@ def ran(*words: str | Path) -> str:
     return subprocess.run(words, cwd="/", capture_output=True, text=True, check=True).stdout
 
 
+def test_layouts_need_no_other_part_of_fsage_and_no_package() -> None:
+    names = [path.stem for path in (ROOT / "src/fsage/layouts").glob("*.py") if path.stem != "monitoring"]
+    words = "import importlib, sys; [importlib.import_module(f'fsage.layouts.{name}') for name in sys.argv[1:]]"
+    words += "; print(*sorted({name.split('.')[1] for name in sys.modules if name.startswith('fsage.')}))"
+    env = {"PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", words, *names], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "base layouts\n" and len(names) > 20
+
+
 def test_the_package_alone_reads_texts_and_says_what_it_is(installed: Path) -> None:
     assert ran(installed, "--version") == f"fsage {fsage.__version__}\n"
     assert "128 groups, the largest" in ran(installed, "evidence", EXAMPLE)

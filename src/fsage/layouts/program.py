@@ -31,9 +31,9 @@ def program() -> bytes:
     contents["fsage/__init__.py"] = f'__version__ = "{fsage.__version__}"\n'
     contents["__main__.py"] = START
     buffer = io.BytesIO(FIRST_LINE)
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "a") as archive:
         for name, content in contents.items():
-            archive.writestr(zipfile.ZipInfo(name), content)
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
