@@ -37,12 +37,7 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
     """
     began = time.monotonic()
     try:
-        # A program that is given the name must not take it for an option.
-        if what.startswith("-") and what != "-":
-            name = f"./{what}"
-        else:
-            name = what
-        store, mount = _store(name, files_at_most, counting)
+        store, mount = _store(what, files_at_most, counting)
         mounted = _told(mount) if mount else None
     except (NotThisText, NotTaken, Failure) as error:
         raise ValueError(f"{'standard input' if what == '-' else what}: {error}") from error
