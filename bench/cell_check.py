@@ -131,7 +131,7 @@ def bare_extents(below: Path) -> None:
     """Ask where each file lies, and keep nothing."""
     import fcntl
 
-    from fsage.host.stores.fiemap import BATCH, EXTENT, FIEMAP_FLAG_SYNC, FS_IOC_FIEMAP, HEADER
+    from fsage.layouts.fiemap import BATCH, EXTENT, FIEMAP_FLAG_SYNC, FS_IOC_FIEMAP, HEADER
 
     buffer = bytearray(HEADER.size + BATCH * EXTENT.size)
     for entry in os.scandir(below):

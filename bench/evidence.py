@@ -15,8 +15,8 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.evidence.program import program
 from fsage.host.states import state
+from fsage.layouts.program import program
 from fsage.model import structure
 
 MB = 10**6

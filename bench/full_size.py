@@ -22,16 +22,17 @@ from typing import NamedTuple
 from made_ost import EXTENTS, GROUPS, make
 from target import loop_target
 
+from fsage.base import GIB
 from fsage.evidence import free
 from fsage.host.device import below
+from fsage.host.filesystems.ext4 import WritableBitmap
 from fsage.host.states import state
-from fsage.host.stores.ext4 import BlockBitmap
 from fsage.host.structure import work
 from fsage.host.system import mounting
 from fsage.host.system.sparse_files import clone
 from fsage.host.targets.opening import open_target
-from fsage.model import GIB
-from fsage.model.evidence import extents
+from fsage.layouts import extents
+from fsage.layouts.ext4 import BlockBitmap
 from fsage.model.structure import ALONE, Notes
 from fsage.studies.replica.model import Replica
 
@@ -112,7 +113,7 @@ def beside_c(spec: dict, places: extents.Extents, folder: Path) -> list[Took]:
         clone(Path(store["image"]), copy)
 
     def ours() -> None:
-        bitmap = BlockBitmap(str(copy), write=True)
+        bitmap = WritableBitmap(str(copy))
         bitmap.take(extents.without(list(bitmap.free()), places))
         bitmap.close()
         subprocess.run(["sync", "-f", copy], check=True)

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
+from fsage.base import Json
 from fsage.host.verbs import checks
-from fsage.model.typed import Json
 from fsage.studies.kernels.host import asked, uml
 from fsage.studies.kernels.model import boot, images, programs
 from fsage.studies.kernels.workloads import new_file

@@ -21,12 +21,11 @@ from target import loop_target
 
 from fsage.evidence.free import Windows, read
 from fsage.host.states import state
-from fsage.host.stores import fiemap
 from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.opening import open_target
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Head
+from fsage.layouts import extents, fiemap
+from fsage.layouts.extents import Head
 from fsage.model.structure import ALONE, path_of
 from fsage.studies.replica.host import free_space_layout
 from fsage.studies.replica.model import Replica

@@ -24,11 +24,11 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 from fsage import workloads
+from fsage.base.sizes import format_size
 from fsage.cli import app
 from fsage.count.work import page_of_columns as columns_of_counts
 from fsage.dataset import columns
 from fsage.study.schema import schema
-from fsage.text.sizes import format_size
 
 ROOT = Path(__file__).resolve().parents[1]
 ROLES = "reference/roles.md"

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fsage.evidence.forecast import Refused, first_refused
-from fsage.host import inspect
+from fsage.base import Json
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
-from fsage.model.typed import Json
+from fsage.layouts import inspect
+from fsage.layouts.forecast import Refused, first_refused
 from fsage.studies.kernels.host import guest
 
 KIB, MIB = 1 << 10, 1 << 20

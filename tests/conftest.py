@@ -28,6 +28,7 @@ from session import PREFIX
 from fsage.host.device import capabilities, cgroups, loops, seek
 from fsage.host.system import files, mounting, namespace, settings
 from fsage.host.verbs import claim
+from fsage.layouts.machine import mounts
 from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
 
@@ -49,7 +50,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     os.umask(0o022)  # tests make what other users may read, whatever files of the user's own are like
     if not capabilities.obstacles(capabilities.LOOP_TARGET):
         namespace.unshare(namespace.MS_PRIVATE)
-        for mount in reversed(mounting.mounts()):
+        for mount in reversed(mounts()):
             if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
                 mounting.unmount(Path(mount.point))
         session.stash[OUTSIDE] = os.open("/proc/self/ns/mnt", os.O_RDONLY)
@@ -152,7 +153,7 @@ def row(record_property: Any) -> Any:
 
 def traces(name: str) -> list[str]:
     """Loop devices, mounts, control groups, images and who serves them, whose names begin with a target's name."""
-    found = [f"mount {m.point}" for m in mounting.mounts() if f"/{name}" in m.point]
+    found = [f"mount {m.point}" for m in mounts() if f"/{name}" in m.point]
     found += [f"group {group}" for group in cgroups.names() if group.startswith(cgroups.PREFIX + name)]
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         path = backing.read_text(encoding="utf-8").strip()
@@ -232,7 +233,7 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
         for backing in place.glob("images/*"):  # a test that failed halfway
             found = loops.identity(str(backing)) or {}
             for device in loops.devices_of(found):
-                for mount in reversed(mounting.mounts()):
+                for mount in reversed(mounts()):
                     if mount.source == device:
                         mounting.unmount(Path(mount.point))
             loops.detach({"image": str(backing), **found})

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fsage.host.system.shell import run
+from fsage.base.shell import run
 
 
 def of_target(spec: dict[str, Any], *folders: Path) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from fsage.base import MIB
 from fsage.host.verbs import checks
-from fsage.model import MIB
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import TASK, programs
 from fsage.studies.kernels.model.boot import Kernel

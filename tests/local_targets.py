@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 
+from fsage.base import GIB
+from fsage.base.shell import run
 from fsage.host import claiming
 from fsage.host.device import loops
 from fsage.host.kinds.loop import Loop
 from fsage.host.system import files, mounting
-from fsage.host.system.shell import run
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim
-from fsage.model import GIB
+from fsage.layouts import machine
 
 Spec = dict[str, Any]
 _measured: dict[tuple[object, ...], dict[str, Any]] = {}
@@ -89,7 +90,7 @@ def untouched(spec: Spec) -> Iterator[None]:
         target = Loop(files.read_json(claim_file(spec)) and spec, files.read_json(claim_file(spec)))
         uuids = [mounting.uuid_on(d) for s in target.claim["stores"] for d in loops.devices_of(s["image_id"])]
         inside = [sorted(p.name for p in point.iterdir()) for point in target.mounts if point.is_dir()]
-        return files.read_json(claim_file(spec)), uuids, inside, [str(m) for m in mounting.mounts()]
+        return files.read_json(claim_file(spec)), uuids, inside, [str(m) for m in machine.mounts()]
 
     before = look()
     yield

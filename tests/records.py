@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 from fsage import dataset, report
 from fsage.figures.style import Panel
-from fsage.model.evidence.fragmentation import Extent, FileLayouts
-from fsage.model.evidence.freespace import ONCE
-from fsage.model.evidence.store import Store
+from fsage.layouts.fragmentation import Extent, FileLayouts
+from fsage.layouts.freespace import ONCE
+from fsage.layouts.store import Store
 from fsage.plan.target import load_target
 from fsage.recipes import expand
 

@@ -19,15 +19,14 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from test_requests import claim_of
 
-from fsage.evidence import free, verdict
-from fsage.host.inspect import inspect
-from fsage.host.stores import ext4, filesystems
+from fsage.evidence import free
 from fsage.host.system import mounting, space
 from fsage.host.targets.opening import open_target
+from fsage.layouts import ext4, extents, filesystems, verdict
+from fsage.layouts.extents import Head
+from fsage.layouts.inspect import inspect
+from fsage.layouts.store import Geometry, of_extents
 from fsage.model import sparse
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Head
-from fsage.model.evidence.store import Geometry, of_extents
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target
@@ -374,7 +373,7 @@ def test_a_source_that_is_written_to_while_it_is_read_is_told_so(tmp_path, monke
     assert said[1] == "live: warning: it changed while it was read, so its layout is not of one moment"
     torn = [(5, 9), (7, 2)]
     monkeypatch.setattr(ext4, "of_mount", lambda *_: of_extents("ext4", "x", "g", Geometry(100, 1, 9), torn))
-    absent = filesystems.of_mount("ext4", "/dev/none", tmp_path).absent["free_extents"]
+    absent = filesystems.ALL["ext4"].of_mount("/dev/none", tmp_path).absent["free_extents"]
     assert "written to while it was read, and what was read cannot be (a free extent at 7" in absent
 
 

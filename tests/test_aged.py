@@ -18,9 +18,9 @@ from small_filesystems import MIB
 from states import bring
 from tiers import first_of
 
+from fsage.base import Failure
 from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
-from fsage.model.errors import Failure
 from fsage.recipes import expand
 from fsage.studies.aged import model
 from fsage.studies.aged.model import Age

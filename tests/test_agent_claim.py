@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fsage.base import Refusal
 from fsage.host import claiming
 from fsage.host.remote import probe
 from fsage.host.verbs import claim
 from fsage.model import tools
-from fsage.model.errors import Refusal
 
 Spec = dict[str, Any]
 

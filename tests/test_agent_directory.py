@@ -14,15 +14,14 @@ from typing import Any
 import pytest
 from local_targets import claimed
 
+from fsage.base import GIB, MIB, Failure, Refusal
 from fsage.host import claiming
 from fsage.host.__main__ import hold
 from fsage.host.states import state
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, held
-from fsage.model import GIB, MIB
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 from fsage.run.runs import identity
 from fsage.studies.paf.model import Populate
 from fsage.workloads import sequential

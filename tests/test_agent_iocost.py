@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 from session import PREFIX
 
+from fsage.base import MIB, Failure, Refusal
 from fsage.host import claiming
 from fsage.host.device import cgroups, iocost
 from fsage.host.instruments.cleanup import undo
 from fsage.host.system import files, mounting, settings
-from fsage.host.system.mounting import Mount, mounts
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import MIB
-from fsage.model.errors import Failure, Refusal
+from fsage.layouts.machine import Mount, mounts
 
 Spec = dict[str, Any]
 MODEL = {

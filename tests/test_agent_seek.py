@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from local_targets import claimed
 
+from fsage.base import MIB, Failure, Refusal
 from fsage.host import claiming
 from fsage.host.device import capabilities, loops, seek, seekdisk
 from fsage.host.system import files, mounting, settings
@@ -25,8 +26,7 @@ from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim
-from fsage.model import MIB
-from fsage.model.errors import Failure, Refusal
+from fsage.layouts import machine
 
 pytestmark = pytest.mark.root
 Spec = dict[str, Any]
@@ -94,7 +94,7 @@ def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec: Spec) -> None
     charged = asdict(seekdisk.Costs(ours["bytes_per_s"], SEEK_S))
     assert placed == {**ours, "read_back": {device: charged}}
     assert target.notes == [] and target.front() == []
-    info = loops.loop_info(device)
+    info = machine.loop_info(device)
     assert info and info.flags & loops.LO_FLAGS_DIRECT_IO and info.inode == seekdisk.DISK
     assert not loops.devices_of(target.claim["stores"][0]["image_id"]), "nothing goes past the disk"
     pid = server(target)

@@ -13,15 +13,15 @@ import pytest
 from local_targets import Spec, claim_file, claimed, untouched
 from tiers import first_of
 
+from fsage.base import GIB, MIB, Refusal
+from fsage.base.shell import run
 from fsage.host.device import loops
 from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
-from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import GIB, MIB
+from fsage.layouts import machine
 from fsage.model import filesystems as known
-from fsage.model.errors import Refusal
 
 pytestmark = pytest.mark.root
 
@@ -46,8 +46,8 @@ def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
     assert target.notes == [] and target.front() == [] and target.model_in_place() is None
     stat = os.statvfs(target.mounts[0])
     assert abs(target.capacity_bytes - stat.f_bfree * stat.f_frsize) < MIB
-    assert loops.loop_info(target.devices[0]).flags & loops.LO_FLAGS_DIRECT_IO
-    assert not {"discard", "discard=async"} & set(mounting.mounted_at(target.mounts[0]).options.split(","))
+    assert machine.loop_info(target.devices[0]).flags & loops.LO_FLAGS_DIRECT_IO
+    assert not {"discard", "discard=async"} & set(machine.mounted_at(target.mounts[0]).options.split(","))
 
     (target.mounts[0] / "filler").mkdir()
     before = target.claim["stores"][0]["uuids"]
@@ -160,4 +160,4 @@ def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_
     moment.start()
     filesystems.mount("ext4", device, point)
     moment.join()
-    assert mounting.mounted_at(point)
+    assert machine.mounted_at(point)

@@ -14,16 +14,16 @@ import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down, written
 from tiers import first_of
 
+from fsage.base import GIB, MIB, Refusal
+from fsage.base.shell import run
 from fsage.host.device import loops
 from fsage.host.kinds import loop
 from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
-from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import GIB, MIB
+from fsage.layouts import machine
 from fsage.model import filesystems as known
-from fsage.model.errors import Refusal
 
 pytestmark = pytest.mark.root
 SOURCE = Path(__file__).parents[1] / "src"
@@ -33,7 +33,7 @@ def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
     target = claimed(local_target)
     take_down(target)
     again = open_target(local_target)
-    assert len(again.notes) == 2 and mounting.mounted_at(again.mounts[0])
+    assert len(again.notes) == 2 and machine.mounted_at(again.mounts[0])
     take_down(again)
     assert claim.create(local_target, {}, False)["changed"]
     assert claim.claim(local_target, {}, False)["changed"]

@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down, untouched
 
+from fsage.base import Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.device import loops
 from fsage.host.kinds import loop
 from fsage.host.states import state
 from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
-from fsage.host.system.shell import run
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
+from fsage.layouts import machine
 from fsage.model.claim import utc_now
-from fsage.model.errors import Failure, Refusal
 
 root = pytest.mark.root
 
@@ -194,6 +195,6 @@ def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
     mounting.unmount(target.mounts[0])  # as the run does before it mounts it anew
     with pytest.raises(Refusal, match=r"is held by run another .*snakemake series1"):
         state.scrub(local_target, {"steps": [], "state": "empty"}, False)
-    assert mounting.mounted_at(target.mounts[0]) is None, "nobody else mounts it meanwhile"
+    assert machine.mounted_at(target.mounts[0]) is None, "nobody else mounts it meanwhile"
     assert claim.release(local_target, {"holder": holder}, False)["changed"]
     lease.drop(target.home, {"holder": holder})

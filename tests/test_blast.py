@@ -15,13 +15,13 @@ from lustre_site import lustre_target, recorded
 from states import MIB, bring
 
 from fsage import recipes, workloads
+from fsage.base import Failure, Refusal
 from fsage.host.cells import measure
 from fsage.host.structure import work
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import striping
-from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
 from fsage.parse import BadOutput
 from fsage.studies.blast import model

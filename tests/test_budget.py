@@ -23,6 +23,7 @@ from small_filesystems import small
 from states import bring, populate
 from tiers import first_of
 
+from fsage.base import Failure, Refusal, typed
 from fsage.host.cells import measure
 from fsage.host.instruments import eviction
 from fsage.host.lustre import space, stripes
@@ -30,8 +31,7 @@ from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets import claims, kinds
 from fsage.host.targets.target import Target
-from fsage.model import plugins, striping, structure, typed
-from fsage.model.errors import Failure, Refusal
+from fsage.model import plugins, striping, structure
 from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
 from fsage.studies.aged import model as uses

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fsage.base import Refusal
 from fsage.host.device import capabilities
-from fsage.model.errors import Refusal
 from fsage.plan import target
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
+from fsage.base import Failure
 from fsage.host.system import commands
-from fsage.model.errors import Failure
 
 SAYS = "import sys, time; print('first', flush=True); time.sleep({}); print('second'); sys.exit({})"
 FOREVER = ["sleep", "3600"]

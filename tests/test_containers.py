@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from fsage import workloads
+from fsage.base import Refusal
 from fsage.host import containers
 from fsage.host.remote import probe
 from fsage.host.verbs import claim
 from fsage.model.declaration import complete
-from fsage.model.errors import Refusal
 from fsage.plan.target import Target
 
 MIB = 1 << 20

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from fsage.evidence.free import DRAWS, lay
-from fsage.host.stores import fiemap
-from fsage.host.stores.ext4 import BlockBitmap
+from fsage.host.filesystems.ext4 import WritableBitmap
 from fsage.host.structure import files
-from fsage.model.evidence import extents, fragmentation, texts
+from fsage.layouts import extents, fiemap, fragmentation, texts
+from fsage.layouts.ext4 import BlockBitmap
 from fsage.studies.replica.report import of_one_more
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(7200)]
@@ -146,7 +146,7 @@ def output(*command: str) -> str:
 def laid(image: Path, size: int, free: Extents) -> int:
     """In how many pieces a new file lies in this free space."""
     formatted(image, size)
-    bitmap = BlockBitmap(str(image), write=True)
+    bitmap = WritableBitmap(str(image))
     bitmap.take(extents.without(list(bitmap.free()), free))
     bitmap.close()
     with mounted(image) as point:

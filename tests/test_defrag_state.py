@@ -11,12 +11,12 @@ from states import MIB, bring, populate
 from tiers import first_of
 
 from fsage import workloads
+from fsage.base import Failure
 from fsage.host.cells import measure
 from fsage.host.states import state
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
-from fsage.model.errors import Failure
 from fsage.model.structure import path_of
 from fsage.studies.defrag import host
 

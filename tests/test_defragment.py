@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_filesystems import MIB, fragmented, small
 
-from fsage.host.defragmentation import tools
-from fsage.host.stores import fiemap
+from fsage.base import Refusal
+from fsage.host import defragmentation
+from fsage.layouts import fiemap, fragmentation
+from fsage.layouts.fragmentation import Extent
 from fsage.model import filesystems
-from fsage.model.errors import Refusal
-from fsage.model.evidence import fragmentation
-from fsage.model.evidence.fragmentation import Extent
 
 
 @pytest.fixture(scope="module", params=filesystems.names())
@@ -33,7 +32,7 @@ def test_a_whole_file_system_is_defragmented_worst_first(mounted):
     (folder / "also f3").hardlink_to(folder / "f3")
     (folder / "contiguous").write_bytes(os.urandom(MIB))
     (folder / "empty").touch()
-    done = tools.defragment(point, filesystem, 60)
+    done = defragmentation.defragment(point, filesystem, 60)
     assert [(file["extents_before"], file["extents_after"]) for file in done["files"]] == [(60, 1), (40, 1), (20, 1)]
     assert done["before"]["extents"] == 121 and done["after"]["extents"] == 4
     assert done["before"]["files"] == 5 and done["before"]["bytes"] == 120 * (1 << 14) + MIB
@@ -44,7 +43,7 @@ def test_a_whole_file_system_is_defragmented_worst_first(mounted):
     assert filesystem == "btrfs" or all("60" in file["said"] for file in done["files"][:1])  # btrfs says nothing
     assert any(part.isdigit() for part in done["version"])
     assert {path: path.read_bytes() for path in held} == held
-    again = tools.defragment(point, filesystem, 60)
+    again = defragmentation.defragment(point, filesystem, 60)
     assert again["files"] == [] and again["moved_bytes"] == 0 and again["before"] == again["after"]
 
 
@@ -54,14 +53,14 @@ def test_the_time_limit_is_kept_and_what_was_left_is_said(mounted):
     (path,) = fragmented({point / "large": 800})
     held = path.read_bytes()
     for limit_s, words in ((0, "not begun, the time was over"), (0.003, "when the time was over")):
-        done = tools.defragment([path], filesystem, limit_s)
+        done = defragmentation.defragment([path], filesystem, limit_s)
         assert done["files"][0]["seconds"] < limit_s + 1
         left = done["after"]["extents"] > 1  # what the kernel has begun it may end
         assert left or limit_s
         assert not left or (words in done["left"][0] and str(path) in done["left"][0])
         assert path.read_bytes() == held
         assert [entry.name for entry in path.parent.iterdir() if "fsr" in entry.name or "defrag" in entry.name] == []
-    done = tools.defragment([path], filesystem, 60)
+    done = defragmentation.defragment([path], filesystem, 60)
     assert done["after"]["extents"] == 1 or (filesystem == "btrfs" and "status 0" in done["left"][0])
     assert path.read_bytes() == held
 
@@ -81,7 +80,7 @@ def test_a_file_for_which_no_free_run_is_long_enough(tmp_path):
         for filler in fillers[::2]:
             filler.unlink()
         os.sync()
-        done = tools.defragment([path], "xfs", 60)
+        done = defragmentation.defragment([path], "xfs", 60)
         assert 1 < done["after"]["extents"] < 512
         assert done["largest_free_bytes"] < 16 * MIB
         assert f"of {16 * MIB} bytes, and no free run was longer than {done['largest_free_bytes']}" in done["left"][0]
@@ -92,19 +91,19 @@ def test_only_what_a_killed_tool_left_is_cleared(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / ".fsr78").write_bytes(b"somebody's")
     now = time.time()
-    assert tools.clear_temporaries(tmp_path / "x", "xfs", now + 60) == []
-    assert tools.clear_temporaries(tmp_path / "x", "xfs", now - 60) == [str(tmp_path / ".fsr77")]
-    assert tools.clear_temporaries(tmp_path / "x", "ext4", now - 60) == [str(tmp_path / "x.defrag")]
-    assert tools.clear_temporaries(tmp_path / "x", "btrfs", now - 60) == []
+    assert defragmentation.clear_temporaries(tmp_path / "x", "xfs", now + 60) == []
+    assert defragmentation.clear_temporaries(tmp_path / "x", "xfs", now - 60) == [str(tmp_path / ".fsr77")]
+    assert defragmentation.clear_temporaries(tmp_path / "x", "ext4", now - 60) == [str(tmp_path / "x.defrag")]
+    assert defragmentation.clear_temporaries(tmp_path / "x", "btrfs", now - 60) == []
 
 
 def test_missing_tools_and_other_file_systems_are_refused(tmp_path, monkeypatch):
     with pytest.raises(Refusal, match="files of tmpfs cannot be defragmented; those of btrfs, ext4, xfs can"):
-        tools.defragment([tmp_path], "tmpfs", 1)
+        defragmentation.defragment([tmp_path], "tmpfs", 1)
     monkeypatch.setenv("PATH", str(tmp_path))
     for filesystem, package in (("ext4", "e2fsprogs"), ("xfs", "xfsprogs"), ("btrfs", "btrfs-progs")):
         with pytest.raises(Refusal, match=f"install {package}"):
-            tools.defragment([tmp_path], filesystem, 1)
+            defragmentation.defragment([tmp_path], filesystem, 1)
 
 
 @given(

@@ -15,20 +15,19 @@ from small_filesystems import small
 from test_state import bring, fragment, populate
 from tiers import first_of
 
-from fsage.evidence import verdict
-from fsage.host.filesystems.btrfs import RESERVED
-from fsage.host.inspect import inspect
+from fsage.base import typed
 from fsage.host.states import inspection, state
 from fsage.host.states.inspection import layout_of
-from fsage.host.stores import ext4, fiemap
 from fsage.host.stores.filesystems import named
 from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.model import filesystems, typed
-from fsage.model.evidence import fragmentation, texts
-from fsage.model.evidence.store import StoresLayout
+from fsage.layouts import ext4, fiemap, forecast, fragmentation, machine, texts
+from fsage.layouts.btrfs import RESERVED
+from fsage.layouts.inspect import inspect
+from fsage.layouts.store import StoresLayout
+from fsage.model import filesystems
 
 MIB = 1 << 20
 # The second generation fills the holes that the first one left: its files are in pieces.
@@ -184,7 +183,7 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
     if aged.filesystem == "btrfs":  # on so small a device it refuses data for want of metadata
         return
     looked = inspect(str(mount), 0)
-    for said in verdict.new_files(looked["stores"][0], looked["mounted"])[:2]:
+    for said in forecast.new_files(looked["stores"][0], looked["mounted"])[:2]:
         size = said.size_bytes  # what the verdict says of new files is about what they are
         (mount / "new").write_bytes(bytes(size))
         pieces = fragmentation.of_file(fiemap.extents(mount / "new")).extents
@@ -275,7 +274,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
 
 def test_where_nothing_is_read_of_the_device_statvfs_tells_how_full_it_is():
     place = Path("/dev/shm")
-    if mounting.mount_of(place).type != "tmpfs":
+    if machine.mount_of(place).type != "tmpfs":
         pytest.skip("/dev/shm is no tmpfs here")
     told, found = os.statvfs(place), inspect(str(place), 10)["stores"][0]
     assert found["device_bytes"] == told.f_blocks * told.f_frsize and found["source"]["free"] == "statvfs: totals only"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.model.evidence.fragmentation import Extent, FileLayouts
-from fsage.model.evidence.freespace import ALIGNED_POWERS, BUCKETS, Counting
+from fsage.layouts.fragmentation import Extent, FileLayouts
+from fsage.layouts.freespace import ALIGNED_POWERS, BUCKETS, Counting
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsage.evidence.page import page
-from fsage.evidence.terminal import extents_per_file
-from fsage.model.evidence import texts
-from fsage.model.evidence.store import KEYS, NotThisText
+from fsage.layouts import texts
+from fsage.layouts.store import KEYS, NotThisText
+from fsage.layouts.terminal import extents_per_file
 
 HERE = Path(__file__).parent / "data" / "evidence"
 TEXTS = {path.stem: path.read_bytes() for path in HERE.glob("*.txt")}
@@ -106,7 +106,7 @@ def test_dumpe2fs_tells_of_each_free_block(block_bytes, cluster, groups, spellin
         text += b"  %d free clusters, 7 free inodes, 0 directories\n  Free blocks: " % sum(free)
         text += b", ".join(listed) + b"\n" + b"".join(spelling.choices(LINES[:2], k=spelling.randint(0, 2)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fsage.model.evidence.text.BLOCK_BYTES", block_bytes)
+        patch.setattr("fsage.layouts.text.BLOCK_BYTES", block_bytes)
         found = read(bytes(text))
         assert found["free_bytes"] == sum(map(sum, groups)) * cluster << 10
         assert "in use" not in found["source"]["free"]

@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 from guests import KERNELS, ask, observations, target
 
+from fsage.base import MIB, Failure, Refusal
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
-from fsage.model import MIB, declaration
-from fsage.model.errors import Failure, Refusal
+from fsage.layouts import filesystems
+from fsage.model import declaration
 from fsage.model.structure import Step
 from fsage.report.parts import Data
 from fsage.studies.defrag.model import Defragment
 from fsage.studies.f2fs import report
-from fsage.studies.f2fs.host import f2fs
 from fsage.studies.f2fs.workloads import file_requests
 from fsage.studies.iocontrol.model import ContendedFiles
 from fsage.studies.kernels import images
@@ -76,7 +76,7 @@ def test_what_is_reserved_lies_nowhere_so_it_is_refused() -> None:
 
 def test_free_blocks_are_read_from_bitmaps_of_segments() -> None:
     lines = ["0  3|2  | 80 01", "1  0|16 | ff ff", "2  0|0  | 00 00"]
-    assert list(f2fs._free(lines, 16, 100)) == [(101, 14), (132, 16)]
+    assert list(filesystems.free_of_segments(lines, 16, 100)) == [(101, 14), (132, 16)]
 
 
 @pytest.mark.long

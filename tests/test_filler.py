@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, small
 
-from fsage.host.stores import fiemap, filesystems
+from fsage.host.stores import filesystems
 from fsage.host.structure import files
+from fsage.layouts import fiemap
 from fsage.model import filesystems as known
 from fsage.studies.paf import host
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fsage.model.typed import Json
+from fsage.base import Json
 from fsage.studies.kernels.model import boot, programs
 
 NUMBER = 60

@@ -17,14 +17,13 @@ from session import PREFIX
 from small_filesystems import MIB, Small, fragmented, small
 
 from fsage.cli import main
-from fsage.evidence import server
-from fsage.host.defragmentation.look import Device
-from fsage.host.inspect import inspect
-from fsage.host.stores import fiemap, filesystems
-from fsage.host.system import mounting
-from fsage.host.system.files import regular_files
+from fsage.host.stores import filesystems
+from fsage.layouts import __main__ as server
+from fsage.layouts import fiemap, fragmentation, machine
+from fsage.layouts.fragments import Device
+from fsage.layouts.inspect import inspect
+from fsage.layouts.machine import regular_files
 from fsage.model import filesystems as known
-from fsage.model.evidence import fragmentation
 
 ODD_NAME = "it's $HOME \\ \n\udcff1 f"
 
@@ -105,7 +104,7 @@ def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys) ->
                 (point / folder / "file").write_bytes(b"x" * MIB)
             (point / folder).chmod(mode)
         os.mknod(disk, 0o600 | stat.S_IFBLK, os.makedev(240, 0))
-        device = mounting.mount_of(point).source
+        device = machine.mount_of(point).source
         os.sync()
         as_root = inspect(device, 0)["stores"][0]
         denied = "Permission denied; give the command as root, or name what this user may read"

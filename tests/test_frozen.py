@@ -12,11 +12,11 @@ from local_targets import claimed
 from studies import blocks
 from workload_cells import ALL
 
+from fsage.base import Refusal
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import declaration
 from fsage.model.declaration import complete
-from fsage.model.errors import Refusal
 from fsage.model.target import ANOTHER, CLAIMED, LIVE, MADE, NOTED, edits
 from fsage.plan.plan import load_plan
 from fsage.run import request as requests

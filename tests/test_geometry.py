@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from small_filesystems import MIB
 from tiers import first_of
 
-from fsage.host.filesystems import xfs
-from fsage.host.stores import ext4
-from fsage.host.stores.ext4 import BlockBitmap
-from fsage.model.errors import Failure
-from fsage.model.evidence import extents, texts
-from fsage.model.evidence.extents import Extents
-from fsage.model.evidence.freespace import Counting
-from fsage.model.evidence.store import NotThisText, Store
-from fsage.model.geometry import Geometry, XfsGeometry, why_not
-from fsage.model.message import Unacceptable
+from fsage.base import Failure
+from fsage.base.message import Unacceptable
+from fsage.host.filesystems.ext4 import WritableBitmap
+from fsage.layouts import ext4, extents, texts
+from fsage.layouts.ext4 import BlockBitmap
+from fsage.layouts.extents import Extents
+from fsage.layouts.filesystems import Xfs
+from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.geometry import Geometry, XfsGeometry, why_not
+from fsage.layouts.store import NotThisText, Store
 
 EVIDENCE = Path(__file__).parent / "data" / "evidence"
 OST = "-i 69905 -I 512 -G 256 -J size=16 -m 5 -O uninit_bg,flex_bg,^resize_inode,64bit,^metadata_csum,quota,huge_file"
@@ -95,12 +95,12 @@ def test_an_xfs_is_made_like_another_by_its_mount_and_by_the_text_of_xfs_db(tmp_
         (tmp_path / "point").mkdir(exist_ok=True)
         subprocess.run(["mount", "-o", "loop,ro,norecovery", image, tmp_path / "point"], check=True)
         try:
-            return xfs.of_mount(tmp_path / "point")
+            return Xfs().of_mount("", tmp_path / "point")
         finally:
             subprocess.run(["umount", tmp_path / "point"], check=True)
 
     original = made_xfs("original", *options.split(), mib=1500)
-    mounted, told = seen(original), xfs.of_device(str(original))
+    mounted, told = seen(original), Xfs().free_space_unmounted(str(original), ONCE)
     assert {**told.geometry, "features": mounted.geometry["features"]} == mounted.geometry, "which no text has"
     words = XfsGeometry.from_json(mounted.geometry, "geometry").words()
     copy = seen(made_xfs("copy", *words, mib=1900))
@@ -117,7 +117,7 @@ def test_blocks_are_taken_as_the_list_says_and_nothing_else_changes(tmp_path_fac
     cuts = sorted(data.draw(st.sets(st.integers(0, last), min_size=2, max_size=60)))
     wanted = [(start * 4096, end * 4096) for start, end in zip(cuts[::2], cuts[1::2], strict=False)]
     taken = extents.common(before, wanted)
-    bitmap = BlockBitmap(str(image), write=True)
+    bitmap = WritableBitmap(str(image))
     assert list(bitmap.free()) == before
     bitmap.take(taken)
     bitmap.close()

@@ -30,8 +30,8 @@ from sent import CLAIM, bundle, observation
 
 from fsage import dataset
 from fsage.archive import crate
+from fsage.base.message import DEPTH, Unacceptable
 from fsage.host.targets import lease
-from fsage.model.message import DEPTH, Unacceptable
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import messages, record

@@ -15,9 +15,9 @@ from hostile.messages import STATE, make_plan
 from sent import CLAIM, STUDY
 from test_playbooks import BIN, ROOT, ansible, inventory_of, request
 
+from fsage.base import Refusal
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import tune
-from fsage.model.errors import Refusal
 from fsage.plan import results
 from fsage.study.files import load_study
 from fsage.study.study import StudyError

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fsage.base import Refusal
 from fsage.host import host_agent
 from fsage.host.remote import connection, probe, remote_hosts
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.verbs import claim
 from fsage.model.declaration import complete
-from fsage.model.errors import Refusal
 from fsage.model.hosts import skews
 
 # Another host is a Python of this machine that was told something else than the truth.

@@ -20,15 +20,14 @@ from states import MIB, bring
 from striped import netflow_phases
 from tiers import first_of, first_row_of
 
+from fsage.base import Refusal, typed
 from fsage.host.cells import measure
 from fsage.host.remote import remote_hosts
 from fsage.host.states import state
 from fsage.host.targets import claims, lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import typed
 from fsage.model.claim import BUILDING, READY
-from fsage.model.errors import Refusal
 from fsage.records.record import make_record
 from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf.model import Populate

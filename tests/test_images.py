@@ -13,10 +13,9 @@ import pandas as pd
 import pytest
 from guests import KERNELS, ask, fsage, needs_kernel, new_file, newest, observations, target
 
+from fsage.base import GIB, MIB, Failure, Refusal
 from fsage.evidence import free
 from fsage.host.verbs import count
-from fsage.model import GIB, MIB
-from fsage.model.errors import Failure, Refusal
 from fsage.report.parts import Data
 from fsage.run import request
 from fsage.studies.kernels import images, report

@@ -11,9 +11,9 @@ from local_targets import claimed
 from states import MIB, bring
 
 from fsage.host.states import state
-from fsage.host.stores import fiemap
 from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
+from fsage.layouts import fiemap
 from fsage.model import structure
 from fsage.model.structure import Step, path_of
 from fsage.studies.prealloc import model as prealloc

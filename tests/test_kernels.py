@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from guests import KERNELS, fsage, needs_kernel, newest
 
+from fsage.base import Failure, Refusal
 from fsage.model.answers import Obstacle
-from fsage.model.errors import Failure, Refusal
 from fsage.plan import target
 from fsage.studies.kernels import building, images
 from fsage.studies.kernels.bisection import Bisection, Lies

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fsage.base import Failure
 from fsage.host.system import commands
-from fsage.model.errors import Failure
 
 AWAY = 'setsid sh -c "exec sleep {} 3>{}" >/dev/null 2>&1 & until [ -e {} ]; do sleep 0.05; done; exit 3'
 

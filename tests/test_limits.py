@@ -17,17 +17,17 @@ from session import PREFIX
 from test_measure import asked
 from test_plan import plan as plan
 
+from fsage.base import GIB, MIB, Refusal
+from fsage.base.shell import run
 from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.states import inspection, state
-from fsage.host.system.shell import run
 from fsage.host.targets import budget
 from fsage.host.targets.budget import Pace
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import GIB, MIB, declaration, limits
+from fsage.model import declaration, limits
 from fsage.model.declaration import complete
-from fsage.model.errors import Refusal
 from fsage.model.request import Phase
 from fsage.model.target import Limits
 from fsage.plan import words

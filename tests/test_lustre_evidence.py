@@ -14,11 +14,10 @@ import pytest
 import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
+from fsage.base import Refusal, typed
 from fsage.host import helper
 from fsage.host.lustre import servers
 from fsage.host.system import privilege
-from fsage.model import typed
-from fsage.model.errors import Refusal
 from fsage.studies.paf.model import Populate
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
+from fsage.base import Failure, Refusal
 from fsage.host.lustre import format as formatting
 from fsage.model.declaration import lustre_of
-from fsage.model.errors import Failure, Refusal
 from fsage.plan.target import load_target
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats, lustre_target, recorded, session
 
+from fsage.base import Failure, Refusal
 from fsage.host.cells import measure
 from fsage.host.kinds.lustre import Lustre, LustreOsts
 from fsage.host.lustre import clients, lctl, ldiskfs
@@ -19,7 +20,6 @@ from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
 from fsage.model import structure
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 from fsage.studies.paf.model import Populate
 
 pytestmark = pytest.mark.root

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from lustre_site import NEIGHBOUR, SERVERS, Site, recorded, session
 
+from fsage.base import Failure, Refusal
 from fsage.host.__main__ import way_out
 from fsage.host.lustre import clients, lctl, servers, space, stripes
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 
 MIB = 1 << 20
 KIB = 1 << 10

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, session
 
+from fsage.base import Failure, Refusal
 from fsage.host import helper
 from fsage.host.__main__ import hold
 from fsage.host.lustre import lctl, servers
@@ -22,10 +23,9 @@ from fsage.host.system import privilege
 from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
+from fsage.layouts.freespace import Counting
 from fsage.model import structure
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.freespace import Counting
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
 from fsage.studies.paf.model import Populate

@@ -17,14 +17,14 @@ from threading import Event, Thread
 import pytest
 from local_targets import claimed
 
+from fsage.base import Failure, Refusal
 from fsage.host.cells import measure, phases
 from fsage.host.cells.phases import Phases
 from fsage.host.states import state
-from fsage.host.stores import fiemap
 from fsage.host.system import caches
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
-from fsage.model.errors import Failure, Refusal
+from fsage.layouts import fiemap
 from fsage.records.record import make_record
 from fsage.studies.paf.model import Populate
 from fsage.workloads import Unsupported, device_range, metadata, sequential

@@ -10,9 +10,9 @@ from states import MIB, bring, populate
 from studies import blocks
 
 from fsage import recipes
+from fsage.base import Refusal
 from fsage.host.stores.filesystems import named, with_options
 from fsage.host.targets.opening import open_target
-from fsage.model.errors import Refusal
 from fsage.studies.mkfs.model import Mkfs
 
 EXT4 = ["mkfs.ext4", "-m", "0", "-E", "nodiscard,hash_seed=1"]

@@ -20,12 +20,10 @@ from small_filesystems import small
 from test_playbooks import ansible, done, refused
 from tiers import first_row_of
 
-from fsage.evidence import monitoring
-from fsage.evidence.program import program
-from fsage.evidence.server import main
-from fsage.host.inspect import inspect
-from fsage.host.stores import ext4
-from fsage.host.system import mounting
+from fsage.layouts import ext4, machine, monitoring
+from fsage.layouts.__main__ import main
+from fsage.layouts.inspect import inspect
+from fsage.layouts.program import program
 
 ROOT = Path(__file__).resolve().parents[1]
 MONITORING = ROOT / "docs" / "howto" / "monitoring"
@@ -94,7 +92,7 @@ def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp
         without = to.read_text()
         subprocess.run([*argv, "--files", "3"], check=True, capture_output=True)
         asked = samples(to.read_text())
-        device = mounting.mount_of(point).source
+        device = machine.mount_of(point).source
     point.rmdir()
     assert "fsage_file_extents" not in without
     assert asked["fsage_file_extents_count"][0].value == 3
@@ -125,7 +123,7 @@ def test_a_time_limit_ends_what_reads(tmp_path: Path, monkeypatch: pytest.Monkey
     slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("fsage.seam.inspect", lambda what, files, counting: ext4.of_device(what))
+    monkeypatch.setattr("fsage.layouts.monitoring.inspect", lambda what, files, counting: ext4.of_device(what))
     failed = monitoring.export(["/dev/none"], tmp_path / "fsage.prom", 0.5, 0, 0)
     assert failed == ["/dev/none: not read within 0.5 s (--time-limit)"]
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()

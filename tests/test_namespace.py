@@ -14,6 +14,7 @@ from small_filesystems import MIB, small
 from tiers import first_of
 
 from fsage.host.system import mounting
+from fsage.layouts.machine import exclusive
 
 pytestmark = pytest.mark.root
 Spec = dict[str, Any]
@@ -86,7 +87,7 @@ def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_p
             for verb in ("create", "claim"):
                 assert not machine.agent(verb, local_target).get("failed")
             machine.run("umount", str(there.point))
-            assert mounting.exclusive(device), "who unmounted it has it"
+            assert exclusive(device), "who unmounted it has it"
             machine.run("mount", device, str(there.point))
             other = {**local_target, "name": f"{local_target['name']}b", "home": str(there.point)}
             said = machine.agent("create", other)["msg"]

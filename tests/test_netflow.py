@@ -24,8 +24,9 @@ from hypothesis import strategies as st
 from states import MIB
 
 from fsage import workloads
+from fsage.base import typed
 from fsage.host.system.library import PACKAGE
-from fsage.model import striping, typed
+from fsage.model import striping
 from fsage.studies.netflow.host import flows
 from fsage.studies.netflow.host.flows import Maker
 from fsage.studies.netflow.host.work import StripedFile

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from fsage.base.sizes import LARGEST_BYTES, format_size
 from fsage.studies.paf.notation import Generation, NotationError, PaF, parse
-from fsage.text.sizes import LARGEST_BYTES, format_size
 
 MIB = 1 << 20
 

@@ -7,7 +7,7 @@ from corpus import BAD, BY_NAME, GOOD, of_tool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsage.model import MIB
+from fsage.base import MIB
 from fsage.parse import BadOutput, fio
 
 RUN = BY_NAME["fio-3.33/write-bs1m-nj4-group"]

@@ -7,7 +7,7 @@ from corpus import BAD, BY_NAME, GOOD, of_tool
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.model import MIB
+from fsage.base import MIB
 from fsage.parse import BadOutput, ior
 
 SWEEP = BY_NAME["ior-3.3.0/sweep-np2-t1m"]

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_targets import Spec, claimed
 
+from fsage.base import Failure, Refusal
 from fsage.host.cells import observed
 from fsage.host.states import inspection, state
 from fsage.host.structure.files import make_room
@@ -29,7 +30,6 @@ from fsage.host.targets import directories, lease
 from fsage.host.verbs import claim
 from fsage.model import plugins
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 from fsage.plan.target import load_target
 from fsage.study.study import StudyError
 

@@ -25,13 +25,13 @@ from hostile.messages import action
 from local_targets import claimed as have_claimed
 from tiers import first_row_of
 
+from fsage.base.message import Unacceptable
 from fsage.host.__main__ import APPLY_STEP, VERBS
 from fsage.host.structure import fillers
 from fsage.host.system.library import packed
 from fsage.host.targets import claims
 from fsage.host.targets.lease import machine, start_of
 from fsage.model import structure
-from fsage.model.message import Unacceptable
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

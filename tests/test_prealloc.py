@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from local_targets import claimed
 from lustre_site import Site, lustre_target, recorded, site_in
 
+from fsage.base import MIB, Failure, Refusal
 from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.instruments import settings as settings_of
 from fsage.host.lustre import ldiskfs
@@ -25,9 +26,7 @@ from fsage.host.lustre import preallocation as prealloc
 from fsage.host.system import files, settings
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import MIB
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BLOCKS, GROUPS = 31742, 64  # of the recorded OST

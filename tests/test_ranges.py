@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, fragmented, small
 
-from fsage.host.defragmentation import tools
-from fsage.host.stores import fiemap
+from fsage.base import Refusal
+from fsage.host import defragmentation
 from fsage.host.system import mounting
-from fsage.model.errors import Refusal
-from fsage.model.evidence import fragmentation
+from fsage.layouts import fiemap, fragmentation
 from fsage.studies.defrag.host import checksum
 
 pytestmark = pytest.mark.root
@@ -26,8 +25,8 @@ PIECE = 1 << 12
 INCOMPAT, CRC, EXCHANGE_RANGE = 216, 224, 1 << 6
 
 
-def extents_in(path: Path, one: tools.Range) -> int:
-    return tools._within(fiemap.extents(path), one).extents
+def extents_in(path: Path, one: defragmentation.Range) -> int:
+    return defragmentation._within(fiemap.extents(path), one).extents
 
 
 @pytest.mark.parametrize("filesystem", ["ext4", "btrfs"])
@@ -35,10 +34,10 @@ def test_only_what_is_hot_and_in_pieces_is_moved(filesystem, tmp_path):
     with small(filesystem, tmp_path / "mnt") as made:
         (path,) = fragmented({made.point / "file": 2048}, PIECE)
         held, size = checksum(path), path.stat().st_size
-        hot = tools.hot(size, MIB, 4 * MIB)
+        hot = defragmentation.hot(size, MIB, 4 * MIB)
         assert hot == [(0, MIB), (4 * MIB, 5 * MIB)]
         before = extents_in(path, (5 * MIB, size))
-        done = tools.defragment_ranges(path, filesystem, hot, 60)
+        done = defragmentation.defragment_ranges(path, filesystem, hot, 60)
         assert (done["ranges"], done["ranges_moved"], done["ranges_after"]) == (2, 2, 2)
         assert 400 < done["ranges_before"] <= 512, "some of ext4's first pieces lie side by side"
         assert done["moved_bytes"] == done["range_bytes"] == 2 * MIB and not done["left"]
@@ -46,9 +45,9 @@ def test_only_what_is_hot_and_in_pieces_is_moved(filesystem, tmp_path):
         mounting.unmount(made.point)  # what is compared has reached the device
         made.mount()
         assert checksum(path) == held
-        again = tools.defragment_ranges(path, filesystem, hot, 60)
+        again = defragmentation.defragment_ranges(path, filesystem, hot, 60)
         assert again["ranges_moved"] == again["moved_bytes"] == 0, "they are in one piece already"
-        late = tools.defragment_ranges(path, filesystem, [(0, size)], -1.0)
+        late = defragmentation.defragment_ranges(path, filesystem, [(0, size)], -1.0)
         assert late["moved_bytes"] == 0 and "the time was over" in late["left"][0]
         assert [entry.name for entry in made.point.iterdir() if entry.name != "lost+found"] == ["file"]
 
@@ -58,10 +57,10 @@ def test_without_the_call_nothing_is_moved_and_the_reason_said(tmp_path):
         (path,) = fragmented({made.point / "file": 512}, PIECE)
         held, before = checksum(path), fiemap.extents(path)
         with pytest.raises(Refusal, match=r"XFS_IOC_EXCHANGE_RANGE is not to be had .*exchange-range .*exchange=1"):
-            tools.defragment_ranges(path, "xfs", [(0, MIB)], 60)
+            defragmentation.defragment_ranges(path, "xfs", [(0, MIB)], 60)
         assert checksum(path) == held and fiemap.extents(path) == before
         with pytest.raises(Refusal, match="tmpfs has no call that moves a range of a file; btrfs, ext4, xfs have"):
-            tools.defragment_ranges(path, "tmpfs", [(0, MIB)], 60)
+            defragmentation.defragment_ranges(path, "tmpfs", [(0, MIB)], 60)
 
 
 def test_xfs_exchanges_the_extents_of_ranges_where_it_can(tmp_path):
@@ -76,7 +75,7 @@ def test_xfs_exchanges_the_extents_of_ranges_where_it_can(tmp_path):
             exchange_range(made.image, False)
             made.mount()
             pytest.skip("this kernel mounts no XFS with exchange-range (Linux 6.10)")
-        done = tools.defragment_ranges(path, "xfs", tools.hot(8 * MIB, MIB, 4 * MIB), 60)
+        done = defragmentation.defragment_ranges(path, "xfs", defragmentation.hot(8 * MIB, MIB, 4 * MIB), 60)
         assert (done["ranges_moved"], done["ranges_after"]) == (2, 2) and done["moved_bytes"] == 2 * MIB
         assert extents_in(path, (0, 8 * MIB)) < before - 400
         mounting.unmount(made.point)
@@ -114,8 +113,8 @@ def test_killed_at_any_moment_the_file_holds_what_it_held(tmp_path):
         free = free_bytes(made.point)
         begun = 0
         for moment in (lambda: True, lambda: fragmentation.of_file(fiemap.extents(path)).extents < before):
-            arguments = (path, "ext4", tools.hot(size, MIB // 4, MIB // 4), 60)
-            process = get_context("fork").Process(target=tools.defragment_ranges, args=arguments)
+            arguments = (path, "ext4", defragmentation.hot(size, MIB // 4, MIB // 4), 60)
+            process = get_context("fork").Process(target=defragmentation.defragment_ranges, args=arguments)
             process.start()
             while not moment() and process.is_alive():
                 time.sleep(0.001)

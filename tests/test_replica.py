@@ -30,15 +30,15 @@ from small_filesystems import MIB, small
 from states import bring
 from tiers import first_of
 
+from fsage.base import Failure
 from fsage.evidence import free
 from fsage.evidence.free import Windows
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target
-from fsage.model.errors import Failure
-from fsage.model.evidence import extents, texts
-from fsage.model.evidence.extents import Extents, Head
-from fsage.model.evidence.store import NotThisText
+from fsage.layouts import extents, texts
+from fsage.layouts.extents import Extents, Head
+from fsage.layouts.store import NotThisText
 from fsage.run import request
 from fsage.studies.replica import age, inputs
 from fsage.studies.replica.host.whole_extents import in_turns

@@ -18,14 +18,15 @@ from records import CONFIG
 from small_filesystems import MAKE, MIB, small
 from states import bring, fragment, populate
 
+from fsage.base import Failure
+from fsage.base.shell import run
 from fsage.host.cells import measure
-from fsage.host.inspect import inspect
 from fsage.host.states import inspection
 from fsage.host.stores import filesystems, metadata_image
 from fsage.host.system import mounting
-from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
-from fsage.model.errors import Failure
+from fsage.layouts import machine
+from fsage.layouts.inspect import inspect
 from fsage.recipes import expand
 from fsage.studies.aged.model import Restore
 from fsage.studies.replica.model import KeepFreeSpace
@@ -101,7 +102,7 @@ def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_t
     assert abs(os.statvfs(mount).f_bfree - free) < 64, "but for fsage's own notes"
     trees = [path for path, _, files in os.walk(mount) if len(files) == 12]
     assert len(trees) == 27, "directories are as they were; e2image and xfs_metadump may scramble names"
-    options = set(mounting.mounted_at(mount).options.split(","))
+    options = set(machine.mounted_at(mount).options.split(","))
     assert {"nosuid", "nodev", "noexec"} <= options
     assert filesystem != "ext4" or "errors=remount-ro" in options, "whatever its superblock says"
     assert mounting.uuid_on(target.devices[0]) not in (uuid, None) and os.stat(mount).st_uid == 0

@@ -18,13 +18,13 @@ from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
 
+from fsage.base import Refusal
 from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import commands
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model.errors import Refusal
 from fsage.model.structure import Step
 from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf.model import Populate

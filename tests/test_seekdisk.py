@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fsage.base import Failure
+from fsage.base.shell import run
 from fsage.host.device import models, seek
 from fsage.host.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
 from fsage.host.stores import filesystems
 from fsage.host.system import mounting
-from fsage.host.system.shell import run
 from fsage.model.declaration import device_model
 from fsage.model.device import Iocost, Moved, Seek
-from fsage.model.errors import Failure
 
 MIB = 1 << 20
 RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB

@@ -17,7 +17,7 @@ import pytest
 from small_filesystems import fragmented, small
 
 import fsage
-from fsage.evidence import server
+from fsage.layouts import __main__ as server
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "config" / "layouts" / "example.gz"
@@ -63,6 +63,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ran(*words: str | Path) -> str:
     return subprocess.run(words, cwd="/", capture_output=True, text=True, check=True).stdout
+
+
+def test_layouts_need_no_other_part_of_fsage_and_no_package() -> None:
+    names = [path.stem for path in (ROOT / "src/fsage/layouts").glob("*.py") if path.stem != "monitoring"]
+    words = "import importlib, sys; [importlib.import_module(f'fsage.layouts.{name}') for name in sys.argv[1:]]"
+    words += "; print(*sorted({name.split('.')[1] for name in sys.modules if name.startswith('fsage.')}))"
+    env = {"PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", words, *names], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "base layouts\n" and len(names) > 20
 
 
 def test_the_package_alone_reads_texts_and_says_what_it_is(installed: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, lustre_target
 
+from fsage.base import Failure, Refusal
 from fsage.host.instruments import server_cache
 from fsage.host.instruments.instrument import Visit
 from fsage.host.remote.remote_hosts import Hosts, Lost
@@ -19,7 +20,6 @@ from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import tune
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root
 ZFS = """#!{python} -SE

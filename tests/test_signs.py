@@ -16,14 +16,15 @@ from local_targets import claimed, written
 from records import contents, make_records
 from test_measure import asked, cell, observed
 
+from fsage.base import typed
 from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.device import seek
 from fsage.host.instruments import signs as looks
 from fsage.host.states import state
-from fsage.host.system import mounting
 from fsage.host.verbs import claim
-from fsage.model import signs, typed
+from fsage.layouts import machine
+from fsage.model import signs
 from fsage.model.caches import KEPT
 from fsage.model.declaration import complete
 from fsage.records.record import absent_of, make_record
@@ -148,7 +149,7 @@ def test_errors_of_another_loop_device_or_after_a_shutdown_on_request_are_no_tro
 
 
 def test_a_directory_on_lustre_has_the_connections_of_that_file_system_looked_at() -> None:
-    client = mounting.Mount("0:1", "/", "/mnt/l", "lustre", "10.0.2.15@tcp:/scratch/project", "rw", "")
+    client = machine.Mount("0:1", "/", "/mnt/l", "lustre", "10.0.2.15@tcp:/scratch/project", "rw", "")
     assert looks._fsnames(complete({"name": "a", "kind": "directory"}), [client]) == {"scratch"}
     ost = client._replace(point="/mnt/ost0", source="/dev/vdc")
     assert looks._fsnames(complete({"name": "a", "kind": "directory"}), [ost]) == set()

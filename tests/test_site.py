@@ -13,10 +13,10 @@ import preloaded
 import pytest
 import yaml
 
+from fsage.base import Refusal
 from fsage.commands.common import Where
 from fsage.host.verbs import checks, claim
 from fsage.model.declaration import complete
-from fsage.model.errors import Refusal
 from fsage.plan.target import Target, load_target
 from fsage.site import page
 from fsage.site.inspect import Host, Site, _groups, findings, inspect, with_tuned_servers

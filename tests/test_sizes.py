@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.text.sizes import LARGEST_BYTES, format_size, parse_size
+from fsage.base.sizes import LARGEST_BYTES, format_size, parse_size
 
 
 @pytest.mark.parametrize(

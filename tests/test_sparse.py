@@ -16,16 +16,17 @@ from small_filesystems import small
 from states import bring, populate
 from tiers import first_of
 
+from fsage.base import GIB, MIB, Refusal
+from fsage.base.shell import run
 from fsage.host.cells import measure
 from fsage.host.device import below, loops
 from fsage.host.loop import images
 from fsage.host.system import files, mounting
-from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, tune
-from fsage.model import GIB, MIB, declaration, sparse
-from fsage.model.errors import Refusal
+from fsage.layouts import machine
+from fsage.model import declaration, sparse
 from fsage.model.structure import Step
 from fsage.workloads import sequential
 
@@ -92,7 +93,7 @@ def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> 
 
     released = claim.release(large, {}, False)
     assert any(sentence.endswith("takes no room") for sentence in released["proof"])
-    assert not loops.devices_of(below.image(noted(large))) and not mounting.mounted_at(below.point_of(target.home))
+    assert not loops.devices_of(below.image(noted(large))) and not machine.mounted_at(below.point_of(target.home))
     assert not claim.release(large, {}, False)["changed"]
     assert claim.create(large, {}, False)["changed"], "the image is still there"
     assert f"{pool} is gone" in claim.remove(large, {}, False)["proof"] and not Path(large["image_dir"]).exists()

@@ -11,6 +11,7 @@ import pytest
 from local_targets import claimed
 from states import bring, fragment, populate
 
+from fsage.base import Failure, Refusal
 from fsage.host.states import state
 from fsage.host.states.inspection import digest, remove_measured
 from fsage.host.structure import files, fillers, verify
@@ -19,7 +20,6 @@ from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.model import structure
-from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import path_of
 from fsage.studies.paf.model import to_delete
 

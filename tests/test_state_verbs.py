@@ -9,6 +9,7 @@ import pytest
 from local_targets import claimed
 from states import MIB, bring, fragment, populate
 
+from fsage.base import Refusal
 from fsage.host.lustre import preallocation
 from fsage.host.states import inspection, state
 from fsage.host.states.inspection import digest, fingerprint
@@ -17,7 +18,6 @@ from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
-from fsage.model.errors import Refusal
 from fsage.model.request import Request
 from fsage.model.structure import Shard, Step
 from fsage.studies.prealloc.model import TOGETHER, Interleave

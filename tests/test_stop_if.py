@@ -18,6 +18,7 @@ from local_targets import claimed
 from test_hosts_together import fios
 from test_measure import STEPS, asked, observed
 
+from fsage.base import MIB, Failure, Refusal, typed
 from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.device import seek
@@ -27,10 +28,9 @@ from fsage.host.instruments.instrument import Instruments, Stopped, Visit
 from fsage.host.states import state
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import MIB, declaration, limits, typed
+from fsage.model import declaration, limits
 from fsage.model.answers import Busy
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 
 LOAD_S = 900
 ON_LUSTRE = {"name": "a", "kind": "lustre", "directory": "/mnt/a", "lustre": {"fsname": "a", "mgs": "10.0.0.1@tcp"}}

@@ -19,9 +19,9 @@ from rich.text import Text
 from studies import blocks
 
 from fsage import cli, dataset, recipes
+from fsage.base.message import Unacceptable, lines, printable
 from fsage.host.system import mounting
 from fsage.model import structure
-from fsage.model.message import Unacceptable, lines, printable
 from fsage.plan.plan import load_plan
 from fsage.text.terminal import Terminal
 
@@ -117,7 +117,7 @@ def test_a_full_disk_is_named_by_its_place(fsage, tmp_path) -> None:
 EVIDENCE = ["evidence", str(DATA / "e2freefrag.txt")]
 
 
-@pytest.mark.parametrize("module", ["fsage.cli", "fsage.evidence.server"])
+@pytest.mark.parametrize("module", ["fsage.cli", "fsage.layouts.__main__"])
 def test_what_cannot_be_printed_ends_with_a_sentence(module: str) -> None:
     program = f"{shlex.quote(sys.executable)} -c 'import {module} as m; import sys; sys.exit(m.main())' "
     for words, code, said in (

@@ -11,11 +11,11 @@ from states import MIB, bring
 from striped import STORES, osts_of, step
 
 from fsage import recipes, workloads
+from fsage.base import Refusal
 from fsage.host.cells import measure
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import striping
-from fsage.model.errors import Refusal
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study
 from fsage.study.study import StudyError

@@ -19,6 +19,7 @@ from lustre_site import Site, lustre_target, recorded
 from states import bring
 
 from fsage import workloads
+from fsage.base import Failure
 from fsage.host.cells import measure
 from fsage.host.instruments import eviction
 from fsage.host.instruments.instrument import Visit
@@ -27,7 +28,6 @@ from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import caches
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model.errors import Failure
 from fsage.model.request import Phase
 from fsage.model.striping import Nominal, Segment
 from fsage.studies.striping.model import Stripe

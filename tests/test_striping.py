@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fsage.base import Refusal
 from fsage.model import striping
-from fsage.model.errors import Refusal
 from fsage.studies.striping import recipe
 from fsage.studies.striping.model import Stripe
 

@@ -13,7 +13,7 @@ from records import CONFIG
 from fsage import dataset
 from fsage.analysis import conditions
 from fsage.analysis.groups import summarise
-from fsage.model import typed
+from fsage.base import typed
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool

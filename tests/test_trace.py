@@ -13,9 +13,9 @@ from local_targets import claimed
 
 from fsage.host.instruments import trace
 from fsage.host.instruments.cleanup import undo
-from fsage.host.stores import fiemap
 from fsage.host.system import mounting, places, settings
 from fsage.host.targets.opening import open_target
+from fsage.layouts import fiemap, machine
 
 MIB = 1 << 20
 
@@ -64,7 +64,7 @@ def written(path: Path, mib: int) -> None:
 
 def instances() -> list[str]:
     """What the journal or the machine would have of a trace that goes on."""
-    return [mount.point for mount in mounting.mounts() if mount.point.startswith(str(trace.PLACE))]
+    return [mount.point for mount in machine.mounts() if mount.point.startswith(str(trace.PLACE))]
 
 
 @pytest.mark.root

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fsage.evidence import free
-from fsage.evidence.verdict import verdict
-from fsage.model.evidence import texts
-from fsage.model.evidence.store import NotThisText
+from fsage.layouts import texts
+from fsage.layouts.store import NotThisText
+from fsage.layouts.verdict import verdict
 from fsage.parse import BadOutput, fio, ior, mdtest
 
 HERE = Path(__file__).parent / "data" / "trials"

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from local_targets import claimed
 
+from fsage.base import Refusal
 from fsage.host.device import loops
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, tune
 from fsage.model import tuning
-from fsage.model.errors import Refusal
 from fsage.model.tuning import OF_QUEUE
 from fsage.study.files import load_study
 from fsage.study.study import StudyError

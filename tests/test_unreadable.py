@@ -185,4 +185,4 @@ def test_no_message_has_an_error_of_the_system_as_python_prints_it() -> None:
         for line in block.splitlines()
         if re.search(rf"{{{name}}}|str\({name}\)", line) and "isinstance" not in block
     ]
-    assert not printed, "fsage.model.errors.in_words says it in words"
+    assert not printed, "fsage.base.in_words says it in words"

@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from fsage.base import GIB, MIB
 from fsage.cli import app
-from fsage.evidence import verdict as said_of
-from fsage.evidence.verdict import NAMES, new_files, of_fragments, parse_limits, reached, verdict
-from fsage.host.system import mounting
-from fsage.model import GIB, MIB
-from fsage.model.evidence import placement, texts
-from fsage.model.evidence.fragmentation import Extent, FileLayouts
-from fsage.model.evidence.placement import ByRequest, Extents, NearestFirst
+from fsage.layouts import machine, placement, texts
+from fsage.layouts import verdict as said_of
+from fsage.layouts.forecast import new_files
+from fsage.layouts.fragmentation import Extent, FileLayouts
+from fsage.layouts.placement import ByRequest, Extents, NearestFirst
+from fsage.layouts.verdict import NAMES, of_fragments, parse_limits, reached, verdict
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "tests" / "data" / "evidence"
@@ -231,7 +231,7 @@ def test_a_command_runs_with_evidence_beside_it_and_its_exit_code_is_passed_on(t
 
 
 @pytest.mark.skipif(
-    all(mount.point != "/" for mount in mounting.mounts()), reason="the root is no mount, as in a chroot"
+    all(mount.point != "/" for mount in machine.mounts()), reason="the root is no mount, as in a chroot"
 )
 def test_fragments_begins_with_the_files_and_each_file_system(tmp_path):
     (tmp_path / "file").write_bytes(b"x" * 5000)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from guests import KERNELS, ask, observations, target
 
+from fsage.base import MIB, Refusal
 from fsage.host.device import models
-from fsage.model import MIB, device
+from fsage.model import device
 from fsage.model.declaration import complete
-from fsage.model.errors import Refusal
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.boot import Kernel

@@ -25,6 +25,7 @@ from fsage.host.system import fanotify, mounting
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
+from fsage.layouts import machine
 from fsage.model.claim import Token
 from fsage.workloads import metadata
 
@@ -105,7 +106,7 @@ def test_what_a_stranger_does_between_two_looks_is_noticed(watched: tuple[Target
 
 def is_lost_when_others_mount(target: Target, check: StructureCheck) -> None:
     mount, now = target.mounts[0], now_of(target)
-    there = mounting.mounted_at(mount)
+    there = machine.mounted_at(mount)
     assert there and target.watch and check.differs(now)[0] is None
     other = Path(f"{mount}-other")
     other.mkdir()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fsage.host.stores import fiemap
 from fsage.host.structure import files
 from fsage.host.system import caches
+from fsage.layouts import fiemap
 from fsage.report.parts import Data
 from fsage.studies.limits import host
 from fsage.studies.limits.model import Assignment

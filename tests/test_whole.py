@@ -21,15 +21,14 @@ from small_filesystems import MIB, Small
 from states import bring
 from test_geometry import OST, free_of, made
 
+from fsage.base import GIB, Failure
 from fsage.evidence import free
 from fsage.host.device import below
-from fsage.host.system import mounting, space
+from fsage.host.system import space
 from fsage.host.system.sparse_files import FICLONERANGE, clone
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import GIB
-from fsage.model.errors import Failure
-from fsage.model.evidence import extents
+from fsage.layouts import extents, machine
 from fsage.studies.replica.model import Replica
 
 pytestmark = pytest.mark.root
@@ -167,8 +166,8 @@ setattr(place, name, killed)
 bring(spec, structure.read(step), reuse="fresh", inputs=inputs)
 """
 SPOTS = {
-    "when the blocks are taken": ("fsage.host.stores.ext4", "BlockBitmap.close", 1, True, None),
-    "before the blocks are taken": ("fsage.host.stores.ext4", "BlockBitmap.take", 1, False, None),
+    "when the blocks are taken": ("fsage.host.filesystems.ext4", "WritableBitmap.close", 1, True, None),
+    "before the blocks are taken": ("fsage.host.filesystems.ext4", "WritableBitmap.take", 1, False, None),
     "before it has its name": ("os", "rename", 1, False, None),
     "in the copy back": ("fcntl", "ioctl", 3, True, FICLONERANGE),
     "after the copy": ("fsage.host.loop.stores", "clone", 1, True, None),
@@ -201,7 +200,7 @@ def test_a_machine_without_the_memory_is_told_both_numbers(alike, monkeypatch) -
 
 
 def test_what_a_control_group_leaves_is_all_the_memory_there_is() -> None:
-    places = [Path(mount.point) for mount in mounting.mounts() if mount.type in space.LIMITS]
+    places = [Path(mount.point) for mount in machine.mounts() if mount.type in space.LIMITS]
     group = (
         next((place for place in places if (place / "memory.stat").exists()), places[0]) / f"fsage-test-{os.getpid()}"
     )

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
 from fsage import workloads
+from fsage.base import MIB
 from fsage.host.device import models
-from fsage.model import MIB, tools
+from fsage.model import tools
 from fsage.model.declaration import device_model
 from fsage.parse import BadOutput
 from fsage.workloads import metadata, random_access, sequential, shared

@@ -8,7 +8,7 @@ from corpus import BY_NAME
 from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
 from fsage import parse, workloads
-from fsage.model import MIB
+from fsage.base import MIB
 from fsage.workloads import metadata, sequential
 
 

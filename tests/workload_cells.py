@@ -1,6 +1,6 @@
 """Parameters of cells, and what of a claim their commands depend on."""
 
-from fsage.model import MIB
+from fsage.base import MIB
 
 FIO_ONLY = {"fio": "fio-3.33", "ior": None, "mdtest": None, "mpirun": None}
 ALL = {"fio": "fio-3.33", "ior": "IOR-3.3.0", "mdtest": "mdtest-3.3.0", "mpirun": "mpirun (Open MPI) 4.1.4"}

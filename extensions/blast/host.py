@@ -14,18 +14,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from fsage.base import MIB, Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.lustre import stripes
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import places
 from fsage.host.system.files import read_json, write_json
-from fsage.host.system.shell import run
 from fsage.host.targets import claims
 from fsage.host.targets.target import Target
-from fsage.model import MIB, striping, tools
+from fsage.model import striping, tools
 from fsage.model.declaration import lustre_of
-from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard, Step
 from fsage.model.target import Striping
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import Refusal
 from fsage.model import striping
-from fsage.model.errors import Refusal
 from fsage.model.structure import Notes
 from fsage.model.tools import Tool
 

@@ -35,8 +35,8 @@ if str(SOURCE) not in sys.path:  # an installed collection contains the package
     sys.path.insert(0, str(SOURCE))
 
 from fsage import seam  # noqa: E402
-from fsage.model import MIB, message, plugins  # noqa: E402
-from fsage.model.errors import Refusal, in_words  # noqa: E402
+from fsage.base import MIB, Refusal, in_words, message  # noqa: E402
+from fsage.model import plugins  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
 REFUSED = 1  # the agent's exit code when nothing was touched

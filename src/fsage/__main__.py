@@ -16,7 +16,7 @@ def main() -> None:
 
         whole()
     else:
-        from fsage.evidence import server
+        from fsage.layouts import __main__ as server
 
         sys.exit(server.main())
 

@@ -13,11 +13,11 @@ import typer
 
 import fsage
 from fsage import interrupt
+from fsage.base import Failure, Refusal, in_words
+from fsage.base.message import say, whole_output
 from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import EXIT_CODES, Command, Group, Where, target_names
 from fsage.model import plugins
-from fsage.model.errors import Failure, Refusal, in_words
-from fsage.model.message import say, whole_output
 
 DENIED = (errno.EROFS, errno.EACCES, errno.EPERM)
 app = typer.Typer(

@@ -16,8 +16,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from fsage import seam
+from fsage.base import Refusal, in_words
 from fsage.model import plugins
-from fsage.model.errors import Refusal, in_words
 
 MODULES = ("__init__", "model", "host", "recipe", "report", "advice", "inputs", "command", "doctor")
 FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")

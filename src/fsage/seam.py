@@ -9,53 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from fsage.base import Failure, Json, Refusal
+from fsage.layouts.machine import mount_of
 from fsage.model.answers import Able, HeldTarget, Obstacle
 from fsage.model.counting import Job
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.target import Spec
-from fsage.model.typed import Json
-
-
-def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
-    """Layout of a device, image, directory, text, `-`: schema, what, seconds, mounted, unread, stores: [Store.summary].
-
-    A directory gives the free space of the file system that it is on, and the files below it, `files_at_most` of
-    them. Nothing is synchronised: what the kernel has not placed yet counts as free. `counting`: who is given each
-    free extent. `mounted`: what statvfs(2) tells (bytes, free_bytes, available_bytes, inodes, free_inodes) where it
-    is mounted, else None. `unread`: why no file of a directory could be read, else None. Raises ValueError.
-    """
-    from fsage.host import inspect
-
-    return inspect.inspect(what, files_at_most, counting)
-
-
-def fragments(
-    paths: Sequence[Path],
-    files_at_most: int,
-    worst: int,
-    order: str,
-    seek_ms: float | None,
-    rate_mb_s: float | None,
-) -> Json:
-    """How files lie, and what defragmenting would gain (fsage.host.defragmentation.look). Raises ValueError."""
-    from fsage.host.defragmentation import look
-
-    return look.fragments(paths, files_at_most, worst, order, seek_ms, rate_mb_s)
-
-
-def regular_files(directory: Path) -> Iterator[Path]:
-    """Regular files below a directory, on its own file system only; links are not followed."""
-    from fsage.host.system import files
-
-    return files.regular_files(directory)
-
-
-def source_of(path: Path) -> str:
-    """The source of the mount on which a path lies. Raises Failure."""
-    from fsage.host.system import mounting
-
-    return mounting.mount_of(path).source
 
 
 def allocator_counts(directory: Path) -> dict[str, int]:
@@ -64,10 +22,9 @@ def allocator_counts(directory: Path) -> dict[str, int]:
     Raises ValueError where they cannot be read, OSError.
     """
     from fsage.host.stores import filesystems
-    from fsage.host.system import mounting
 
     try:
-        mount = mounting.mount_of(directory)
+        mount = mount_of(directory)
         system = filesystems.like(mount.type)
         if system:
             return system.allocator_counts(mount.source)

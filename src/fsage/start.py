@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fsage import interrupt
-from fsage.model.errors import in_words
-from fsage.model.message import say
+from fsage.base import in_words
+from fsage.base.message import say
 
 LIMITS = ("--cores", "-c", "--jobs", "-j")
 NOT_POSITIVE = re.compile(r"-\d+|0+")

@@ -129,7 +129,7 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) ->
     assert {f"{path}.py" for path in privilege.CODE} == {
         path.removeprefix("fsage/") for path, text in modules.items() if text and path != "__main__.py"
     }
-    modules["fsage/host/system/shell.py"] += b"# of yesterday\n"
+    modules["fsage/base/shell.py"] += b"# of yesterday\n"
     other = io.BytesIO()
     with zipfile.ZipFile(other, "w") as archive:
         for path, text in modules.items():

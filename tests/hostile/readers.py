@@ -25,11 +25,11 @@ from fsage.advise import distribution
 from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
-from fsage.evidence import page, terminal
-from fsage.host import inspect
+from fsage.base import Failure, Refusal, sizes
+from fsage.base.message import Unacceptable
+from fsage.evidence import page
 from fsage.host.lustre import clients, lctl, servers, space, stripes
-from fsage.model.errors import Failure, Refusal
-from fsage.model.message import Unacceptable
+from fsage.layouts import inspect, terminal
 from fsage.parse import BadOutput, fio, ior, mdtest
 from fsage.plan import results
 from fsage.plan.plan import load_plan
@@ -44,7 +44,7 @@ from fsage.studies.paf import notation
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
-from fsage.text import sizes, yaml_text
+from fsage.text import yaml_text
 from hostile import bend, messages
 from hostile.folder import folder
 

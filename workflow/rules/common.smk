@@ -11,7 +11,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from fsage import interrupt
-from fsage.model.errors import in_words
+from fsage.base import in_words
 from fsage.plan.results import Results
 from fsage.run import invocation, resources, runs, screen
 

@@ -3,7 +3,7 @@
 from snakemake.settings.types import DeploymentMethod
 
 from fsage import seam
-from fsage.model.errors import Refusal
+from fsage.base import Refusal
 from fsage.model.tools import ANALYSIS
 
 # One setting of the targets, `containers`, switches measuring and reports: as if --sdm apptainer were given here.

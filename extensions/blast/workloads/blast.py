@@ -22,13 +22,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import MIB, kinds, striping, structure, tools
+from fsage.base import MIB, JsonView, Refusal
+from fsage.model import kinds, striping, structure, tools
 from fsage.model.claim import Claim
-from fsage.model.errors import Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.model.typed import JsonView
 from fsage.parse import BadOutput, check_end
 from fsage.studies.striping import striped
 from fsage.workloads import Outcome, Unsupported, shared

@@ -21,10 +21,8 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from fsage.model import typed
-from fsage.model.errors import Failure
-from fsage.model.message import Unacceptable
-from fsage.model.typed import Json
+from fsage.base import Failure, Json, typed
+from fsage.base.message import Unacceptable
 
 from ..host import flows
 from ..host.work import PHASES

@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fsage.base import Failure
 from fsage.model import striping
-from fsage.model.errors import Failure
 
 from ..host import flows
 from ..host.flows import RECORD, Corrupt, Maker, entries, verify

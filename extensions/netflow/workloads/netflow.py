@@ -16,13 +16,13 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fsage.model import MIB, device, kinds, typed
+from fsage.base import MIB, JsonView, typed
+from fsage.model import device, kinds
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.striping import Segment
 from fsage.model.structure import Step
-from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
 from fsage.studies.striping import striped
 from fsage.workloads import Outcome, Unsupported, shared

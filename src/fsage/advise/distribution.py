@@ -15,10 +15,10 @@ from typing import IO
 
 import yaml
 
-from fsage import seam
-from fsage.model import untrusted
+from fsage.base import untrusted
+from fsage.base.sizes import LARGEST_BYTES, parse_size
+from fsage.layouts.machine import regular_files
 from fsage.text import yaml_text
-from fsage.text.sizes import LARGEST_BYTES, parse_size
 from fsage.text.strict import show
 
 MOST_TABLE_BYTES = 16 << 20
@@ -67,7 +67,7 @@ def read(what: str) -> Distribution:
     path = Path(what)
     try:
         if what != "-" and path.is_dir():
-            return _made(((str(file), file.lstat().st_size, 1) for file in seam.regular_files(path)), what)
+            return _made(((str(file), file.lstat().st_size, 1) for file in regular_files(path)), what)
         if what == "-":
             return _made(_of_lines(sys.stdin.buffer, "standard input"), "standard input")
         rows = {".yaml": _of_yaml, ".yml": _of_yaml, ".csv": _of_csv}.get(path.suffix.lower())

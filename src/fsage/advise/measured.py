@@ -24,8 +24,8 @@ import pandas as pd
 from fsage.advise.distribution import Distribution
 from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import measures, params_labels, samples
-from fsage.model.typed import Json
-from fsage.text.sizes import parse_size
+from fsage.base import Json
+from fsage.base.sizes import parse_size
 from fsage.text.strict import show, unknown_value
 
 BANDWIDTH = "_bw_mib_s"

@@ -16,10 +16,10 @@ from rich.console import Console
 from fsage import dataset
 from fsage.advise.decide import Advice, AdviceRequest, Decision, Rival, advise
 from fsage.analysis.words import NONE, Finding, bounds
-from fsage.evidence.terminal import Table, drawn
+from fsage.base.sizes import round_size
+from fsage.layouts.terminal import Table, drawn
 from fsage.plan.plan import Plan
 from fsage.statistics import ALPHA, Ratio
-from fsage.text.sizes import round_size
 from fsage.text.terminal import Terminal
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fsage import statistics
 from fsage.analysis.conditions import AXES, labelled, units
-from fsage.text.sizes import round_size
+from fsage.base.sizes import round_size
 from fsage.workloads import RATES
 
 REFERENCE = ["file_size_bytes", "params", "measure", "setting"]

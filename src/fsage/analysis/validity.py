@@ -13,11 +13,11 @@ import pandas as pd
 
 from fsage.analysis.conditions import AXES, labelled
 from fsage.analysis.groups import measure_label, measures, samples
+from fsage.base.sizes import counted
 from fsage.plan.settings import Commands
 from fsage.plan.target import Target
 from fsage.statistics import ALPHA, adjust_exploratory, trend
 from fsage.study.study import Study
-from fsage.text.sizes import counted
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fsage.analysis.groups import measure_label
+from fsage.base.sizes import ratio_text
 from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
-from fsage.text.sizes import ratio_text
 
 NONE = "\u2013"
 """In a table, for what is not known."""

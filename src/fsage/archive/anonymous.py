@@ -16,8 +16,8 @@ from typing import Any
 import yaml
 
 from fsage.archive.crate import CrateError
-from fsage.model import structure, tools, tuning, untrusted
-from fsage.model.typed import Json
+from fsage.base import Json, untrusted
+from fsage.model import structure, tools, tuning
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target

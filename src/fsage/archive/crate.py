@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from fsage.model import untrusted
+from fsage.base import untrusted
 from fsage.text.yaml_text import MOST_BYTES as MOST_YAML_BYTES
 
 METADATA = "ro-crate-metadata.json"

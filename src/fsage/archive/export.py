@@ -23,7 +23,7 @@ from fsage import dataset
 from fsage.archive import anonymous
 from fsage.archive import crate as crates
 from fsage.archive.crate import METADATA, CrateError
-from fsage.model import untrusted
+from fsage.base import untrusted
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.pool import Pool
 from fsage.report.provenance import commit

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fsage.base.message import say
 from fsage.commands.common import StudyName, Where
-from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "Results"

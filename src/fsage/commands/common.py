@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from fsage.model.errors import in_words
-from fsage.model.message import say
+from fsage.base import in_words
+from fsage.base.message import say
 
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed, with a message; 2 wrong options or arguments; 130 stopped."
 COMMON = {"target": "target_name", "results_root": "results", "studies": "studies", "inventories": "inventories"}

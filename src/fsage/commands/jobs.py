@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from fsage.base.message import say
 from fsage.commands.common import StateName, StudyName, Where
-from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "(internal)"

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fsage.base.message import say
 from fsage.commands.common import check_writable
-from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "Any file system"
@@ -66,7 +66,7 @@ def evidence(
     if openmetrics:
         if as_json or html or save or fail_on:
             raise ValueError("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")
-        from fsage.evidence.monitoring import export
+        from fsage.layouts.monitoring import export
 
         failed = export([what], to, time_limit, nice, files or 0)
         if failed:
@@ -74,8 +74,8 @@ def evidence(
         return
     if to:
         raise ValueError("--to is where the metrics go: give --openmetrics with it")
-    from fsage import seam
-    from fsage.evidence import terminal, verdict
+    from fsage.layouts import terminal, verdict
+    from fsage.layouts.inspect import inspect
 
     limits = verdict.parse_limits(fail_on, verdict.NAMES)
     check_writable("--html", html)
@@ -86,7 +86,7 @@ def evidence(
         free.save(what, save)
         say(f"free extents {save}")
         what = str(save) if what == "-" else what  # it is read once
-    layout = seam.inspect(what, 100_000 if files is None else files)
+    layout = inspect(what, 100_000 if files is None else files)
     if html:
         from fsage.evidence.page import page  # what draws takes a second to load
 
@@ -114,6 +114,6 @@ def fragments(
     Read-only, and no target is needed. The gain is a bound, not a forecast: each extent counted as a whole seek.
     Exit code 3: a limit of --fail-on is reached.
     """
-    from fsage.evidence import terminal
+    from fsage.layouts import terminal
 
     raise typer.Exit(terminal.fragments(paths, worst, by, seek_ms, rate_mb_s, as_json, files, fail_on))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fsage.base.message import lines, say
+from fsage.base.sizes import counted
 from fsage.commands.common import StudyName, Where, start_snakemake, study_names
-from fsage.model.message import lines, say
-from fsage.text.sizes import counted
 
 if TYPE_CHECKING:
     from fsage.plan.pool import Pool

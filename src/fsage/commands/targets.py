@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
+from fsage.base.message import say
 from fsage.commands.common import Where, check_writable, study_names
-from fsage.model.message import say
 
 app = typer.Typer()
 PANEL = "Targets"
@@ -204,7 +204,7 @@ def enter(
 ) -> None:
     """Run a command, as root, where this machine's loop targets are mounted, which nothing else sees."""
     from fsage import seam
-    from fsage.model.errors import Failure, Refusal
+    from fsage.base import Failure, Refusal
 
     words = command or [os.environ.get("SHELL", "/bin/sh")]
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from statistics import median
 
+from fsage.base import Failure, Refusal
+from fsage.base.message import say
 from fsage.count.work import Counted, Layout, count
 from fsage.model import counting
-from fsage.model.errors import Failure, Refusal
-from fsage.model.message import say
 from fsage.plan.plan import Plan
 from fsage.study.study import StudyError, unseeded
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from fsage import statistics
+from fsage.base.sizes import counted as number_of
+from fsage.base.sizes import format_size
 from fsage.count import timed
 from fsage.count.work import Counted, amount_words, table, write_table
 from fsage.figures import Axis, Figure, Place, Plane, Point, Series
@@ -20,8 +22,6 @@ from fsage.report.page import draw
 from fsage.report.parts import Section
 from fsage.report.render import template
 from fsage.study.study import Study, means
-from fsage.text.sizes import counted as number_of
-from fsage.text.sizes import format_size
 
 CAPACITY = "files added, % of the capacity"
 DELETED = "of these files deleted, %"

@@ -19,13 +19,13 @@ from typing import NamedTuple, cast
 import pandas as pd
 
 from fsage import seam, workloads
+from fsage.base import GIB, MIB, Json
 from fsage.dataset.columns import Column
-from fsage.model import GIB, MIB, counting, filesystems
+from fsage.model import counting, filesystems
 from fsage.model.claim import Claim
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete, device_model
 from fsage.model.structure import Step
-from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.run.request import with_inputs

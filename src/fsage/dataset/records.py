@@ -15,12 +15,12 @@ import orjson
 import pandas as pd
 from pydantic import ValidationError
 
+from fsage.base import Json
+from fsage.base.untrusted import read_file
 from fsage.dataset.columns import COLUMNS, Manifest, Record
 from fsage.dataset.tables import DatasetError
 from fsage.model.caches import WARM
 from fsage.model.observation import PhaseResult
-from fsage.model.typed import Json
-from fsage.model.untrusted import read_file
 
 MOST_BYTES = 16 << 20
 """Most bytes of a record's file; one with a trace of 50,000 requests has a tenth of it."""

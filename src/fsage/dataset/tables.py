@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fsage.base import untrusted
 from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION, unit_of
-from fsage.model import untrusted
 
 VERSION = b"fsage_schema_version"
 TIME = "began"

@@ -1,1 +1,1 @@
-"""The layout of any device, image, mount or saved text: `fsage evidence`; what it tells is the agent's evidence."""
+"""What `fsage evidence` adds to a layout (fsage.layouts): a page, a saved list, a command between two looks."""

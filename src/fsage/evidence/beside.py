@@ -18,10 +18,10 @@ from pathlib import Path
 
 import fsage
 from fsage import seam
-from fsage.evidence import verdict
-from fsage.model.errors import in_words
-from fsage.model.message import printable, say
-from fsage.model.typed import Json
+from fsage.base import Json, in_words
+from fsage.base.message import printable, say
+from fsage.layouts import verdict
+from fsage.layouts.inspect import inspect
 
 SCHEMA = 1
 KEYS = ("filesystem", "device_bytes", "fullness_percent", "free_bytes", "free_extents", "files", "warnings")
@@ -83,7 +83,7 @@ def run(what: str, command: Sequence[str], out: Path, files: int) -> int:
 def _look(what: str, files: int) -> Json:
     """The layout, after what was written has been given its place."""
     os.sync()
-    layout = seam.inspect(what, files)
+    layout = inspect(what, files)
     (store,) = layout["stores"]
     (judged,) = verdict.verdicts(layout)
     return {**{key: store[key] for key in KEYS}, "verdict": judged.as_json()["values"]}

@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import wasserstein_distance
 
-from fsage import seam
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Extents, Head
-from fsage.model.evidence.freespace import BUCKETS, Counting, bucket
-from fsage.model.typed import Json
+from fsage.base import Json
+from fsage.layouts import extents
+from fsage.layouts.extents import Extents, Head
+from fsage.layouts.freespace import BUCKETS, Counting, bucket
+from fsage.layouts.inspect import inspect
 
 BUFFERED = 1 << 16
 Places = npt.NDArray[np.int64]
@@ -71,7 +71,7 @@ def read(what: str, seed: Sequence[int] | None = None) -> Free:
     `seed`: draw what a text of sizes does not say (fsage.evidence.free); None: such a text is refused.
     """
     spool = _Spool()
-    layout = seam.inspect(what, 0, Counting(keep=spool.keep))
+    layout = inspect(what, 0, Counting(keep=spool.keep))
     (store,) = layout["stores"]
     if store["unknown_bytes"]:
         raise ValueError(f"{what}: {' '.join(store['warnings'])} Nothing of it is copied before it is repaired")

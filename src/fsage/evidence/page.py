@@ -8,16 +8,16 @@ from pathlib import Path
 import jinja2
 
 import fsage
-from fsage.evidence.terminal import extents_per_file, tables, title
-from fsage.evidence.verdict import verdicts
+from fsage.base import Json
+from fsage.base.sizes import format_size
 from fsage.figures import Axis, Bars, Figure, Strips
 from fsage.figures.drawing import draw
-from fsage.model.typed import Json
-from fsage.text.sizes import format_size
+from fsage.layouts.terminal import extents_per_file, tables, title
+from fsage.layouts.verdict import verdicts
 
 
 def page(layout: Json) -> str:
-    """HTML of what `fsage.host.inspect` found, the verdict first; the same bytes each time for the same layout."""
+    """HTML of what `fsage.layouts.inspect` found, the verdict first; the same bytes each time for the same layout."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

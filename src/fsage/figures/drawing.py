@@ -18,6 +18,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 
+from fsage.base import GIB, TIB
 from fsage.figures.plane import draw_plane
 from fsage.figures.style import (
     COLOURS,
@@ -37,7 +38,6 @@ from fsage.figures.style import (
     style,
 )
 from fsage.figures.values import Axis, Bars, Figure, Lines, Plane, Point, RunChart, Series, Strips, Trace
-from fsage.model import GIB, TIB
 
 DODGE = 0.012
 """How far series stand apart whose points at the same levels are joined, as a share of the axis."""

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from fsage.text.sizes import round_size
+from fsage.base.sizes import round_size
 
 Cell: TypeAlias = str | float | int | None
 Table: TypeAlias = Sequence[Sequence[Cell]]

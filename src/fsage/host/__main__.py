@@ -15,6 +15,9 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
+from fsage.base import MIB, Failure, Json, Refusal, in_words, message, typed
+from fsage.base.message import shown
+from fsage.base.shell import find_administrators
 from fsage.host.cells import measure, observed
 from fsage.host.device import capabilities
 from fsage.host.instruments import cleanup, server_cache
@@ -22,18 +25,14 @@ from fsage.host.lustre import preallocation, servers
 from fsage.host.lustre.format import format_osts
 from fsage.host.states import state
 from fsage.host.system import interruption, libc, namespace, space
-from fsage.host.system.shell import find_administrators
 from fsage.host.targets import kinds as targets
 from fsage.host.targets import lease
 from fsage.host.targets.opening import claim_of, refuse_other_claim
 from fsage.host.verbs import checks, claim, tune
-from fsage.model import MIB, kinds, message, structure, typed
+from fsage.model import kinds, structure
 from fsage.model.declaration import complete, home_of
-from fsage.model.errors import Failure, Refusal, in_words
-from fsage.model.message import shown
 from fsage.model.request import Request
 from fsage.model.target import Spec, usual
-from fsage.model.typed import Json
 
 Verb = Callable[[dict[str, object], Request, bool], dict[str, object]]
 

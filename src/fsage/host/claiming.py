@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
+from fsage.base import MIB, Failure, Json, Refusal
 from fsage.host import containers
 from fsage.host.instruments.instrument import Instruments, Stopped, Visit, opened
 from fsage.host.structure.quota import Quota
@@ -24,15 +25,13 @@ from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
 from fsage.host.targets import budget, claims, kinds
 from fsage.host.targets.target import Target
-from fsage.model import MIB, declaration, limits, tools
+from fsage.model import declaration, limits, tools
 from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import tasks_of
 from fsage.model.device import Computed, Virtual
-from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker, clients_of
 from fsage.model.sparse import takes
 from fsage.model.target import Limits, Spec
-from fsage.model.typed import Json
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
 NONE = Instruments([])

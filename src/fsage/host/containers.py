@@ -16,11 +16,10 @@ import signal
 import tempfile
 from pathlib import Path
 
+from fsage.base import Json, Refusal
 from fsage.host.system import commands
 from fsage.model import tools
 from fsage.model.claim import Claim
-from fsage.model.errors import Refusal
-from fsage.model.typed import Json
 
 OF_MPI = ("OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory", "TMPDIR")
 """Variables that have Open MPI 4 and 5 make its files in a folder of fsage's: a process alone leaves them behind."""

@@ -18,22 +18,21 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
+from fsage.base import Failure, Json, Refusal, in_words, typed
+from fsage.base.shell import find_administrators
 from fsage.host.instruments import instrument as instruments
 from fsage.host.remote import probe
 from fsage.host.remote.connection import NEXT, SynchronisedCommand
 from fsage.host.states import state
 from fsage.host.system import caches
-from fsage.host.system.shell import find_administrators
 from fsage.host.targets import kinds
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.opening import verified
 from fsage.host.targets.target import OtherHost, Target
-from fsage.model import structure, typed
-from fsage.model.errors import Failure, Refusal, in_words
+from fsage.model import structure
 from fsage.model.request import Request
 from fsage.model.structure import Shard
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 SILENCE_S = 3600.0  # a launcher that lost its power never closes its connection
 

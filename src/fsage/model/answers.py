@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from fsage.model import MIB, typed
+from fsage.base import MIB, Json, typed
+from fsage.base.message import printable, read
+from fsage.base.typed import Check, Count, Printable, Seconds, Signed, Word
 from fsage.model.hosts import Facts
-from fsage.model.message import printable, read
 from fsage.model.signs import Look
-from fsage.model.typed import Check, Count, Json, Printable, Seconds, Signed, Word
 
 
 class Obstacle(NamedTuple):
@@ -172,9 +172,9 @@ ANSWERS: dict[str, object] = {
 
 def checked(text: bytes, verb: str, role: str) -> dict[str, object]:
     """The answer of a client or server to what it was told to do. Raises Unacceptable."""
-    answer = typed.read(typed.Json, read(text, ANSWER_BYTES))
+    answer = typed.read(Json, read(text, ANSWER_BYTES))
     if "failed" in answer:
         return {"failed": printable(str(answer["failed"]))[:2000]}
-    kind: Any = Dropped if (verb, role) == ("drop", "client") else ANSWERS.get(verb, typed.Json)
+    kind: Any = Dropped if (verb, role) == ("drop", "client") else ANSWERS.get(verb, Json)
     checked_answer: Json = typed.read(kind, answer)
     return checked_answer

@@ -13,11 +13,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypedDict
 
-from fsage.model import typed
-from fsage.model.message import Unacceptable
+from fsage.base import Json, typed
+from fsage.base.message import Unacceptable
+from fsage.base.typed import Check, Name, Positive, Word, between
 from fsage.model.structure import Achieved, Notes, Step
 from fsage.model.target import Launcher, Limits
-from fsage.model.typed import Check, Json, Name, Positive, Word, between
 
 Rate = Annotated[float, Check(lambda value: 0 < value < 1e9, "a number above 0")]
 Tasks = Annotated[int, between(1, 10**6, "a whole number")]

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from fsage.model import MIB
+from fsage.base import MIB, Json
 from fsage.model.device import KINDS, REQUEST_BYTES, Moved
-from fsage.model.typed import Json
 
 Extents = Sequence[Sequence[int]]
 

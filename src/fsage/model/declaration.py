@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict, cast
 
-from fsage.model import GIB, device, filesystems, kinds
+from fsage.base import GIB, Json, JsonView, Refusal
+from fsage.base.message import Unacceptable, shown
+from fsage.base.typed import Check, hints, read
+from fsage.model import device, filesystems, kinds
 from fsage.model.claim import Claim, utc_now
-from fsage.model.errors import Refusal
-from fsage.model.message import Unacceptable, shown
 from fsage.model.target import (
     BLOCKS,
     CLAIMED,
@@ -35,7 +36,6 @@ from fsage.model.target import (
     edits,
     usual,
 )
-from fsage.model.typed import Check, Json, JsonView, hints, read
 
 EVERY_S = 5.0
 FLOOR_MS = 0.2

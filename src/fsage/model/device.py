@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from fsage.model import MIB
+from fsage.base import MIB, Json
 from fsage.model.claim import Claim
-from fsage.model.typed import Json
 
 RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
 PAGE_BYTES = 4096

@@ -8,39 +8,18 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
+from fsage.base import Failure, Refusal
+from fsage.layouts import filesystems as layouts
+from fsage.layouts.geometry import Geometry, Made, XfsGeometry
 from fsage.model import plugins
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.placement import ByRequest, LargestFirst, NearestFirst, Placement
-from fsage.model.geometry import Geometry, Made, XfsGeometry
 
 
-class Defragmenter(NamedTuple):
-    """What defragments one file, and the package (of apt and dnf alike) that has it."""
-
-    command: tuple[str, ...]
-    version_command: tuple[str, ...]
-    package: str
-
-
-class FileSystem:
+class FileSystem(layouts.FileSystem):
     """A local file system that a target can be."""
 
-    name: str
-    """Its name for the kernel, blkid and declarations."""
-    title: str
-    """Its name in sentences."""
-    like: tuple[str, ...] = ()
-    """Other names of the kernel's under which the same layout is read, such as ext3."""
     check_command: tuple[str, ...] = ()
     """What looks whether one in a file is sound, and changes nothing."""
-    defragmenter: Defragmenter | None = None
-    """What defragments its files."""
-    placement: Placement | None = None
-    """How it chooses blocks for a new file that is written through the cache, where that is known."""
-    placement_direct: Placement | None = None
-    """How for one that is written past the cache (O_DIRECT), where that is known."""
     geometry: type[Made] | None = None
     """How one is made like another; None where none is."""
     mkfs_letters = ""
@@ -60,10 +39,6 @@ class FileSystem:
     """The package (of apt and dnf alike) of its mkfs, where only guests have it."""
     places_when_written = False
     """Whether its blocks have no place before they are written: a file that is reserved has room, and lies nowhere."""
-    fixed_inodes = False
-    """Whether it is made with all inodes that it can have."""
-    inodes_together = 0
-    """So many are made at a time, side by side in free space."""
 
     def metadata_bytes(self, size_bytes: int) -> int:
         """The most that its own metadata take on a sparse image of this size, without those of many small files."""
@@ -78,21 +53,15 @@ class FileSystem:
             )
 
 
-class Ext4(FileSystem):
+class Ext4(FileSystem, layouts.Ext4):
     """ext4."""
 
-    name = "ext4"
-    title = "ext4 (ldiskfs)"
-    like = ("ext2", "ext3")
     check_command = ("e2fsck", "-fn")
-    defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
-    placement = placement_direct = ByRequest(8 << 20, 1 << 20)
     geometry = Geometry
     mkfs_letters = "bCEgGiINmO"
     takes_blocks = True
     allocator_options = ("mb_optimize_scan",)
     loads_all = True
-    fixed_inodes = True
 
     def metadata_bytes(self, size_bytes: int) -> int:
         """Both bitmaps of each group, 128 MiB; 24 copies of the descriptors (sparse_super); the journal (mke2fs(8))."""
@@ -100,31 +69,18 @@ class Ext4(FileSystem):
         return groups * (2 * 4096 + 24 * 64) + min(1 << 30, size_bytes // 16)
 
 
-class Xfs(FileSystem):
+class Xfs(FileSystem, layouts.Xfs):
     """XFS."""
 
-    name = "xfs"
-    title = "XFS"
     check_command = ("xfs_repair", "-n", "-f")
-    defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
-    placement = LargestFirst()
-    placement_direct = NearestFirst(4 << 20)
     geometry = XfsGeometry
     mkfs_letters = "bdilmns"
-    inodes_together = 64  # with sparse inodes a part of them
 
 
-class Btrfs(FileSystem):
+class Btrfs(FileSystem, layouts.Btrfs):
     """btrfs, on one device."""
 
-    name = title = "btrfs"
     check_command = ("btrfs", "check", "--readonly")
-    # 128 MiB is the longest extent that btrfs has; unasked, those of 32 MiB and more are left as they are. -f writes
-    # the file out before the command ends.
-    defragmenter = Defragmenter(
-        ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
-    )
-    placement = LargestFirst()
     mkfs_letters = "dmnsOR"
     reads_at_mount = True  # a small one
 
@@ -157,11 +113,3 @@ def named(name: str) -> FileSystem:
 def like(name: str | None) -> FileSystem | None:
     """The file system as which one of this kernel's name is read; None where none can."""
     return get(name) or next((system for system in map(named, names()) if name in system.like), None)
-
-
-def titles() -> str:
-    """Those whose layout is read, in words: "btrfs, ext4 (ldiskfs) and XFS"."""
-    *most, last = (named(name).title for name in names())
-    if most:
-        return f"{', '.join(most)} and {last}"
-    return last

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import TypedDict
 
+from fsage.base import Json, JsonView
+from fsage.base.typed import Count, Name, Printable, Word
 from fsage.model.target import Limits
-from fsage.model.typed import Count, Json, JsonView, Name, Printable, Word
 
 
 class Holder(TypedDict):

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from fsage.model import GIB, MIB
+from fsage.base import GIB, MIB, Json
 from fsage.model.declaration import declared
 from fsage.model.request import Phase
 from fsage.model.target import Limits, usual
-from fsage.model.typed import Json
 
 FILE = Path("/etc/fsage/limits.json")
 DAY_S = 24 * 3600

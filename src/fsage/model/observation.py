@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict
 
-from fsage.model import typed
-from fsage.model.evidence.store import StoresLayout
+from fsage.base import Json, typed
+from fsage.base.typed import Attempt, Count, Name, Positive, Seconds, Signed, Word, between
+from fsage.layouts.store import StoresLayout
 from fsage.model.signs import Looks
 from fsage.model.structure import Achieved, Notes
-from fsage.model.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between
 
 Model = Annotated[Json, typed.Check(lambda model: isinstance(model.get("label"), str), "a block with a label")]
 """A device model in place; what else there is of it, its kind says."""

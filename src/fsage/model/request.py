@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
+from fsage.base import Json
+from fsage.base.typed import Attempt, Name, Printable
 from fsage.model.hosts import Asker, Holder, Inventory  # noqa: F401 (3.9.2 resolves what Asker has here)
 from fsage.model.structure import Step
-from fsage.model.typed import Attempt, Json, Name, Printable
 
 
 class Query(TypedDict):

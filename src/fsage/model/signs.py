@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypedDict
 
-from fsage.model.typed import Count, Json, JsonView, Seconds, Word
+from fsage.base import Json, JsonView
+from fsage.base.typed import Count, Seconds, Word
 
 WAITED_S = 5.0
 """A request that waits for longer is reported; the least time limit of a request is about that."""

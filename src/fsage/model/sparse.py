@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fsage.model import GIB, MIB, filesystems
-from fsage.model.geometry import Geometry
+from fsage.base import GIB, MIB
+from fsage.layouts.geometry import Geometry
+from fsage.model import filesystems
 from fsage.model.target import Spec
 
 USUAL_CELL_BYTES = 4 * GIB

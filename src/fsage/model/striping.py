@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from fsage.model import MIB, kinds, typed
-from fsage.model.errors import Refusal
+from fsage.base import MIB, JsonView, Refusal, typed
+from fsage.model import kinds
 from fsage.model.structure import Notes, Step
-from fsage.model.typed import JsonView
 
 ALL = -1  # a stripe count: as many as there are OSTs
 SEGMENTS = "segments"

@@ -18,9 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict
 
+from fsage.base import Json
+from fsage.base.message import Unacceptable, shown
+from fsage.base.typed import read_block, to_json
 from fsage.model import plugins
-from fsage.model.message import Unacceptable, shown
-from fsage.model.typed import Json, read_block, to_json
 
 Files = dict[tuple[int, int], "int | None"]
 """(generation, index) -> bytes of a file that must be there; None: of any size."""

@@ -9,7 +9,8 @@ import re
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin
 
-from fsage.model.typed import Check, Json, hints
+from fsage.base import Json
+from fsage.base.typed import Check, hints
 
 Launcher = Literal["openmpi", "mpich", "srun"]
 
@@ -107,7 +108,7 @@ class Spec(TypedDict):
     stores: Annotated[int, COUNT, Key(1, MADE)]
     size_gib: Annotated[float, POSITIVE, Key(16, MADE)]
     sparse: Annotated[bool, Key(False, MADE)]
-    geometry: Annotated[Json | None, Key(None, MADE)]  # fsage.model.geometry; decides what the target takes below
+    geometry: Annotated[Json | None, Key(None, MADE)]  # fsage.layouts.geometry; decides what the target takes below
     minimum_gib: Annotated[float, POSITIVE, Key(2, MADE)]
     image_dir: Annotated[str | None, Key(None, MADE)]
     mount_dir: Annotated[str, Key("/run/fsage/mnt", CLAIMED)]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fsage.model.message import Unacceptable, shown
+from fsage.base.message import Unacceptable, shown
 
 PREALLOCATION = "preallocation"
 """Its key in the `tunables.json` of a target, beside those of tunables."""

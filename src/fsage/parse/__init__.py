@@ -23,7 +23,7 @@ from importlib import resources
 
 import yaml
 
-from fsage.model.evidence.text import tidied
+from fsage.layouts.text import tidied
 
 VERSION = {
     "fio": r'^ *"fio version" : "fio-([^"]+)"',
@@ -35,7 +35,7 @@ VERSION = {
 
 
 def tidy(output: str) -> str:
-    """An output without what mail, editors and terminals add (fsage.model.evidence.text)."""
+    """An output without what mail, editors and terminals add (fsage.layouts.text)."""
     return b"".join(tidied([output.encode(errors="surrogateescape")])).decode(errors="surrogateescape")
 
 

@@ -20,8 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fsage.model import KIB, MIB
-from fsage.model.typed import Json
+from fsage.base import KIB, MIB, Json
 from fsage.parse import BadOutput, Transfer, check_end, tidy
 
 BEGINS = re.compile(r"^\{(?=\s*(?:\"|$))", re.M)

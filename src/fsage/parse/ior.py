@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from statistics import mean
 
-from fsage.model import MIB
+from fsage.base import MIB
 from fsage.parse import TAG, BadOutput, Transfer, check_end, check_together, tells_of_trouble, tidy, why_it_ended
 
 HEAD = re.compile(r"(IOR-\S+): MPI Coordinated")

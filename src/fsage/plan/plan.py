@@ -15,12 +15,13 @@ from types import ModuleType
 from typing import NamedTuple, cast
 
 from fsage import recipes, workloads
-from fsage.model import MIB, limits
+from fsage.base import MIB, Json
+from fsage.base.sizes import counted
+from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
 from fsage.model.request import Phase
 from fsage.model.structure import Step, achieved
-from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
@@ -28,7 +29,6 @@ from fsage.plan.target import GUESTS, KERNEL, Target, load_claim, load_target
 from fsage.study.cells import Cell
 from fsage.study.files import load_study, read_yaml
 from fsage.study.study import Study, StudyError
-from fsage.text.sizes import counted
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
 STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)

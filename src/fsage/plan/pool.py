@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fsage.base.sizes import counted, duration
 from fsage.plan import words
 from fsage.plan.plan import WHOLE, Plan, load_plan
 from fsage.plan.results import Results
@@ -19,7 +20,6 @@ from fsage.plan.target import Target, load_target
 from fsage.study.cells import Cell
 from fsage.study.comparisons import REPEAT, SHARE, Bind
 from fsage.study.study import Study, StudyError, means
-from fsage.text.sizes import counted, duration
 
 Parts = dict[str, tuple[str, ...]]
 """Target -> names of its states, in planned order."""

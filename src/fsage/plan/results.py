@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage import seam
-from fsage.model import untrusted
-from fsage.model.errors import Refusal
-from fsage.model.typed import Json
+from fsage.base import Json, Refusal, untrusted
 from fsage.study.cells import Cell
 
 

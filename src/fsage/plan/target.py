@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import cast
 
 from fsage import seam
+from fsage.base import Refusal
 from fsage.model import kinds
 from fsage.model.claim import Claim
 from fsage.model.declaration import complete, home_of
-from fsage.model.errors import Refusal
 from fsage.model.target import Spec
 from fsage.plan import results
 from fsage.study.files import read_yaml, usual_target, workload_of

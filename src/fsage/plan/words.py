@@ -10,7 +10,9 @@ import time
 from typing import NamedTuple, cast
 
 from fsage import workloads
-from fsage.model import GIB, MIB, limits
+from fsage.base import GIB, MIB
+from fsage.base.sizes import counted, duration, round_size
+from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import tasks_of
 from fsage.model.sparse import takes
@@ -20,7 +22,6 @@ from fsage.statistics import reachable, smallest_p
 from fsage.study.cells import Cell
 from fsage.study.comparisons import Headline
 from fsage.study.study import means
-from fsage.text.sizes import counted, duration, round_size
 
 AMOUNT_MIB = 64
 LONGEST_S = 1.25

@@ -18,10 +18,10 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
 
 from pydantic import AfterValidator, Field
 
-from fsage.model import MIB, plugins
+from fsage.base import MIB, Json
+from fsage.base.sizes import format_size
+from fsage.model import plugins
 from fsage.model.structure import Method, Step, read
-from fsage.model.typed import Json
-from fsage.text.sizes import format_size
 from fsage.text.strict import Size
 
 BLOCK_BYTES = 4096

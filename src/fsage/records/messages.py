@@ -1,7 +1,7 @@
 """What hosts send is taken only as the answer to a request, and read by its types.
 
 It is an observation, a state's evidence, a claim, or what a host is and can do. A host's word is believed about what
-it measured and nothing else. Each message is bounded in size and depth (fsage.model.message), its numbers are finite,
+it measured and nothing else. Each message is bounded in size and depth (fsage.base.message), its numbers are finite,
 and its names are no parts of paths. Keys beside those declared are kept as they are: plain JSON within the same
 bounds.
 
@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fsage.model import MIB, kinds, typed
+from fsage.base import MIB, Json, JsonView, typed
+from fsage.base.message import Unacceptable, check, read, shown
+from fsage.model import kinds
 from fsage.model.claim import WHOLE, Claim
 from fsage.model.hosts import Probe
-from fsage.model.message import Unacceptable, check, read, shown
 from fsage.model.observation import Observation, StateEvidence
-from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.results import Results
 

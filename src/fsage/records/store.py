@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.model.typed import Json
+from fsage.base import Json
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.study.cells import Cell

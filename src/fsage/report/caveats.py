@@ -12,10 +12,10 @@ import pandas as pd
 
 from fsage.analysis.groups import measure_label, measures, samples
 from fsage.analysis.validity import drifts, over_group
+from fsage.base.sizes import counted, duration
 from fsage.figures import Axis, Cloud, RunChart
 from fsage.report.parts import Section
 from fsage.statistics import ALPHA, median_interval, trend
-from fsage.text.sizes import counted, duration
 
 FIRST = 3
 """Reasons on the first screen."""

@@ -17,11 +17,11 @@ from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING
 from fsage.analysis.groups import measure_label, of_ratio, params_labels, plural, samples, summarise
 from fsage.analysis.words import joined
+from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, limits, lines, placed
 from fsage.report.page import draw
 from fsage.report.parts import Section
 from fsage.report.render import template
-from fsage.text.sizes import counted, round_size
 
 ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
 MOST_SAMPLES = 200

@@ -16,16 +16,15 @@ from pydantic import ValidationError
 
 from fsage.analysis.groups import samples
 from fsage.analysis.words import NONE
-from fsage.model import MIB
-from fsage.model.errors import in_words
-from fsage.model.evidence.store import StoresLayout
-from fsage.model.evidence.store import StoresLayout as Layout
-from fsage.model.message import Unacceptable
+from fsage.base import MIB, in_words
+from fsage.base.message import Unacceptable
+from fsage.base.sizes import round_size
+from fsage.layouts.store import StoresLayout
+from fsage.layouts.store import StoresLayout as Layout
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
 from fsage.report.parts import view_of
 from fsage.report.render import known
-from fsage.text.sizes import round_size
 
 AGAIN = "move the file away and run the study again"
 

@@ -14,12 +14,12 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
 from fsage.analysis.groups import measure_label, samples
+from fsage.base.sizes import counted
 from fsage.figures import Axis, limits, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import draw
 from fsage.report.parts import Section
 from fsage.report.render import template
-from fsage.text.sizes import counted
 
 LEAST = 2
 MOST = 100

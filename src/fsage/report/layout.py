@@ -17,12 +17,12 @@ from fsage.analysis import validity
 from fsage.analysis.comparisons import at_largest_transfer, of_state
 from fsage.analysis.groups import samples
 from fsage.analysis.words import doing
+from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, powers_of_two, shares
-from fsage.model.evidence.store import StoreLayout as Store
-from fsage.model.evidence.store import StoresLayout as Layout
+from fsage.layouts.store import StoreLayout as Store
+from fsage.layouts.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.parts import Section
-from fsage.text.sizes import counted, round_size
 
 TOGETHER = 12
 """At most so many strips in one figure, where the states of one capacity leave a choice."""

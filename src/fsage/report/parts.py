@@ -19,12 +19,12 @@ from fsage.analysis.comparisons import Comparison, at_largest_transfer, comparis
 from fsage.analysis.conditions import units, values
 from fsage.analysis.groups import measure_label, of_samples
 from fsage.analysis.words import Finding, doing, over_words
+from fsage.base import Json
+from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Lines, limits, lines, slug
 from fsage.model import plugins
-from fsage.model.typed import Json
 from fsage.statistics import PLACE, SAMPLE, Ratio, factor
 from fsage.study.study import Study, means
-from fsage.text.sizes import counted, round_size
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import pandas as pd
 
 import fsage
 from fsage.analysis.groups import samples
-from fsage.model.errors import in_words
+from fsage.base import in_words
+from fsage.base.sizes import counted
 from fsage.plan.target import Target
 from fsage.recipes import expand
 from fsage.report.evidence import Evidence
 from fsage.study.study import Study
-from fsage.text.sizes import counted
 
 OF_RECORDS = (
     ("device model", "device_model"),

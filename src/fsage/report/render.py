@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from fsage.analysis.groups import measure_label, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
-from fsage.text.sizes import counted, ratio_text, round_size
+from fsage.base.sizes import counted, ratio_text, round_size
 
 
 def template(name: str) -> jinja2.Template:

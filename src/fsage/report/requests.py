@@ -17,11 +17,11 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from fsage.analysis.groups import counts, medians, params_labels
 from fsage.analysis.words import NONE
+from fsage.base import in_words
+from fsage.base.sizes import round_size
 from fsage.figures import Axis, Cloud, Figure, Lines, Trace, lines, placed
-from fsage.model.errors import in_words
 from fsage.report.evidence import first_problem
 from fsage.report.parts import Section
-from fsage.text.sizes import round_size
 
 PERCENTILES = {"p50": "p50", "p99": "p99", "p99_9": "p99.9"}
 MOST_STATES = 6

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from fsage.analysis.comparisons import at_largest_transfer, of_state
 from fsage.analysis.conditions import values
 from fsage.analysis.groups import measure_label, measures, plural, samples
+from fsage.base import Json
 from fsage.figures import Axis, Level, Lines, lines, placed
-from fsage.model.typed import Json
 from fsage.report.parts import Section
 from fsage.statistics import ALPHA, MARGIN, adjust_primary
 from fsage.study.comparisons import REPEAT, SHARE

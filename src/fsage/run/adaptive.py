@@ -14,14 +14,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fsage.adaptive import LEVEL, Belief, Choice, Z, believe, explore, prior, unknown
-from fsage.model.message import say
+from fsage.base.message import say
+from fsage.base.sizes import duration
 from fsage.plan.plan import Plan
 from fsage.records import store
 from fsage.records.store import Reason
 from fsage.run import job, runs, stopping
 from fsage.run.adaptive_run import AdaptiveRun, TimeOver
 from fsage.study.study import StudyError
-from fsage.text.sizes import duration
 
 
 def check(plan: Plan, precision: float, seconds: float | None) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fsage import workloads
 from fsage.adaptive import Belief, Costs, Points, Samples, Visit, unknown
-from fsage.model.errors import Failure
-from fsage.model.message import say
+from fsage.base import Failure
+from fsage.base.message import say
 from fsage.plan.plan import Plan
 from fsage.records import store
 from fsage.run import job, runs, stopping

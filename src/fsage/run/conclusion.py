@@ -10,7 +10,8 @@ import pandas as pd
 
 from fsage import dataset, recipes, report
 from fsage.analysis import conditions, truth
-from fsage.model.typed import Json, JsonView
+from fsage.base import Json, JsonView
+from fsage.base.sizes import counted
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
@@ -21,7 +22,6 @@ from fsage.report.parts import Section
 from fsage.run import request, stopping
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
-from fsage.text.sizes import counted
 
 SHOWN = 10
 FIGURES = (".svg", ".pdf", ".csv")

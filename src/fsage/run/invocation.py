@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import cast
 
-from fsage.model.message import lines
+from fsage.base.message import lines
 from fsage.plan import results, settings
 from fsage.plan.plan import Job, Plan
 from fsage.plan.pool import Pool, load_pools, names_of

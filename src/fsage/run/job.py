@@ -17,8 +17,9 @@ from pathlib import Path
 
 import yaml
 
-from fsage.model.errors import Failure
-from fsage.model.message import printable, say
+from fsage.base import Failure
+from fsage.base.message import printable, say
+from fsage.base.sizes import counted
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record, store
@@ -26,7 +27,6 @@ from fsage.run import request, runs, stopping
 from fsage.run.progress import Line, Progress, doing_of
 from fsage.study.cells import Cell
 from fsage.text import yaml_text
-from fsage.text.sizes import counted
 from fsage.text.terminal import Terminal
 
 PLAYBOOKS = Path("playbooks")

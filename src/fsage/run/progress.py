@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from fsage.model.typed import Json
+from fsage.base import Json
+from fsage.base.sizes import duration
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.study.cells import Cell
-from fsage.text.sizes import duration
 
 
 def doing_of(log: Path) -> Path:

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, cast
 
 from fsage import recipes, workloads
-from fsage.model import MIB, plugins, structure, typed
+from fsage.base import MIB, typed
+from fsage.base.message import Unacceptable
+from fsage.model import plugins, structure
 from fsage.model.claim import REDUCED, Claim
-from fsage.model.message import Unacceptable
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request
 from fsage.model.sparse import takes

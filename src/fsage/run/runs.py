@@ -19,9 +19,8 @@ from datetime import datetime
 from pathlib import Path
 
 from fsage import seam
-from fsage.model.errors import Refusal
+from fsage.base import Json, Refusal
 from fsage.model.hosts import Holder
-from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.plan import Job
 from fsage.plan.pool import Parts, Pool

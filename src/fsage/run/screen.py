@@ -13,7 +13,7 @@ from typing import NoReturn
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from fsage import interrupt
-from fsage.model.message import lines, printable
+from fsage.base.message import lines, printable
 
 HANDLER = "DefaultStreamHandler"
 """Snakemake's name of its screen logger. Loggers given by `--logger` stay as they are."""

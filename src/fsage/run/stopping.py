@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from fsage import workloads
+from fsage.base import Refusal
 from fsage.model import limits
-from fsage.model.errors import Refusal
 from fsage.plan.plan import Plan
 from fsage.records.store import Reason, metrics_of
 from fsage.run import runs

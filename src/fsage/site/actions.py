@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from fsage.model import MIB, limits, tools
+from fsage.base import MIB, Json
+from fsage.base.sizes import duration, round_size
+from fsage.model import limits, tools
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home
 from fsage.model.structure import Step
 from fsage.model.target import Limits, Spec
-from fsage.model.typed import Json
 from fsage.plan import words
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
@@ -23,7 +24,6 @@ from fsage.run import progress
 from fsage.site.inspect import Site
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
-from fsage.text.sizes import duration, round_size
 
 DROPS_A_PHASE = 102
 """Two, and a kernel that keeps a name is told again for 2 s, every 20 ms (fsage.host.system.caches)."""

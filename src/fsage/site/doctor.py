@@ -11,13 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fsage import seam, workloads
+from fsage.base import Json, Refusal
+from fsage.base.message import say
 from fsage.model import device, filesystems, kinds, plugins, tools
 from fsage.model.answers import HeldTarget
 from fsage.model.declaration import HOME_OF_ROOT, complete, home_of, usual_home
-from fsage.model.errors import Refusal
-from fsage.model.message import say
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 from fsage.plan.plan import load_plan
 from fsage.plan.settings import PLACES
 from fsage.plan.target import inventories_in, load_target, target_of

@@ -17,8 +17,8 @@ from pathlib import Path
 import yaml
 
 from fsage import seam
+from fsage.base import Json
 from fsage.model.hosts import differences, skews
-from fsage.model.typed import Json
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target

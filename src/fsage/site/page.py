@@ -9,13 +9,13 @@ import jinja2
 from rich.table import Column, Table
 from rich.text import Text
 
+from fsage.base.sizes import duration, round_size
 from fsage.model.caches import SERVERS_KEPT
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.site import actions
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
-from fsage.text.sizes import duration, round_size
 from fsage.text.terminal import Terminal
 
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")

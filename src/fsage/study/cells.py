@@ -14,8 +14,8 @@ from typing import Annotated, Any, NamedTuple, get_origin
 from pydantic import BaseModel, Field, ValidationError
 
 from fsage import workloads
-from fsage.model.typed import Json
-from fsage.text.sizes import format_size
+from fsage.base import Json
+from fsage.base.sizes import format_size
 from fsage.text.strict import (
     SIZE_PATTERN,
     Problem,

@@ -16,9 +16,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, field_validator
 
 from fsage import recipes
+from fsage.base import Json, Refusal
 from fsage.model.declaration import device_model
-from fsage.model.errors import Refusal
-from fsage.model.typed import Json
 from fsage.recipes import State
 from fsage.study.cells import CellAxes, Combination, level_text
 from fsage.text.strict import (

@@ -10,8 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from fsage import recipes
-from fsage.model import untrusted
-from fsage.model.typed import Json
+from fsage.base import Json, untrusted
 from fsage.statistics import reachable
 from fsage.study.study import Study, StudyError
 from fsage.text import yaml_text

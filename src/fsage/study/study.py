@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationEr
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
-from fsage.model import tuning, untrusted
-from fsage.model.typed import Json
+from fsage.base import Json, untrusted
+from fsage.model import tuning
 from fsage.recipes import State
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.comparisons import (

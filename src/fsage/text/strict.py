@@ -23,8 +23,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from fsage.model.typed import Json
-from fsage.text.sizes import parse_size
+from fsage.base import Json
+from fsage.base.sizes import parse_size
 
 MOST_LEVELS = 1000
 """On one axis."""

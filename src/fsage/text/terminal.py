@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from fsage.model.message import lines
+from fsage.base.message import lines
 
 
 class Terminal(Console):

@@ -11,12 +11,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import MIB
+from fsage.base import MIB, JsonView
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
 from fsage.workloads import Outcome, shared
 

@@ -15,12 +15,12 @@ from typing import Literal, cast
 
 from pydantic import Field
 
-from fsage.model import MIB, device, tools, transfer
+from fsage.base import MIB, Json, JsonView
+from fsage.model import device, tools, transfer
 from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, Extents, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput, Transfer, ior
 from fsage.workloads import Outcome, shared
 

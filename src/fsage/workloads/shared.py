@@ -18,11 +18,11 @@ from pydantic import (
     model_serializer,
 )
 
+from fsage.base import JsonView
 from fsage.model import limits, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
-from fsage.model.typed import JsonView
 from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.text.strict import Spelled, problems_of
 from fsage.workloads import Outcome

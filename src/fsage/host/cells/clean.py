@@ -11,6 +11,7 @@ import os
 import time
 from pathlib import Path
 
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import caches, commands
@@ -19,9 +20,7 @@ from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
 from fsage.model.caches import WARM
 from fsage.model.claim import READY, Token
-from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.request import Phase
-from fsage.model.typed import Json
 
 WARM_ATTEMPTS = 3
 

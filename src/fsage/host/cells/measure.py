@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from fsage.base import Failure, Refusal
 from fsage.host import containers
 from fsage.host.cells import observed
 from fsage.host.cells.session import Session
@@ -12,7 +13,6 @@ from fsage.host.states import state
 from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Orphaned, Watch, held
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Inventory
 from fsage.model.request import Cell, Request
 

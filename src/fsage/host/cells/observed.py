@@ -17,18 +17,17 @@ import uuid
 from pathlib import Path
 from typing import cast
 
+from fsage.base import Failure, Json, Refusal, message
 from fsage.host.remote.remote_hosts import inventory_of
 from fsage.host.system import library, places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.lease import held
 from fsage.host.targets.target import Target
-from fsage.model import declaration, message
+from fsage.model import declaration
 from fsage.model.claim import utc_now
 from fsage.model.declaration import complete, home_of
-from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import Conditions, Observation, PhaseResult
 from fsage.model.request import Cell, Phase, Request
-from fsage.model.typed import Json
 
 LEAST_LIMIT_S = 900.0
 TIMES_ESTIMATE = 10

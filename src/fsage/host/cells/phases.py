@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from fsage.base import Failure, Json, Refusal
 from fsage.host.cells import clean, observed
 from fsage.host.instruments.instrument import Instruments
 from fsage.host.remote.connection import Lost
@@ -18,10 +19,8 @@ from fsage.host.system import commands
 from fsage.host.system.library import at_hand
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 
 class Ran(NamedTuple):

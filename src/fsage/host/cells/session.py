@@ -6,6 +6,7 @@ import contextlib
 import time
 from typing import cast
 
+from fsage.base import Failure
 from fsage.host.cells import clean, observed
 from fsage.host.cells.phases import Phases
 from fsage.host.instruments.instrument import Instruments, Visit, opened
@@ -18,7 +19,6 @@ from fsage.host.targets.lease import Watch
 from fsage.host.targets.target import Target
 from fsage.model import structure
 from fsage.model.claim import MEASURING, Token, utc_now
-from fsage.model.errors import Failure
 from fsage.model.observation import Conditions, Observation
 from fsage.model.request import Cell, Request
 

@@ -17,14 +17,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from fsage.base import Json, Refusal
 from fsage.host.device import loops
 from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting, settings
 from fsage.host.system.sparse_files import clone
+from fsage.layouts import machine
 from fsage.model import sparse
 from fsage.model.claim import Image, Images
-from fsage.model.errors import Refusal
-from fsage.model.typed import Json
 
 FILESYSTEM = "xfs"
 NOWHERE = -1
@@ -38,7 +38,7 @@ def point_of(home: Path) -> Path:
 
 def number(home: Path) -> int:
     """The device number of the mounted XFS, which another mount may change; NOWHERE while it is not mounted."""
-    mount = mounting.mounted_at(point_of(home))
+    mount = machine.mounted_at(point_of(home))
     if mount:
         return os.makedev(*map(int, mount.device.split(":")))
     return NOWHERE
@@ -61,7 +61,7 @@ def put(home: Path, noted: Images) -> bool:
     entry = {"kind": "below", "image": image(noted), "point": str(point)}
     settings.note_change(settings.journal_of(home), entry)
     device = loops.attach(image(noted))
-    if mounting.mounted_at(point):
+    if machine.mounted_at(point):
         filesystems.verify(FILESYSTEM, device, fs_uuid, point)
         return False
     present = mounting.uuid_on(device)
@@ -87,7 +87,7 @@ def room_bytes(home: Path) -> int:
 def _end(entry: settings.Entry) -> str:
     """Unmount the XFS and detach it."""
     point = Path(entry["point"])
-    mount = mounting.mounted_at(point)
+    mount = machine.mounted_at(point)
     if mount:
         if mount.source not in loops.devices_of(entry["image"]):
             raise Refusal(f"{point}: {mount.source} ({mount.type}) is mounted there, which is not fsage's; unmount it")

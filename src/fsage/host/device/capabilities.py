@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import Failure, Refusal, in_words, shell
 from fsage.host.device import cgroups, loops, seekdisk
-from fsage.host.stores import fiemap
-from fsage.host.system import caches, fanotify, mounting, namespace, shell, space
+from fsage.host.system import caches, fanotify, mounting, namespace, space
+from fsage.layouts import fiemap
 from fsage.model.answers import Obstacle
-from fsage.model.errors import Failure, Refusal, in_words
 
 LOOP_CONTROL = "/dev/loop-control"
 LOOP_CLR_FD = 0x4C01  # linux/loop.h

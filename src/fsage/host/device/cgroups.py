@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.system import files, mounting, settings
-from fsage.model.errors import Failure
+from fsage.base import Failure
+from fsage.host.system import files, settings
+from fsage.layouts import machine
 
 PREFIX = "fsage-"
 PATIENCE_S = 5.0  # a killed process may still complete a transfer
@@ -21,7 +22,7 @@ PATIENCE_S = 5.0  # a killed process may still complete a transfer
 
 def root() -> Path | None:
     """The root group of cgroup v2, if this process can reach it. Only the real root has no cgroup.events."""
-    for mount in mounting.mounts():
+    for mount in machine.mounts():
         if mount.type == "cgroup2" and mount.root == "/" and not os.path.exists(mount.point + "/cgroup.events"):
             return Path(mount.point)
     return None
@@ -29,7 +30,7 @@ def root() -> Path | None:
 
 def v1() -> Path | None:
     """The mount point of cgroup v1's block I/O controller; None without one."""
-    for mount in mounting.mounts():
+    for mount in machine.mounts():
         if mount.type == "cgroup" and mount.root == "/" and "blkio" in mount.super_options.split(","):
             return Path(mount.point)
     return None

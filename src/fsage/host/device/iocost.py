@@ -14,13 +14,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from fsage.base import Failure, Json, Refusal
 from fsage.host.device import capabilities, cgroups
 from fsage.host.device.cgroups import words, write
 from fsage.host.device.model import Model
 from fsage.host.system import files, mounting, settings
+from fsage.layouts import machine
 from fsage.model import device as facts
-from fsage.model.errors import Failure, Refusal
-from fsage.model.typed import Json
 
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample of one
 # second is part of a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s. With 5 ms it was 470 to 500.
@@ -204,7 +204,7 @@ def _plan_move(allow_moving: list[str]) -> settings.Entry:
     root = cgroups.root()
     return plan_move(
         Path("/proc/cgroups").read_text(encoding="ascii"),
-        mounting.mounts(),
+        machine.mounts(),
         words(root / "cgroup.subtree_control") if root else [],
         allow_moving,
         _below,
@@ -221,7 +221,7 @@ def _below(point: str) -> int:
 
 def plan_move(
     cgroups: str,
-    mounts: list[mounting.Mount],
+    mounts: list[machine.Mount],
     used_in_v2: list[str],
     allow_moving: list[str],
     below: Callable[[str], int],
@@ -292,7 +292,7 @@ def _move_back(entry: settings.Entry) -> str:
             f"{failure}; it was {entry['before']} before fsage. Somebody else's group uses the io controller of "
             "cgroup v2 by now; end it and release the target again"
         ) from failure
-    now = mounting.mounted_at(entry["mount"])
+    now = machine.mounted_at(entry["mount"])
     if now is None or not set(entry["before"].split(",")) <= set(now.super_options.split(",")):
         raise Failure(f"{entry['mount']} has {now and now.super_options} after remounting it with {entry['before']}")
     return f"{entry['mount']} has {entry['before']} again"

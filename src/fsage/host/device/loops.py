@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from fsage.base import Failure, Refusal
+from fsage.base.message import below
+from fsage.layouts.machine import LoopInfo, loop_info, loops_on
 from fsage.model.claim import Image, ImageId
-from fsage.model.errors import Failure, Refusal
-from fsage.model.message import below
 from fsage.model.tuning import OF_QUEUE
 
 OF_BFQ = "iosched/low_latency"
@@ -100,7 +101,6 @@ def set_knob(knob: Path, value: object) -> None:
 
 LOOP_SET_FD = 0x4C00
 LOOP_CLR_FD = 0x4C01
-LOOP_GET_STATUS64 = 0x4C05
 LOOP_SET_DIRECT_IO = 0x4C08
 LOOP_CONFIGURE = 0x4C0A
 LOOP_CTL_ADD = 0x4C80
@@ -112,24 +112,13 @@ PATIENCE_S = 2.0  # a new mount namespace, or udev, holds a device for a moment
 CLEAR = "ansible-playbook fsage.fsage.local_target -e fsage_local_target_state=absent"
 
 
-class _LoopInfo(ctypes.Structure):
-    """struct loop_info64 of <linux/loop.h>."""
-
-    _fields_ = [
-        *((name, ctypes.c_uint64) for name in ("device", "inode", "rdevice", "offset", "sizelimit")),
-        *((name, ctypes.c_uint32) for name in ("number", "encrypt_type", "encrypt_key_size", "flags")),
-        ("names", ctypes.c_uint8 * (64 + 64 + 32)),
-        ("init", ctypes.c_uint64 * 2),
-    ]
-
-
 class _LoopConfig(ctypes.Structure):
     """struct loop_config of <linux/loop.h>."""
 
     _fields_ = [
         ("fd", ctypes.c_uint32),
         ("block_size", ctypes.c_uint32),
-        ("info", _LoopInfo),
+        ("info", LoopInfo),
         ("reserved", ctypes.c_uint64 * 8),
     ]
 
@@ -156,22 +145,8 @@ def identity(path: str) -> ImageId | None:
 
 
 def devices_of(image: Image) -> list[str]:
-    """The loop devices on this image, found by device and inode: a path may be another file's by now."""
-    wanted = image["dev"], image["ino"]
-    backing_files = Path("/sys/block").glob("loop*/loop/backing_file")
-    return [f"/dev/{backing.parts[3]}" for backing in backing_files if _behind(backing) == wanted]
-
-
-def _behind(backing: Path) -> tuple[int, int] | None:
-    """Device and inode of the file behind a loop device, by its entry in sysfs; None when nothing is attached."""
-    info = loop_info(f"/dev/{backing.parts[3]}")
-    if info:
-        return info.device, info.inode
-    try:  # only root may ask the device; a user is told the path, which may be another file's by now
-        stat = os.stat(backing.read_text(encoding="utf-8").strip())
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
+    """The loop devices on this image."""
+    return loops_on(image["dev"], image["ino"])
 
 
 def device_of(image: Image) -> str | None:
@@ -188,22 +163,6 @@ def device_of(image: Image) -> str | None:
             f"detach it: losetup -d {devices[0]}"
         )
     return devices[0]
-
-
-def loop_info(device: str) -> _LoopInfo | None:
-    """The kernel's data on a loop device; None when nothing is attached."""
-    info = _LoopInfo()
-    try:
-        descriptor = os.open(device, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.ioctl(descriptor, LOOP_GET_STATUS64, info)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return info
 
 
 def attach(image: Image) -> str:
@@ -250,7 +209,7 @@ def _configure(image: int) -> tuple[str, int]:
     device = _free_device()
     descriptor = os.open(device, os.O_RDWR | os.O_CLOEXEC)
     try:
-        info = _LoopInfo(flags=LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO)
+        info = LoopInfo(flags=LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO)
         fcntl.ioctl(descriptor, LOOP_CONFIGURE, _LoopConfig(fd=image, info=info))
     except OSError:
         os.close(descriptor)

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsage.base import Json
 from fsage.model import device as facts
-from fsage.model.typed import Json
 
 if TYPE_CHECKING:
     from fsage.model.claim import ClaimedStore, Image

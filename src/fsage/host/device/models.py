@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsage.base import Json
 from fsage.host.device.iocost import Iocost
 from fsage.host.device.model import Model
 from fsage.host.device.seek import Seek
 from fsage.host.device.virtual import Virtual
 from fsage.model import device as facts
-from fsage.model.typed import Json
 
 if TYPE_CHECKING:
     from fsage.model.claim import Claim

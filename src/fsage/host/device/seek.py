@@ -19,13 +19,14 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import fsage
+from fsage.base import Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.device import capabilities, loops, seekdisk
 from fsage.host.device.model import Model
 from fsage.host.system import mounting, places, settings
-from fsage.host.system.shell import run
+from fsage.layouts import machine
 from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
-from fsage.model.errors import Failure, Refusal
 
 MODULE = seekdisk.__name__
 COSTS = [field.name for field in fields(seekdisk.Costs)]
@@ -108,8 +109,8 @@ def disks(home: Path) -> list[Image]:
 
 def read(device: str) -> dict[str, float] | None:
     """The costs (`seekdisk.Costs`) of the disk below a loop device; None where it is on no running disk."""
-    info = loops.loop_info(device)
-    for mount in mounting.mounts():
+    info = machine.loop_info(device)
+    for mount in machine.mounts():
         if info is not None and mount.source.startswith(seekdisk.SOURCE) and _device(mount) == info.device:
             pid = _served_by(mount)
             words = _parameters(pid)
@@ -134,24 +135,24 @@ def server_of(image: str) -> int | None:
     return pid
 
 
-def _mount(point: Path) -> mounting.Mount | None:
+def _mount(point: Path) -> machine.Mount | None:
     """The disk that is mounted at `point`, running or not. Raises Refusal where something else is mounted there."""
-    mount = mounting.mounted_at(point)
+    mount = machine.mounted_at(point)
     if mount is not None and not mount.source.startswith(seekdisk.SOURCE):
         raise Refusal(f"{point}: {mount.source} ({mount.type}) is mounted there, which is not fsage's; unmount it")
     return mount
 
 
-def _offered(mount: mounting.Mount, size_bytes: int) -> Image:
+def _offered(mount: machine.Mount, size_bytes: int) -> Image:
     path = f"{mount.point}/{seekdisk.NAME.decode()}"
     return {"image": path, "dev": _device(mount), "ino": seekdisk.DISK, "bytes": size_bytes}
 
 
-def _device(mount: mounting.Mount) -> int:
+def _device(mount: machine.Mount) -> int:
     return os.makedev(*map(int, mount.device.split(":")))
 
 
-def _served_by(mount: mounting.Mount) -> int:
+def _served_by(mount: machine.Mount) -> int:
     return int(mount.source[len(seekdisk.SOURCE) :])
 
 

@@ -35,9 +35,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
+from fsage.base import in_words
 from fsage.host.system import libc, namespace, space
 from fsage.host.system.mounting import let_go, mount_call
-from fsage.model.errors import in_words
 
 MAJOR = 7
 MINOR = 31

@@ -9,13 +9,14 @@ import os
 import sys
 from pathlib import Path
 
+from fsage.base import Failure, in_words
 from fsage.host.device import loops, seekdisk
 from fsage.host.device.model import Model
 from fsage.host.device.seek import point_of
 from fsage.host.system import mounting, places
+from fsage.layouts import machine
 from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
-from fsage.model.errors import Failure, in_words
 
 QUEUE = {"max_sectors_kb": 512, "scheduler": "mq-deadline"}
 """Requests of a loop device have at most 128 pieces of memory: longer ones are cut by which pages are neighbours.
@@ -33,7 +34,7 @@ class Virtual(Model, facts.Virtual):
     def disk(self, store: ClaimedStore) -> Image:
         """The file of the disk on the store's image, which is served from now on. Raises Failure."""
         point = point_of(store)
-        if mounting.mounted_at(point) is None:
+        if machine.mounted_at(point) is None:
             places.make(point)
             _start(store["image"], point, seekdisk.Costs(**{key: self.claimed[key] for key in self.defaults}))
         return _offered(point)
@@ -48,7 +49,7 @@ class Virtual(Model, facts.Virtual):
 
 def end_all() -> None:
     """End every disk of this guest, whose file systems are unmounted."""
-    for mount in mounting.mounts():
+    for mount in machine.mounts():
         if mount.source.startswith(seekdisk.SOURCE):
             loops.detach(_offered(Path(mount.point)))
             mounting.unmount(Path(mount.point))

@@ -8,17 +8,15 @@ import fcntl
 import os
 import re
 import struct
+from collections.abc import Iterable
+from ctypes import c_int, c_uint64, c_void_p
 from pathlib import Path
 
-from fsage.host.stores import ext4
+from fsage.base import Failure, Json, message
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
+from fsage.layouts.ext4 import FLAG_64BITS, BlockBitmap
+from fsage.layouts.geometry import Geometry
 from fsage.model import filesystems as facts
-from fsage.model import message
-from fsage.model.errors import Failure
-from fsage.model.evidence.freespace import Counting
-from fsage.model.evidence.store import Store
-from fsage.model.geometry import Geometry
-from fsage.model.typed import Json
 
 BLOCK_BYTES = 4096
 GROUP_BYTES = 8 * BLOCK_BYTES * BLOCK_BYTES
@@ -26,8 +24,30 @@ LOADED_GROUPS = 8192  # 1 TiB
 FIELD = re.compile(r"^([A-Z][\w #]*):[ \t]+(\S.*)$", re.MULTILINE)  # of dumpe2fs -h
 USUAL_OPTIONS = {"(none)", "user_xattr", "acl"}
 """Mount options that the superblock has from mke2fs."""
+FLAG_RW = 0x1  # lib/ext2fs/ext2fs.h
 EXT4_IOC_MOVE_EXT = 0xC028660F
 MOVE = struct.Struct("=IIQQQQ")  # reserved, donor, begins of both, length, moved
+
+
+class WritableBitmap(BlockBitmap):
+    """The bitmap of an ext4 that is mounted nowhere; nothing is written before `close`."""
+
+    flags = FLAG_64BITS | FLAG_RW
+
+    def take(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Mark free extents as in use, in bytes; none may be in use already."""
+        size = self.block_bytes
+        take = self.library.ext2fs_block_alloc_stats_range
+        take.argtypes = [c_void_p, c_uint64, c_uint64, c_int]
+        take.restype = None
+        for start, end in extents:
+            take(self.system, start // size, (end - start) // size, 1)
+
+    def close(self) -> None:
+        """Write what was taken, and close."""
+        system = self.system
+        self.system = type(system)()
+        self.call("ext2fs_close", system)
 
 
 class MoveExtents(Mover):
@@ -150,12 +170,6 @@ class Ext4(FileSystem, facts.Ext4):
     def counted(self, mount: Path, space: os.statvfs_result) -> str:
         """Free blocks and inodes."""
         return f"{space.f_bfree}|{space.f_ffree}"
-
-    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        return ext4.of_mount(device, mount, counting)
-
-    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
-        return ext4.of_device(device, counting)
 
     def temporaries(self, path: Path) -> list[str]:
         """What e4defrag makes."""

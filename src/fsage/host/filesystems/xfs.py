@@ -4,10 +4,6 @@ Two settings say how much XFS gives a file at a time: the extent size hint of a 
 allocsize. The hint rounds every allocation of the files that are made below, direct and buffered (xfs(5), xfs_io(8)
 `extsize`; FS_IOC_FSGETXATTR in <linux/fs.h>). allocsize is what XFS reserves beyond the end of a file that is written
 through the cache (Documentation/admin-guide/xfs.rst). Both together cover every write.
-
-Its layout is from the kernel while it is mounted, else from xfs_db. Mounted, GETFSMAP gives the free space that
-`xfs_spaceman -c freesp` counts, with its place. xfs_db on a mounted XFS is stale even after a sync, so it is not read.
-What statfs(2) has as free is less: it leaves out what each allocation group holds back for its own trees.
 """
 
 from __future__ import annotations
@@ -17,23 +13,15 @@ import errno
 import fcntl
 import os
 import re
-import stat
 import struct
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.host.stores.fiemap import free_extents
+from fsage.base import Failure, Json
 from fsage.host.stores.filesystem import FileSystem, Mover, Preallocation, Range
-from fsage.host.system import mounting
-from fsage.host.system.shell import run
+from fsage.layouts.geometry import XfsGeometry
 from fsage.model import filesystems as facts
-from fsage.model.errors import Failure
-from fsage.model.evidence import xfs
-from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import Geometry, NotThisText, Store, of_extents
-from fsage.model.geometry import XfsGeometry
-from fsage.model.typed import Json
 
 FREES_PATIENCE_S = 60.0
 COPY_BYTES = 1 << 20
@@ -44,8 +32,6 @@ FSXATTR = struct.Struct("=IIIII8x")  # fsx_xflags fsx_extsize fsx_nextents fsx_p
 XFS_IOC_EXCHANGE_RANGE = 0x40285881
 EXCHANGE = struct.Struct("=iIQQQQ")
 DSYNC = 1 << 1
-XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1, flags at byte 92
-XFS_FSOP_GEOM_FLAGS_RMAPBT = 1 << 19
 XFS_IOC_AG_GEOMETRY = 0xC080583D
 AG_GEOMETRY = struct.Struct("=L4xL116x")  # number, free blocks
 XFS_IOC_FREE_EOFBLOCKS = 0x8080583A
@@ -224,36 +210,9 @@ class Xfs(FileSystem, facts.Xfs):
             os.close(descriptor)
         return f"{free}|"
 
-    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        return of_mount(mount, counting)
-
-    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
-        if stat.S_ISBLK(os.stat(device).st_mode) and not mounting.exclusive(device):
-            raise Failure("this XFS is mounted in another mount namespace: give its mount, there (nsenter -t PID -m)")
-        return of_device(device, counting)
-
     def temporaries(self, path: Path) -> list[str]:
         """What xfs_fsr makes."""
         return [entry.name for entry in os.scandir(path.parent) if re.fullmatch(r"\.fsr[0-9]+", entry.name)]
-
-    def risk(self, point: str) -> str | None:
-        """Why a crash while files are defragmented may cost the file system; None where it may not.
-
-        Seen on Linux 6.18, with files of more extents than an inode holds. After xfs_fsr the log holds the exchange of
-        two B+trees. Recovery stops at the temporary file's inode ("Metadata corruption detected at xfs_dinode_verify").
-        With reverse mapping the kernel exchanges extents in another way, and recovers.
-        """
-        fd = os.open(point, os.O_RDONLY)
-        try:
-            geometry = fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(112))
-        finally:
-            os.close(fd)
-        if struct.unpack_from("=L", geometry, 92)[0] & XFS_FSOP_GEOM_FLAGS_RMAPBT:
-            return None
-        return (
-            f"{point} is an XFS without rmapbt: after a crash it may not mount again without `xfs_repair -L` (seen on "
-            "Linux 6.18). The risk ends when the log is written back: after a minute of idleness, or by an unmount"
-        )
 
 
 def _attributes(directory: Path) -> tuple[int, ...]:
@@ -265,45 +224,3 @@ def _attributes(directory: Path) -> tuple[int, ...]:
 
 
 FILESYSTEM = Xfs()
-
-
-# bytes of a block; blocks of an allocation group, of the log; bytes of a sector, of an inode; blocks of the data
-# device, of the real-time one; first block of the log, 0 for an external one; blocks of a stripe unit, a stripe; flags
-GEOMETRY = struct.Struct("=L4xL4xLLL4xQQ8xQ16xLL4xL16x")
-FEATURES = {"finobt": 17, "rmapbt": 19, "reflink": 20, "inobtcount": 22}  # bits of flags, xfs_fs.h
-
-
-def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
-    """The store of a mounted XFS. Raises OSError."""
-    fd = os.open(mount, os.O_RDONLY)
-    try:
-        fields = GEOMETRY.unpack(fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(GEOMETRY.size)))
-    finally:
-        os.close(fd)
-    block_bytes, group_blocks, log_blocks, sector_bytes, inode_bytes, *others = fields
-    blocks, real_time, log_start, unit, stripe, flags = others
-    geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
-    store = of_extents("xfs", "FS_IOC_GETFSMAP", xfs.KIND, geometry, free_extents(mount), counting)
-    store.geometry = {
-        **xfs.made(blocks, block_bytes, group_blocks, log_blocks, log_start),
-        "inode_bytes": inode_bytes,
-        "sector_bytes": sector_bytes,
-        "features": [name for name, bit in FEATURES.items() if flags >> bit & 1],
-    }
-    if unit:
-        store.geometry |= {"stride": unit, "stripe_blocks": stripe}
-    if real_time:
-        store.unlike = (
-            f"it has a real-time section of {real_time} blocks, where files can lie too, and no target has one"
-        )
-    return store
-
-
-def of_device(device: str, counting: Counting = ONCE) -> Store:
-    """The store of an XFS that is mounted nowhere, on a device or in an image. Raises Failure."""
-    done = run(["xfs_db", "-r", "-c", "sb 0", "-c", f"print {xfs.FIELDS}", "-c", "freesp -d", device])
-    output = done.stdout + done.stderr  # it complains of damage, and ends with status 0
-    try:
-        return xfs.of_text(output.encode().splitlines(keepends=True), counting)
-    except NotThisText as error:
-        raise Failure(f"{device}: {error}; is there an XFS on it?") from error

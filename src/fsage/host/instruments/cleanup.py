@@ -17,12 +17,12 @@ from collections.abc import Container
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.device import below, cgroups, iocost, loops, seek
 from fsage.host.instruments import trace
 from fsage.host.system import files, settings
-from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Group, IoGroups
 
 

@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.stores import filesystems
-from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 SECTOR_BYTES = 512
 BUSIEST = 3

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from fsage.base import MIB, Failure, Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.remote.connection import answers_of
 from fsage.host.structure import files
@@ -19,12 +20,10 @@ from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets.target import OtherHost, Target
-from fsage.model import MIB, striping
-from fsage.model.errors import Failure
+from fsage.model import striping
 from fsage.model.request import Cell, Phase
 from fsage.model.striping import EVICTION_FILES
 from fsage.model.structure import path_of
-from fsage.model.typed import Json
 
 READ_PATIENCE_S = 3600.0  # for reading a file as large as a host's memory
 MEMORY = "memory"

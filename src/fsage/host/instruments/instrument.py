@@ -18,6 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
+from fsage.base import Failure, Json, in_words
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import interruption
 from fsage.host.targets import claims
@@ -25,12 +26,10 @@ from fsage.host.targets.kinds import Remote
 from fsage.host.targets.target import Target
 from fsage.model import plugins
 from fsage.model.claim import Token
-from fsage.model.errors import Failure, in_words
 from fsage.model.hosts import Asker
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.target import Limits, Spec
-from fsage.model.typed import Json
 
 T = TypeVar("T")
 PACKAGE = "fsage.host.instruments"

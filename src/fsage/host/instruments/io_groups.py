@@ -17,16 +17,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from fsage.base import Failure, Json, in_words
+from fsage.base.shell import stop
 from fsage.host.device import cgroups, iocost
 from fsage.host.instruments import cleanup, query
 from fsage.host.instruments.cleanup import Counted
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.system import library
-from fsage.host.system.shell import stop
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, in_words
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 BEGIN_PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.02

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from fsage.base import Failure
 from fsage.host.instruments.instrument import Instrument, Stopped, Visit
 from fsage.host.structure.quota import Quota
 from fsage.host.system import interruption
 from fsage.host.targets import budget
 from fsage.model import limits
-from fsage.model.errors import Failure
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase, Request
 

@@ -24,8 +24,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
+from fsage.base import Json
 from fsage.model.declaration import EVERY_S
-from fsage.model.typed import Json
 
 FILE_BYTES = 1 << 20
 LOOK_BYTES = 1 << 16

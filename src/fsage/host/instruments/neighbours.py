@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar, cast
 
+from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
 from fsage.host.instruments.looks import FILE_BYTES
 from fsage.host.lustre import servers as of_servers
@@ -30,9 +31,7 @@ from fsage.host.targets.kinds import Servers
 from fsage.host.targets.target import OtherHost, Target
 from fsage.model.claim import utc_now
 from fsage.model.declaration import EVERY_S, StopIf, probe_limits
-from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json, JsonView
 
 QUIET = 20
 QUIET_EVERY_S = 0.1

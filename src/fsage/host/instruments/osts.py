@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import lctl, space, stripes
 from fsage.host.lustre.servers import Counted, between, stats
 from fsage.model.declaration import lustre_of
-from fsage.model.errors import Failure
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
 

@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from fsage.base import Failure, Json, in_words
 from fsage.host.system import caches
-from fsage.model.errors import Failure, in_words
 from fsage.model.request import Query
-from fsage.model.typed import Json
 
 SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
 """It reads every page of the table."""

@@ -11,17 +11,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from fsage.base import Failure, Json
+from fsage.base.shell import run
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import lctl
 from fsage.host.system import settings
-from fsage.host.system.shell import run
 from fsage.host.targets import lease
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import complete, lustre_of
-from fsage.model.errors import Failure
 from fsage.model.request import Cell, Phase, Request
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 PROPERTY = "primarycache"
 

@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from fsage.base import Failure, Json
 from fsage.host.instruments import server_cache
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import clients, lctl, ldiskfs, preallocation
 from fsage.host.lustre.lctl import TUNABLES, tunable
 from fsage.host.remote.connection import Lost, ask_all
-from fsage.host.system import mounting, settings
+from fsage.host.system import settings
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, lease
 from fsage.host.targets.target import OtherHost, Target
-from fsage.model.errors import Failure
+from fsage.layouts import machine
 from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
 from fsage.model.tuning import PREALLOCATION
-from fsage.model.typed import Json
 
 
 def settings_there(host: OtherHost, tuning: Json) -> Json:
@@ -123,7 +123,7 @@ def _fsname(target: Target) -> str | None:
         return target.spec["lustre"]["fsname"]
     if target.own_stores:
         return None
-    return clients.fsname_of(mounting.mount_of(target.mounts[0]))
+    return clients.fsname_of(machine.mount_of(target.mounts[0]))
 
 
 def _others(kind: str, holder: Holder) -> list[tuple[str, Any]]:

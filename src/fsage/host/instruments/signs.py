@@ -14,18 +14,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, cast
 
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.lustre import lctl
 from fsage.host.lustre.clients import fsname_of, instance_of
 from fsage.host.remote.connection import Lost, answers_of
-from fsage.host.system import kernel_log, mounting
-from fsage.host.system.mounting import Mount
+from fsage.host.system import kernel_log
 from fsage.host.targets.target import OtherHost, Target
-from fsage.model.errors import Failure, Refusal, in_words
+from fsage.layouts import machine
+from fsage.layouts.machine import Mount
 from fsage.model.request import Cell, Phase
 from fsage.model.signs import Connection, Look, Network, Nfs, evicted
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 SNMP = Path("/proc/net/snmp")
 MOUNTSTATS = Path("/proc/self/mountstats")
@@ -193,7 +193,7 @@ def of_target(lines: Iterable[str], ours: Collection[str]) -> Iterator[str]:
 
 def _mounts(places: Sequence[Path]) -> list[Mount]:
     """The mounts that these places are on. No place is touched: its caches are cold."""
-    every = mounting.mounts()
+    every = machine.mounts()
     above = [[mount for mount in every if Path(mount.point) in (place, *place.parents)] for place in places]
     return [max(reversed(found), key=lambda mount: len(mount.point)) for found in above if found]
 
@@ -224,7 +224,7 @@ def nfs_counters(mountstats: str) -> dict[str, Nfs]:
         if match:
             now = None
             if match[2].startswith("nfs"):
-                now = counted[mounting.plain(match[1])] = {
+                now = counted[machine.plain(match[1])] = {
                     "operations": 0,
                     "transmissions": 0,
                     "timeouts": 0,

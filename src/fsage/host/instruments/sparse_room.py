@@ -12,13 +12,12 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.stores import fiemap
 from fsage.host.stores.filesystem import Range
 from fsage.host.targets.directories import measured_files
-from fsage.model.errors import Failure
+from fsage.layouts import fiemap
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 MOST_RUNS = 4
 IN_PASSING_BYTES = 256 << 10

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
+from fsage.base import Failure, Json, in_words
 from fsage.host.instruments.instrument import Around, Instrument
 from fsage.host.system import libc, mounting, places, settings
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, in_words
+from fsage.layouts import machine
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 EVENT = "block:block_rq_issue"
 PLACE = Path("/run/fsage/tracing")  # where tracefs is mounted for the time of a trace, where it is not already
@@ -81,7 +81,7 @@ def tracing(target: Target) -> Iterator[Json]:
             noted["why_none"] = f"the trace of {device} was lost: {in_words(why)}"
 
 
-def _stays(mount: mounting.Mount) -> bool:
+def _stays(mount: machine.Mount) -> bool:
     """Whether tracefs is mounted there for good, and not for the time of another target's trace."""
     return mount.type == "tracefs" and mount.root == "/" and PLACE not in Path(mount.point).parents
 
@@ -96,7 +96,7 @@ def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
     for left in [entry for entry in settings.journal_entries(noted) if entry["kind"] == "trace"]:
         end(left)
         settings.strike_change(noted, left)
-    mount_points = [mount.point for mount in mounting.mounts() if _stays(mount)]
+    mount_points = [mount.point for mount in machine.mounts() if _stays(mount)]
     mounted = None if mount_points else str(PLACE / target.name)
     root = Path(mount_points[0] if mount_points else str(mounted))
     entry = {"kind": "trace", "instance": str(root / "instances" / f"fsage-{target.name}"), "mounted": mounted}
@@ -209,7 +209,7 @@ def end(entry: settings.Entry) -> str:
         with suppress(OSError):
             (instance / "tracing_on").write_text("0")
         instance.rmdir()
-    if entry["mounted"] and (mount := mounting.mounted_at(entry["mounted"])) and mount.type == "tracefs":
+    if entry["mounted"] and (mount := machine.mounted_at(entry["mounted"])) and mount.type == "tracefs":
         mounting.unmount(Path(entry["mounted"]))
     if entry["mounted"]:
         with suppress(OSError):

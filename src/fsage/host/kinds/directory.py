@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import GIB, Json, Refusal
 from fsage.host import claiming
 from fsage.host.device import models
 from fsage.host.system import files, privilege, space
@@ -13,15 +14,13 @@ from fsage.host.targets import directories
 from fsage.host.targets.budget import Free, Limits, Pace, Shared
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.target import Target
-from fsage.model import GIB, declaration
+from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.store import OF_DEVICE, Store, without
+from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
-from fsage.model.errors import Refusal
-from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.hosts import Asker, clients_of, servers_of
 from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 
 class Offer(NamedTuple):

@@ -8,6 +8,7 @@ import shutil
 import uuid
 from pathlib import Path
 
+from fsage.base import GIB, MIB, Failure, Json, Refusal
 from fsage.host import claiming
 from fsage.host.device import below, capabilities, loops, models, seek
 from fsage.host.device.model import Model
@@ -18,13 +19,12 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting, settings, space
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.model import GIB, MIB, declaration, tools
+from fsage.layouts import machine
+from fsage.model import declaration, tools
 from fsage.model.claim import Claim, ClaimedStore, Images
-from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker
 from fsage.model.sparse import takes
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 PROGRAMS = ("wipefs",)
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
@@ -217,7 +217,7 @@ class Loop(Stores):
         proof += undo(home, below.UNDO)
         proof += undo(home)  # after the loop devices, which hold on to the control group
         for store in claim["stores"] if claim else ():
-            if mounting.mounted_at(store["mount"]):
+            if machine.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")
             proof.append(f"nothing is mounted at {store['mount']}")
             for directory in (Path(store["mount"]), Path(store["mount"]).parent):

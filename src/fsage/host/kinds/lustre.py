@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fsage.base import Failure, Json, Refusal
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import clients, servers, space, stripes
 from fsage.host.lustre import target as lustre
@@ -18,16 +19,14 @@ from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories, lease
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.kinds import Lacking, NoOsts, Servers
+from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.store import Store
 from fsage.model import striping
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
 from fsage.model.declaration import lustre_of
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import Store
 from fsage.model.kinds import lustre as facts
 from fsage.model.target import LustreSpec, Spec, Striping
-from fsage.model.typed import Json
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from fsage.base import GIB, MIB, Refusal
 from fsage.host import claiming
 from fsage.host.device import below, capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
@@ -26,9 +27,8 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, places, space
 from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result
-from fsage.model import GIB, MIB, declaration
+from fsage.model import declaration
 from fsage.model.claim import Claim, Image, Images, Made
-from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
 from fsage.model.sparse import takes
 from fsage.model.target import Spec

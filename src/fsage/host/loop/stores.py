@@ -10,9 +10,10 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
+from fsage.base import Failure, Json, Refusal
 from fsage.host.device import below, capabilities, loops
 from fsage.host.lustre import preallocation
-from fsage.host.stores import fiemap, filesystems, metadata_image
+from fsage.host.stores import filesystems, metadata_image
 from fsage.host.stores.filesystem import FileSystem, Range
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting, places
@@ -20,14 +21,13 @@ from fsage.host.system.sparse_files import clone
 from fsage.host.targets import claims
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.target import Target
+from fsage.layouts import fiemap, machine
+from fsage.layouts.fragmentation import Extent
+from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.store import Store
 from fsage.model.claim import ClaimedStore
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.fragmentation import Extent
-from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import Store
 from fsage.model.kinds import loop as facts
 from fsage.model.observation import Mounting
-from fsage.model.typed import Json
 
 
 class Stores(Target, facts.Loop):
@@ -117,7 +117,7 @@ class Stores(Target, facts.Loop):
         if unfinished:
             # Nothing is on it yet, and mkfs itself may have been killed: make it again.
             for store, device, point in self.stores():
-                if mounting.mounted_at(point):
+                if machine.mounted_at(point):
                     mounting.unmount(point)
                 mounting.refuse_if_in_use(device)
                 store["uuids"] = [store["uuids"][0], (store["uuids"][1:] or [str(uuid.uuid4())])[0]]
@@ -132,7 +132,7 @@ class Stores(Target, facts.Loop):
     def mount(self) -> None:
         """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
         for index, (store, device, point) in enumerate(self.stores()):
-            if mounting.mounted_at(point) is None:
+            if machine.mounted_at(point) is None:
                 filesystems.mount(self.spec["filesystem"], device, point, self._options())
                 self.notes.append(f"mounted {point}")
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
@@ -158,7 +158,7 @@ class Stores(Target, facts.Loop):
         """Make every store's file system anew, with UUIDs that are in the claim before."""
         self.mkfs_options = mkfs_options
         for store, device, point in self.stores():
-            occupant = mounting.mounted_at(point)
+            occupant = machine.mounted_at(point)
             if occupant:
                 filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
                 mounting.unmount(point)
@@ -171,7 +171,7 @@ class Stores(Target, facts.Loop):
 
     def refuse_unmounted(self) -> None:
         for point in self.mounts:
-            if mounting.mounted_at(point) is None:
+            if machine.mounted_at(point) is None:
                 raise Failure(f"{point}: the file system of target {self.name} is not mounted there any more")
 
     def remount(self, more: str = "", warm: bool | None = None) -> Mounting:
@@ -219,7 +219,7 @@ class Stores(Target, facts.Loop):
         return None
 
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
-        return filesystems.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
+        return self.made_of.of_mount(self.devices[number], self.mounts[number], counting)
 
     @property
     def frees_parts(self) -> bool:

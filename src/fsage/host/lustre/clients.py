@@ -20,17 +20,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import Failure, Json, Refusal
+from fsage.base.shell import run
 from fsage.host.lustre import lctl
 from fsage.host.lustre.lctl import TUNABLES, tunable
 from fsage.host.system import caches, privilege, settings
-from fsage.host.system.mounting import Mount
 from fsage.host.system.settings import Holder
-from fsage.host.system.shell import run
+from fsage.layouts.machine import Mount
 from fsage.model.answers import Dropped
-from fsage.model.errors import Failure, Refusal
 from fsage.model.target import LustreSpec
 from fsage.model.tuning import OF_LUSTRE
-from fsage.model.typed import Json
 
 NOTHING_FOUND = 1  # exit status of findmnt
 

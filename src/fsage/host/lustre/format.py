@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fsage.base import MIB, Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.lustre import clients
-from fsage.host.system import mounting
-from fsage.host.system.shell import run
-from fsage.model import MIB, declaration
+from fsage.layouts import machine
+from fsage.model import declaration
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Request
 from fsage.model.target import LustreSpec
 
@@ -127,7 +127,7 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
 
 
 def _format(device: str, point: Path, fields: dict[str, str], made: dict[str, str], lustre: LustreSpec) -> None:
-    if mounting.mounted_at(point):
+    if machine.mounted_at(point):
         run(["umount", str(point)], timeout=LUSTRE_PATIENCE_S)
     parameters = fields.get("Parameters", "").split()
     nodes = [f"--{parameter}" for parameter in parameters if parameter.startswith("mgsnode=")]

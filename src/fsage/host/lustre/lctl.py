@@ -12,12 +12,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fsage.base import Failure, Refusal
+from fsage.base.message import shown
+from fsage.base.shell import run
 from fsage.host.system import privilege, settings
 from fsage.host.system.privilege import privileged
 from fsage.host.system.settings import Holder
-from fsage.host.system.shell import run
-from fsage.model.errors import Failure, Refusal
-from fsage.model.message import shown
 from fsage.model.tuning import OF_LUSTRE
 
 LINE = re.compile(r"([a-z][\w-]*\.[^=\s]+)=(.*)")

@@ -22,15 +22,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fsage.base import GIB, KIB, MIB, Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.lustre import lctl
 from fsage.host.system import files, settings
 from fsage.host.system.settings import Holder
-from fsage.host.system.shell import run
-from fsage.model import GIB, KIB, MIB
+from fsage.layouts import dumpe2fs
+from fsage.layouts.store import NotThisText
 from fsage.model.declaration import home_of, lustre_of
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence import dumpe2fs
-from fsage.model.evidence.store import NotThisText
 from fsage.model.target import Spec
 
 UNITS = {GIB: "GiB", MIB: "MiB", KIB: "KiB"}

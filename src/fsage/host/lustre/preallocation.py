@@ -14,6 +14,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from fsage.base import Failure, Json, JsonView, Refusal
+from fsage.base.message import shown
 from fsage.host.lustre import ldiskfs
 from fsage.host.lustre.ldiskfs import read, settings_in, size_words
 from fsage.host.lustre.servers import is_one
@@ -25,12 +27,9 @@ from fsage.host.targets.kinds import Servers
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
 from fsage.model.declaration import complete, home_of
-from fsage.model.errors import Failure, Refusal
-from fsage.model.message import shown
 from fsage.model.request import Request
 from fsage.model.structure import Step
 from fsage.model.tuning import PREALLOCATION
-from fsage.model.typed import Json, JsonView
 
 TABLE = "prealloc_table"
 SHOWN = 3

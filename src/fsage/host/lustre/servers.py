@@ -17,20 +17,19 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
+from fsage.base import Failure, Json, Refusal
+from fsage.base.message import shown
 from fsage.host.lustre import lctl, space
-from fsage.host.stores import ext4
 from fsage.host.targets.kinds import Remote, Servers
 from fsage.host.targets.target import OtherHost, Target
+from fsage.layouts import ext4
+from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.servers import Ost
+from fsage.layouts.store import OF_DEVICE, Store, without
 from fsage.model.answers import MOST_ENDS
 from fsage.model.declaration import complete, lustre_of
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.servers import Ost
-from fsage.model.evidence.store import OF_DEVICE, Store, without
-from fsage.model.message import shown
 from fsage.model.request import Request
 from fsage.model.target import LustreSpec, Spec
-from fsage.model.typed import Json
 
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
 ROW = re.compile(r"(\d+[KMG]?):\s+(\d{1,19})\s+\d+\s+\d+\s+\|\s+(\d{1,19})\s+\d+\s+\d+")

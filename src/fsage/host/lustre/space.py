@@ -21,15 +21,13 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Optional
 
+from fsage.base import KIB, MIB, Failure, shell
+from fsage.base.shell import run
 from fsage.host.lustre import stripes
-from fsage.host.system import shell
-from fsage.host.system.shell import run
 from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of
-from fsage.model import KIB, MIB
-from fsage.model.errors import Failure
-from fsage.model.evidence import servers
-from fsage.model.evidence.servers import Ost
-from fsage.model.evidence.store import NotThisText
+from fsage.layouts import servers
+from fsage.layouts.servers import Ost
+from fsage.layouts.store import NotThisText
 from fsage.model.structure import SLACK_BYTES
 from fsage.model.target import LustreSpec
 

@@ -13,16 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import MIB, Failure, Json
+from fsage.base.shell import run
 from fsage.host.structure import fillers
-from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
-from fsage.model import MIB, striping
+from fsage.model import striping
 from fsage.model.declaration import lustre_of
-from fsage.model.errors import Failure
 from fsage.model.striping import Segment
 from fsage.model.structure import Notes
 from fsage.model.target import LustreSpec, Striping
-from fsage.model.typed import Json
 
 KEYS = r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|pool|lcme_extent\.e_start|l_ost_idx)"
 PAIR = re.compile(rf"{KEYS}:[^\S\n]+(\S+)")

@@ -14,18 +14,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import GIB, MIB, Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.lustre import clients, lctl, space, stripes
 from fsage.host.system import files, places, privilege
 from fsage.host.system import space as space_of
-from fsage.host.system.files import regular_files
-from fsage.host.system.shell import run
 from fsage.host.targets import directories
 from fsage.host.targets.budget import least
-from fsage.model import GIB, MIB, striping
+from fsage.layouts.machine import regular_files
+from fsage.layouts.servers import Ost
+from fsage.model import striping
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.declaration import lustre_of
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.servers import Ost
 from fsage.model.target import LustreSpec, Spec
 
 MARK = ".fsage-target.json"

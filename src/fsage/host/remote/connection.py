@@ -31,16 +31,15 @@ from io import BufferedReader
 from types import MappingProxyType
 from typing import cast
 
+from fsage.base import Failure, Json
+from fsage.base.message import Unacceptable
+from fsage.base.shell import SSH, stop
 from fsage.host.system.commands import Command, too_late, wait
 from fsage.host.system.library import BOOT, at_hand, packed, sent
-from fsage.host.system.shell import SSH, stop
 from fsage.host.targets.target import Target
 from fsage.model.answers import ANSWER_BYTES, checked
-from fsage.model.errors import Failure
 from fsage.model.hosts import Host as Known
-from fsage.model.message import Unacceptable
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 # ssh notices a host that vanished within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")

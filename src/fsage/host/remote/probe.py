@@ -10,19 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from fsage.base import GIB, Failure, Json, JsonView, Refusal
+from fsage.base.shell import SSH, run
 from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
 from fsage.host.lustre import clients, lctl
 from fsage.host.system import files, places, privilege
-from fsage.host.system.shell import SSH, run
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets import budget, kinds, target
-from fsage.model import GIB, declaration
-from fsage.model.errors import Failure, Refusal
+from fsage.model import declaration
 from fsage.model.hosts import Facts, Probe
 from fsage.model.target import Spec
-from fsage.model.typed import Json, JsonView
 
 SSH_ANSWER_S = 30
 EVERY = range(256)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.host.remote import probe
 from fsage.host.remote.connection import (
     PATIENCE_S,
@@ -32,11 +33,9 @@ from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
 from fsage.model import limits
 from fsage.model.claim import Claim
-from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker, Inventory, clients_of, differences, servers_of, skews, watched_of
 from fsage.model.request import Phase, Request
 from fsage.model.target import Limits, Spec
-from fsage.model.typed import Json, JsonView
 
 SAY_EVERY_S = 600.0  # a phase may last for days, and an agent without a line for an hour ends
 READS = {"busy", "counters"}

@@ -21,20 +21,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fsage.base import Failure, Json, JsonView
 from fsage.host.instruments import cleanup
 from fsage.host.lustre import space
-from fsage.host.stores import fiemap, filesystems
+from fsage.host.stores import filesystems
 from fsage.host.structure import fillers
 from fsage.host.system import caches, places
 from fsage.host.targets import claims
 from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.target import Target
+from fsage.layouts import fiemap
+from fsage.layouts.fragmentation import Extent, FileLayouts
+from fsage.layouts.store import SCHEMA
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
-from fsage.model.errors import Failure
-from fsage.model.evidence.fragmentation import Extent, FileLayouts
-from fsage.model.evidence.store import SCHEMA
 from fsage.model.observation import Extents, Layout
-from fsage.model.typed import Json, JsonView
 
 SIZE = 256
 """Files that one check examines: some milliseconds."""

@@ -10,6 +10,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
+from fsage.base import Failure, Json, Refusal, typed
 from fsage.host import structure as making
 from fsage.host.instruments.instrument import Stopped, looked_on
 from fsage.host.lustre import preallocation, space
@@ -24,15 +25,13 @@ from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.lease import held, lost
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
-from fsage.model import structure, typed
+from fsage.layouts.store import StoresLayout
+from fsage.model import structure
 from fsage.model.claim import BUILDING, READY, Token
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.store import StoresLayout
 from fsage.model.hosts import clients_of
 from fsage.model.observation import StateEvidence
 from fsage.model.request import Request
 from fsage.model.structure import ALONE, Shard, Step
-from fsage.model.typed import Json
 
 Result = dict[str, object]
 PAUSED = "paused"

@@ -7,13 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fsage.host.system.mounting import Mount
+from fsage.base import Failure, Json
+from fsage.layouts.machine import Mount
 from fsage.model import filesystems as facts
-from fsage.model.errors import Failure
-from fsage.model.evidence.fragmentation import Extent
-from fsage.model.evidence.freespace import Counting
-from fsage.model.evidence.store import Store
-from fsage.model.typed import Json
 
 Range = tuple[int, int]
 """A file's first byte, and the one after its last."""
@@ -76,8 +72,6 @@ class FileSystem(facts.FileSystem, ABC):
     preallocation: Preallocation | None = None
     frees_parts = True
     """Whether a hole that is punched into a file frees its blocks at once."""
-    places_on_device = True
-    """Whether FIEMAP's addresses are places on its device."""
     no_preallocation = "nothing is known of its preallocation"
     """Why there is no `preallocation` to set."""
 
@@ -132,22 +126,6 @@ class FileSystem(facts.FileSystem, ABC):
         """Counts that repeat exactly while nobody writes, for the fingerprint of a state; None: there are none."""
         return None
 
-    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        """The free space of a mounted one. Nothing is synchronised. Raises OSError, ValueError, Failure."""
-        raise Failure(f"of {self.title} no free space is read")
-
-    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
-        """The free space of one on a device or in an image, mounted nowhere. Raises Failure."""
-        raise Failure(f"{self.title} can be read through its mount only: mount it (-o ro) and give that directory")
-
-    def on_device(self, mount: Path, pieces: Sequence[Extent]) -> list[Extent]:
-        """Extents of a file, as FIEMAP tells them, at their places on its device. Raises OSError."""
-        return list(pieces)
-
-    def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
-        """How FIEMAP's addresses map to its device: address, place on the device, length. Raises Failure."""
-        raise Failure(f"of {self.title} addresses of FIEMAP are places already")
-
     def keep_in_place(self, image: int) -> bool:
         """Have it keep the blocks of an open, empty image where they are; False: it does without a setting."""
         return False
@@ -155,7 +133,3 @@ class FileSystem(facts.FileSystem, ABC):
     def temporaries(self, path: Path) -> Iterable[str]:
         """Names of empty files that its defragmenter may leave beside a file when it is killed."""
         return ()
-
-    def risk(self, point: str) -> str | None:
-        """The risk of a power loss while its files are defragmented, or shortly after; None: none is known."""
-        return None

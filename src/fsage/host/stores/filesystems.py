@@ -17,18 +17,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.stores import fiemap
+from fsage.base import Failure, Json, Refusal
+from fsage.base.shell import run
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import caches, mounting, places
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.mounting import MS_NOATIME, MS_NODEV, MS_NOEXEC, MS_NOSUID, uuid_on, wipe
-from fsage.host.system.shell import run
+from fsage.layouts import machine
 from fsage.model import filesystems as model
 from fsage.model import plugins
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import OF_DEVICE, Store, without
-from fsage.model.typed import Json
 
 PACKAGE = "fsage.host.filesystems"
 
@@ -205,7 +202,7 @@ def _since(began: Taken) -> Taken:
 
 def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
     """Raise Refusal unless the kernel has `device` with `fs_uuid` mounted at `point`."""
-    mount = mounting.mounted_at(point)
+    mount = machine.mounted_at(point)
     if mount is None:
         raise Refusal(f"{point}: nothing is mounted there; {device} (UUID {fs_uuid}) was expected")
     if mount.type != filesystem or not named(filesystem).is_on(device, mount, point):
@@ -233,22 +230,3 @@ def one_cpu() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, allowed)
-
-
-def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONCE) -> Store:
-    """The free space of a mounted file system; what cannot be told is absent, with the reason.
-
-    Nothing is synchronised: what the kernel has not placed yet counts as free.
-    """
-    system = like(filesystem)
-    try:
-        if system:
-            return system.free_space(device, mount, counting)
-        reason = f"of {filesystem} no free space is read; only of {model.titles()}"
-    except ValueError as error:  # an extent that lies in another, or before it
-        reason = f"it was written to while it was read, and what was read cannot be ({error}); ask again"
-    except OSError as error:
-        reason = fiemap.why(device, error)
-    except Failure as error:
-        reason = str(error)
-    return Store(filesystem, {}, {}, without(OF_DEVICE, reason))

@@ -16,12 +16,12 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fsage.base import Failure
+from fsage.base.shell import run
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import places
-from fsage.host.system.shell import run
 from fsage.host.system.sparse_files import FIRST_BYTES, data_ranges
-from fsage.model.errors import Failure
 
 MOST_BYTES = 8 << 30
 """Most bytes of an image."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fsage.base import Failure
 from fsage.host.targets.target import Target
 from fsage.model import plugins
-from fsage.model.errors import Failure
 from fsage.model.structure import Notes, Shard, Step, expected, place_of
 
 UNWANTED = -1

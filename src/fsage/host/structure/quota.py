@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from fsage.base import Failure
 from fsage.host.structure import files
 from fsage.host.targets.target import Target
 from fsage.model import filesystems
-from fsage.model.errors import Failure
 from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, Method
 
 ENTRY_BYTES = 64  # of a directory, for each file

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsage.base import Failure
 from fsage.host.system import libc, privilege
 from fsage.model.caches import COLD, KEPT, UNASKED, WARM
-from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.model.answers import Dropped, Left  # not part of root's helper

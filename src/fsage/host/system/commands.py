@@ -22,9 +22,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
-from fsage.host.system.shell import stop
-from fsage.model.errors import Failure, in_words
-from fsage.model.typed import Json
+from fsage.base import Failure, Json, in_words
+from fsage.base.shell import stop
 
 LOOK_EVERY_S = 0.2
 PATIENCE_S = 60.0

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
-import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
+from fsage.base import Failure, Refusal
 from fsage.host.system import places
-from fsage.model.errors import Failure, Refusal
 
 PATIENCE_S = 60.0  # what is done under a lock of ours takes seconds
 
@@ -117,65 +115,6 @@ def lock(descriptor: int, shared: bool = False) -> bool:
 def boot_id() -> str:
     """The id of this boot: notes of an earlier boot describe settings that the kernel has lost."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-class Unread:
-    """What below somebody's path could not be read: how many folders and files, and the last one with the reason."""
-
-    def __init__(self) -> None:
-        self.folders = 0
-        self.files = 0
-        self.last = ""
-        self.remedy = ""
-
-    def add(self, path: Path | str, error: OSError, folder: bool = False) -> None:
-        """Count a folder or a file."""
-        if folder:
-            self.folders += 1
-        else:
-            self.files += 1
-        self.last = f"{path}: {error.strerror}"
-        if error.errno in (errno.EACCES, errno.EPERM):
-            self.remedy = "; give the command as root, or name what this user may read"
-
-    def words(self) -> str:
-        """'2 folders and 1 file could not be read, the last /mnt/lost+found: Permission denied'; '' for nothing."""
-        counted = ((self.folders, "folder"), (self.files, "file"))
-        parts = [f"{number:,} {name}" if number == 1 else f"{number:,} {name}s" for number, name in counted if number]
-        if parts:
-            return f"{' and '.join(parts)} could not be read, the last {self.last}"
-        return ""
-
-    def summary(self) -> dict[str, object]:
-        """As JSON has it."""
-        return {"folders": self.folders, "files": self.files, "last": self.last}
-
-
-def regular_files(directory: Path, unread: Unread | None = None) -> Iterator[Path]:
-    """Regular files below a directory, unordered, on its own file system only; links are not followed.
-
-    What cannot be read is counted in `unread`, for whoever reads others' folders. Without it OSError is raised.
-    """
-    device = os.stat(directory).st_dev
-
-    def lacking(error: OSError, folder: bool = True) -> None:
-        if error.errno == errno.ENOENT:  # it has gone meanwhile
-            return
-        if unread is None:
-            raise error
-        unread.add(error.filename, error, folder)
-
-    def same(path: str, is_kind: Callable[[int], bool]) -> bool:
-        try:
-            stat_now = os.lstat(path)
-        except OSError as error:
-            lacking(error, is_kind is stat.S_ISDIR)
-            return False
-        return stat_now.st_dev == device and is_kind(stat_now.st_mode)
-
-    for folder, folders, names in os.walk(directory, onerror=lacking):
-        folders[:] = [name for name in folders if same(os.path.join(folder, name), stat.S_ISDIR)]
-        yield from (Path(folder, name) for name in names if same(os.path.join(folder, name), stat.S_ISREG))
 
 
 SHOWN = 80  # characters of a command line

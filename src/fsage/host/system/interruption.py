@@ -6,7 +6,7 @@ import signal
 import threading
 from types import FrameType
 
-from fsage.model.errors import Failure
+from fsage.base import Failure
 
 _came = threading.Event()
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 
+from fsage.base import Json, Refusal, message
 from fsage.host.system.privilege import privileged
-from fsage.model import message
-from fsage.model.errors import Refusal
-
-if TYPE_CHECKING:
-    from fsage.model.typed import Json  # not part of root's helper
 
 KMSG = "/dev/kmsg"
 RECORD_BYTES = 8192

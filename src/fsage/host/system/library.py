@@ -99,7 +99,7 @@ def _files() -> dict[str, Path]:
     """Name in the zip -> file, which may be missing: what hosts run of fsage, its studies and an extension."""
     places = {"fsage": PACKAGE, "fsage/studies": PACKAGE / "studies"}
     files = {f"{name}/__init__.py": folder / "__init__.py" for name, folder in places.items()}
-    for part in ("host", "model"):
+    for part in ("base", "layouts", "model", "host"):
         files |= {f"fsage/{path.relative_to(PACKAGE)}": path for path in (PACKAGE / part).rglob("*.py")}
     for study in plugins.studies():
         folder = plugins.folder(study)

@@ -6,17 +6,15 @@ import ctypes
 import errno
 import fcntl
 import os
-import re
 import struct
 import time
 import uuid
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
+from fsage.base import Failure, Refusal
+from fsage.base.shell import run
 from fsage.host.system import libc
-from fsage.host.system.shell import run
-from fsage.model.errors import Failure, Refusal
+from fsage.layouts.machine import exclusive, mounted_at, mounts, signature
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
 MS_NOSUID = 2
@@ -26,58 +24,9 @@ MS_NOATIME = 1024
 MNT_DETACH = 2
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
-AMBIVALENT = -2  # of blkid_do_safeprobe
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
 BLKDISCARD = 0x1277
 FITRIM = 0xC0185879  # linux/fs.h
-
-
-class Mount(NamedTuple):
-    """One line of /proc/self/mountinfo."""
-
-    device: str  # major:minor
-    root: str
-    point: str
-    type: str
-    source: str
-    mount_options: str
-    super_options: str
-    propagation: str = ""  # of mounts and unmounts to and from other mount namespaces; empty: it has none
-
-    @property
-    def options(self) -> str:
-        """All options, those of the mount and those of the file system."""
-        return f"{self.mount_options},{self.super_options}"
-
-
-def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
-    """The mounts of this mount namespace, or of the one whose mountinfo is given, oldest first."""
-    mounts_now = []
-    for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        left, _, right = line.partition(" - ")
-        _, _, device, root, point, options, *propagation = left.split(" ")
-        kind, source, super_options = right.split(" ")[:3]
-        place = (device, plain(root), plain(point), kind, plain(source))
-        mounts_now.append(Mount(*place, options, super_options, " ".join(propagation)))
-    return mounts_now
-
-
-def mounted_at(point: Path | str) -> Mount | None:
-    """The uppermost mount exactly at `point`, or None."""
-    mounted = [mount for mount in mounts() if mount.point == os.path.realpath(point)]
-    if mounted:
-        return mounted[-1]
-    return None
-
-
-def mount_of(path: Path) -> Mount:
-    """The uppermost mount that a file or directory is on. Raises Failure."""
-    place = path.resolve()
-    for point in (place, *place.parents):
-        mount = mounted_at(point)
-        if mount:
-            return mount
-    raise Failure(f"nothing is mounted at {path} or above it")
 
 
 def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
@@ -92,44 +41,7 @@ def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> 
 
 def uuid_on(device: str) -> str | None:
     """The UUID in the superblock on a device or image, or None. Raises Failure where it cannot be read."""
-    return on_device(device, "UUID")
-
-
-def on_device(device: str, what: str) -> str | None:
-    """The UUID or TYPE in the superblock on a device or image, or None. Raises Failure where it cannot be read.
-
-    It is what `blkid -p` does, without a process: in a guest a process costs a fifth of a second.
-    """
-    probe = _libblkid().blkid_new_probe_from_filename(os.fsencode(device))
-    if not probe:
-        raise Failure(f"{device} cannot be read: {os.strerror(ctypes.get_errno())}")
-    try:
-        found = _libblkid().blkid_do_safeprobe(probe)
-        if found < 0:
-            how = "has signatures of several file systems" if found == AMBIVALENT else "cannot be read"
-            raise Failure(f"{device} {how} (libblkid); look at it with `wipefs {device}`")
-        value = ctypes.c_char_p()
-        if _libblkid().blkid_probe_lookup_value(probe, what.encode(), ctypes.byref(value), None) != 0:
-            return None
-        return (value.value or b"").decode("utf-8", "replace") or None
-    finally:
-        _libblkid().blkid_free_probe(probe)
-
-
-@cache
-def _libblkid() -> ctypes.CDLL:
-    """The library below blkid(8), of util-linux."""
-    library = ctypes.CDLL("libblkid.so.1", use_errno=True)
-    library.blkid_new_probe_from_filename.restype = ctypes.c_void_p
-    library.blkid_do_safeprobe.argtypes = [ctypes.c_void_p]
-    library.blkid_probe_lookup_value.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_char_p,
-        ctypes.POINTER(ctypes.c_char_p),
-        ctypes.c_void_p,
-    ]
-    library.blkid_free_probe.argtypes = [ctypes.c_void_p]
-    return library
+    return signature(device, "UUID")
 
 
 def wipe(device: str) -> None:
@@ -236,17 +148,6 @@ def refuse_if_in_use(device: str) -> None:
         time.sleep(0.02)
 
 
-def exclusive(device: str) -> bool:
-    """Whether nobody else holds the device; the kernel refuses where any mount namespace has it mounted."""
-    try:
-        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
-    except OSError as error:
-        if error.errno == errno.EBUSY:
-            return False
-        raise
-    return True
-
-
 def _namespaces(device: str) -> str:
     """The processes whose mount namespaces have `device` mounted, described for a message."""
     own_namespace = os.readlink("/proc/self/ns/mnt")
@@ -278,8 +179,3 @@ def _users(point: Path) -> str:
     if holders:
         return f"; held by process {', '.join(holders[:3])}"
     return ""
-
-
-def plain(field: str) -> str:
-    """Undo the octal escapes of /proc/*/mountinfo and /proc/swaps."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

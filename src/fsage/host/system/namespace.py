@@ -20,8 +20,9 @@ import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from fsage.base import Failure, Refusal
 from fsage.host.system import files, libc, mounting
-from fsage.model.errors import Failure, Refusal
+from fsage.layouts import machine
 
 PLACE = Path("/run/fsage/namespace")  # a tmpfs of its own: what is mounted in a shared mount would be copied
 KEPT = PLACE / "mnt"
@@ -153,7 +154,7 @@ def _let_go(places: Collection[str]) -> None:
     real = [os.path.realpath(place) for place in places]
     with _opened(OWN) as own, _at_top_of(own) as root:
         kept = [Path(f"{root}/{place}") for place in real]
-        for mount in reversed(mounting.mounts()):
+        for mount in reversed(machine.mounts()):
             lies_on = any(place.is_relative_to(mount.point) for place in kept)
             if mount.source.startswith("/dev/loop") and not mount.propagation and not lies_on:
                 mounting.let_go(mount.point)
@@ -169,7 +170,7 @@ def _stores() -> set[tuple[str, str]]:
     """The mounts of loop devices and of fsage's disks."""
     return {
         (mount.device, mount.point)
-        for mount in mounting.mounts()
+        for mount in machine.mounts()
         if mount.source.startswith(("/dev/loop", "fsage-seekdisk-"))
     }
 

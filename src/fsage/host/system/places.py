@@ -31,7 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fsage.model.errors import Failure, Refusal
+from fsage.base import Failure, Refusal
 
 PRIVATE = 0o700
 PRIVATE_FILE = 0o600

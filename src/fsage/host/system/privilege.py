@@ -17,18 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, cast
 
-from fsage.model import MIB, message
-from fsage.model.errors import Failure, Refusal
+from fsage.base import MIB, Failure, Refusal, message
 
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
 CODE = (
-    *(f"model/{name}" for name in ("__init__", "errors", "message", "tuning", "caches")),
+    *(f"base/{name}" for name in ("__init__", "message", "shell")),
+    *("model/tuning", "model/caches"),
     *("host/helper", "host/lustre/lctl"),
-    *(
-        f"host/system/{name}"
-        for name in ("caches", "files", "kernel_log", "libc", "places", "privilege", "settings", "shell")
-    ),
+    *(f"host/system/{name}" for name in ("caches", "files", "kernel_log", "libc", "places", "privilege", "settings")),
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""
 ANSWER_BYTES = 16 * MIB

@@ -21,8 +21,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
+from fsage.base import Failure, in_words
 from fsage.host.system import files, places
-from fsage.model.errors import Failure, in_words
 
 SHARED_JOURNAL = Path("/run/fsage/shared.json")
 SHARED_LOCK = Path("/run/fsage/shared.lock")

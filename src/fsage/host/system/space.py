@@ -15,10 +15,10 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.system import mounting
+from fsage.base import Refusal
+from fsage.base.shell import run
 from fsage.host.system import places as owned
-from fsage.host.system.shell import run
-from fsage.model.errors import Refusal
+from fsage.layouts import machine
 
 LIMITS = {
     "cgroup2": ("memory.max", "memory.current", ("inactive_file", "active_file")),
@@ -43,7 +43,7 @@ def _left_in_groups() -> Iterator[int]:
     """Bytes that are left to each group of this process that has a limit (cgroup-v2.rst, cgroup-v1/memory.rst)."""
     lines = Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     own = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
-    for mount in mounting.mounts():
+    for mount in machine.mounts():
         controllers = {"cgroup2": "", "cgroup": "memory"}.get(mount.type)
         if controllers is None or controllers not in own or controllers not in mount.super_options:
             continue
@@ -114,7 +114,7 @@ def free_bytes(path: Path | str) -> int:
 def fs_type(path: Path) -> str:
     """The file system that holds `path`, as /proc names it; in a chroot, whose root is no mount, as stat(1) does."""
     path = path.resolve()
-    inside = [m for m in mounting.mounts() if path == Path(m.point) or Path(m.point) in path.parents]
+    inside = [m for m in machine.mounts() if path == Path(m.point) or Path(m.point) in path.parents]
     if not inside:
         stat = shutil.which("stat", path=os.defpath) or "stat"  # whatever PATH this process has
         return run([stat, "--file-system", "--format=%T", str(path)]).stdout.strip()

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from ctypes import c_int64
 from pathlib import Path
 
+from fsage.base import Failure
 from fsage.host.system import libc
-from fsage.model.errors import Failure
 
 FICLONERANGE = 0x4020940D
 RANGE = struct.Struct("=qQQQ")  # linux/fs.h: descriptor, offset, length, offset there

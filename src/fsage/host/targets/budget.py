@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import KIB, MIB, Refusal
 from fsage.host.system import files, interruption, libc, places
-from fsage.model import KIB, MIB, declaration, limits
-from fsage.model.errors import Refusal
-from fsage.model.evidence.servers import Ost
+from fsage.layouts.servers import Ost
+from fsage.model import declaration, limits
 from fsage.model.structure import SLACK_BYTES
 from fsage.model.target import Limits as SiteLimits
 

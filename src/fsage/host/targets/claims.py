@@ -25,15 +25,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fsage.base import Json, Refusal
 from fsage.host.system import files, places
 from fsage.host.targets import kinds
 from fsage.model import declaration
 from fsage.model.claim import Claim, Here, Images, Token, parsed, text_of
-from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, Host, clients_of, servers_of
 from fsage.model.target import Spec
 from fsage.model.tuning import PREALLOCATION
-from fsage.model.typed import Json
 
 DOING = "doing.json"
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from fsage.host.system import files, mounting, places, space
+from fsage.base import GIB, Json, Refusal
+from fsage.host.system import files, places, space
 from fsage.host.targets import budget, claims
-from fsage.model import GIB, declaration
+from fsage.layouts import machine
+from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
-from fsage.model.errors import Refusal
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 OURS = ("filler", "measured", ".fsage")
 MARKS = (".fsage-target.json", "claim.json")
@@ -38,7 +38,7 @@ def measured_files(mounts: list[Path]) -> list[Path]:
             if not os.access(folder, os.R_OK | os.X_OK):  # a cell's command took the right from its owner
                 with places.opened(mount) as store:
                     places.make_in(store, folder)
-            found += files.regular_files(folder)
+            found += machine.regular_files(folder)
     return sorted(found)
 
 
@@ -192,7 +192,7 @@ def _lasting(identity: Json) -> Json:
 
 def clear(place: Path, keep_mark: bool, threads: int = 1, spend: Callable[[], None] = lambda: None) -> list[str]:
     """Remove fsage's own trees in `place`; names of all other entries, which stay, are returned."""
-    inside = [m.point for m in mounting.mounts() if Path(place) in Path(m.point).parents]
+    inside = [m.point for m in machine.mounts() if Path(place) in Path(m.point).parents]
     if inside:
         raise Refusal(f"{inside[0]} is mounted inside {place}: fsage does not delete below a mount; unmount it")
     trees = [name for name in OURS if os.path.lexists(place / name)]

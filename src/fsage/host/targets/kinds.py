@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from fsage.base import Json
 from fsage.model import kinds as model
 from fsage.model import plugins
 from fsage.model.claim import Claim
@@ -18,7 +19,6 @@ from fsage.model.counting import Job
 from fsage.model.hosts import Asker, Host
 from fsage.model.request import Request
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 PACKAGE = "fsage.host.kinds"
 

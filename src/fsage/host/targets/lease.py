@@ -10,13 +10,12 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from fsage.base import Json, JsonView, Refusal
 from fsage.host.system import files, places, settings
 from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
 from fsage.model import declaration
-from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, Holder
 from fsage.model.target import Spec
-from fsage.model.typed import Json, JsonView
 
 NOTE = "lease.json"  # in a target's home
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and unlocks

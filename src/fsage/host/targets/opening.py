@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import cast
 
+from fsage.base import Refusal
 from fsage.host.system import files
 from fsage.host.targets import budget, claims, kinds, lease
 from fsage.host.targets.target import Target
 from fsage.model import declaration, limits
 from fsage.model.claim import Claim
-from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, clients_of, servers_of
 from fsage.model.request import Request
 from fsage.model.target import Spec

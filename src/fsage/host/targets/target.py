@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.base import Failure, Json, Refusal
 from fsage.host.device import loops, models
 from fsage.host.device.model import Model
 from fsage.host.stores.filesystem import Range
@@ -22,15 +23,13 @@ from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories
 from fsage.host.targets.budget import UNLIMITED, Free, Limits, Wrong, nothing
 from fsage.host.targets.kinds import Kind, NoOsts
+from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.store import Store
 from fsage.model import declaration
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim, ClaimedStore
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence.freespace import ONCE, Counting
-from fsage.model.evidence.store import Store
 from fsage.model.observation import Mounting
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 
 def measuring_user(spec: Spec) -> pwd.struct_passwd | None:

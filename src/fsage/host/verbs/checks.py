@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fsage.base import Failure, Refusal, typed
+from fsage.base.message import Unacceptable, shown
 from fsage.host.kinds.directory import Directory
 from fsage.host.remote import probe
 from fsage.host.targets import kinds
 from fsage.host.targets.kinds import Result
 from fsage.host.verbs import claim
-from fsage.model import tuning, typed
+from fsage.model import tuning
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal
-from fsage.model.message import Unacceptable, shown
 from fsage.model.request import Request
 
 NEEDED: dict[str, tuple[str, ...]] = {

@@ -10,16 +10,16 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from fsage.base import Failure, Refusal, shell
 from fsage.host import containers
 from fsage.host.instruments import cleanup
 from fsage.host.remote.remote_hosts import meet
-from fsage.host.system import files, places, shell
+from fsage.host.system import files, places
 from fsage.host.targets import budget, claims, directories, kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.opening import open_target, why_left_behind
 from fsage.model import declaration
 from fsage.model.claim import utc_now
-from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Request
 from fsage.model.target import Spec
 

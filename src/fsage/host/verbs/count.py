@@ -20,23 +20,23 @@ from pathlib import Path
 from typing import cast
 
 import fsage
+from fsage.base import Failure, Json, Refusal, in_words
+from fsage.base.shell import run
 from fsage.host.device import capabilities, loops
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.states import state
 from fsage.host.states.inspection import digest, remove_measured, settle
-from fsage.host.stores import fiemap, filesystems
+from fsage.host.stores import filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting, namespace, places
-from fsage.host.system.shell import run
 from fsage.host.targets import kinds
+from fsage.layouts import fiemap
+from fsage.layouts.fragmentation import Extent
 from fsage.model import structure
 from fsage.model.claim import BUILDING, Claim, ClaimedStore, Token
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete
-from fsage.model.errors import Failure, Refusal, in_words
-from fsage.model.evidence.fragmentation import Extent
 from fsage.model.structure import ALONE, Method, Notes, Step
-from fsage.model.typed import Json
 
 PLACE = Path("/run/fsage/count")
 """Where each process has a tmpfs of its own, which no other process sees."""

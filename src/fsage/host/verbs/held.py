@@ -7,13 +7,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from fsage.base import GIB, Failure, Json, Refusal, in_words
 from fsage.host.system import files
 from fsage.host.targets import claims, kinds
-from fsage.model import GIB, declaration
+from fsage.model import declaration
 from fsage.model.answers import HeldTarget
-from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 
 
 def held(homes: Sequence[Path], declared: Sequence[Spec]) -> list[HeldTarget]:

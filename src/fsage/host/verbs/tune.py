@@ -12,6 +12,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from fsage.base import Failure, Refusal
+from fsage.base.message import Unacceptable
 from fsage.host.device import below, loops, seek
 from fsage.host.instruments import cleanup
 from fsage.host.instruments.cleanup import shared_left_over, undo
@@ -23,9 +25,7 @@ from fsage.host.targets.lease import held, holder_of
 from fsage.host.targets.opening import open_target, opened
 from fsage.model import declaration, tuning
 from fsage.model.declaration import complete, home_of
-from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker
-from fsage.model.message import Unacceptable
 from fsage.model.request import Request
 from fsage.model.target import Spec
 

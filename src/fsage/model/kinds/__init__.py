@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from fsage.base import Refusal
 from fsage.model import filesystems, plugins
 from fsage.model.claim import Claim
-from fsage.model.errors import Refusal
 from fsage.model.target import Spec
 
 

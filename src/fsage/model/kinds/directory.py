@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fsage.model import GIB
+from fsage.base import GIB
 from fsage.model.kinds import Kind
 from fsage.model.target import Spec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fsage.model import GIB
+from fsage.base import GIB
 from fsage.model.claim import Claim
 from fsage.model.kinds import Kind
 from fsage.model.sparse import takes

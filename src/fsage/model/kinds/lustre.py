@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fsage.model import GIB
+from fsage.base import GIB, Refusal
 from fsage.model.claim import Claim
 from fsage.model.declaration import declared
-from fsage.model.errors import Refusal
 from fsage.model.kinds import Kind
 from fsage.model.kinds.directory import Directory
 from fsage.model.target import LustreSpec, Spec, usual

@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from fsage.base import Failure
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
 from fsage.studies.aged import model
 from fsage.studies.aged.model import Age, Restore

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from fsage.model import KIB, MIB
+from fsage.base import KIB, MIB
 from fsage.model.structure import Achieved, Notes, Step, filled
 
 Way = Literal["churn", "logs", "packages"]

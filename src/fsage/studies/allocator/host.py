@@ -27,15 +27,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.host.stores import fiemap
+from fsage.base import Failure, Json, in_words, typed
+from fsage.base.message import Unacceptable
 from fsage.host.structure import Work
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
-from fsage.model import typed
-from fsage.model.errors import Failure, in_words
-from fsage.model.message import Unacceptable
+from fsage.layouts import fiemap
 from fsage.model.structure import BLOCK_BYTES, Shard, Step
-from fsage.model.typed import Json
 from fsage.studies.allocator.model import Assignment, PlantFreeSpace
 from fsage.studies.replica.host import free_space_layout
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fsage.model.evidence.extents import Extents
+from fsage.layouts.extents import Extents
 from fsage.model.structure import BLOCK_BYTES, Notes, Step, path_of
 
 Operation = Literal["warm_up", "fallocate", "fill", "make", "unlink"]

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from fsage.base.sizes import format_size
 from fsage.recipes import BLOCK_BYTES, SizeInBlocks, State
 from fsage.studies.allocator.model import PlantFreeSpace
-from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 
 Percent = Annotated[float, Field(gt=0, lt=100)]

@@ -17,13 +17,13 @@ import pandas as pd
 from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import counts, medians, samples
 from fsage.analysis.words import NONE, joined, times
+from fsage.base.sizes import round_size
 from fsage.figures import Axis, Lines, ends_of, lines, placed
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.statistics import ratio
 from fsage.studies.allocator.model import considered
 from fsage.studies.limits import report as limits
 from fsage.study.study import Study
-from fsage.text.sizes import round_size
 
 CALL_MS = "fallocate_ms"
 UNLINK_MS = "unlink_ms"

@@ -7,11 +7,10 @@ from statistics import median
 
 from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.model import MIB
-from fsage.model.typed import Json
+from fsage.base import MIB, Json
+from fsage.base.sizes import round_size
 from fsage.statistics import median_interval
 from fsage.studies.defrag.recipe import BEFORE, States
-from fsage.text.sizes import round_size
 
 COLD_READS = True  # how often a file is read cold decides whether its defragmentation pays
 UNTIMED = "nothing says how long its defragmentation took"

@@ -12,16 +12,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.host.defragmentation import tools
-from fsage.host.defragmentation.tools import defragment as by_tool
-from fsage.host.stores import fiemap, filesystems
+from fsage.base import Failure, Json, Refusal
+from fsage.host import defragmentation
+from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence import fragmentation
+from fsage.layouts import fiemap, fragmentation
 from fsage.model.structure import BLOCK_BYTES, Shard, Step, path_of
-from fsage.model.typed import Json
 from fsage.studies.defrag.model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
 
 MORE_PERCENT = 5
@@ -106,13 +104,13 @@ def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> 
     if step.scope == HOT:
         if not step.hot_bytes or not step.every_bytes:
             raise Failure("scope hot needs hot_bytes and every_bytes")
-        hot = tools.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
-        return tools.defragment_ranges(path, filesystem, hot, step.time_limit_s)
+        hot = defragmentation.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
+        return defragmentation.defragment_ranges(path, filesystem, hot, step.time_limit_s)
     system = filesystems.get(filesystem)
     if step.scope == "file" and system and system.mover and not system.defragmenter:
-        return tools.defragment_ranges(path, filesystem, [(0, path.stat().st_size)], step.time_limit_s)
+        return defragmentation.defragment_ranges(path, filesystem, [(0, path.stat().st_size)], step.time_limit_s)
     where = [path] if step.scope == "file" else target.mounts[0] / "filler"
-    return by_tool(where, filesystem, step.time_limit_s)
+    return defragmentation.defragment(where, filesystem, step.time_limit_s)
 
 
 def checksum(path: Path) -> str:

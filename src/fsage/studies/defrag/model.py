@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fsage.model import MIB
+from fsage.base import MIB
 from fsage.model.structure import Achieved, Files, Step, filled
 
 FILES = 3

@@ -9,11 +9,11 @@ import pandas as pd
 from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import counts, params_labels
 from fsage.analysis.words import NONE, Finding, bounds, extents_words, over_words, times
+from fsage.base import Json
+from fsage.base.sizes import round_size
 from fsage.figures import Axis, Lines, limits, lines, placed
-from fsage.model.typed import Json
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.study.study import Study
-from fsage.text.sizes import round_size
 
 COLD = "cold"
 READ = {COLD: "read cold", "warm": "read from memory"}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from fsage.layouts import filesystems
 from fsage.model.filesystems import FileSystem
 
 TASK = "file_requests.json"
 """Input of a phase that reads files by turns: the files, their weights, and how they are read."""
 
 
-class F2fs(FileSystem):
-    """F2FS, on one device: new blocks are appended to its logs, and so are those that are written over."""
+class F2fs(FileSystem, filesystems.F2fs):
+    """F2FS, on one device."""
 
-    name = "f2fs"
-    title = "F2FS"
     check_command = ("fsck.f2fs", "--dry-run")
     mkfs_letters = "aiOosz"
     guests_only = True

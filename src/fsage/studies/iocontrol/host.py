@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
+from fsage.base import Failure, in_words
 from fsage.host.instruments import query
-from fsage.host.stores import fiemap, filesystems
+from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, in_words
-from fsage.model.evidence import fragmentation
+from fsage.layouts import fiemap, fragmentation
 from fsage.model.structure import Shard, Step, path_of
 from fsage.studies.defrag.host import MORE_PERCENT
 from fsage.studies.iocontrol.model import (

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from fsage.base.sizes import format_size
 from fsage.model.structure import Step
 from fsage.recipes import BLOCK_BYTES, SizeInBlocks, State
 from fsage.studies.defrag.model import Defragment
 from fsage.studies.iocontrol.model import ContendedFiles, Sqlite
-from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 
 BEFORE = "before"

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from fsage.model import KIB, MIB, kinds, structure, tools
+from fsage.base import KIB, MIB, Json, JsonView
+from fsage.model import kinds, structure, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cost, Group, IoGroups, Phase
-from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput
 from fsage.studies.iocontrol import model as iocontrol
 from fsage.workloads import Unsupported, shared

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.model import GIB
-from fsage.model.errors import Failure, Refusal
-from fsage.model.typed import Json
+from fsage.base import GIB, Failure, Json, Refusal
+from fsage.base.sizes import counted
 from fsage.plan.plan import Plan
 from fsage.run.request import DEFAULTS, with_inputs
 from fsage.studies.kernels import building, images
@@ -20,7 +19,6 @@ from fsage.studies.kernels.model import programs, run
 from fsage.studies.kernels.model.boot import Kernel, boot, folder, kept, roomy
 from fsage.studies.kernels.model.images import Image, copy
 from fsage.study.study import StudyError
-from fsage.text.sizes import counted
 
 ROOM_BYTES = 1 * GIB
 

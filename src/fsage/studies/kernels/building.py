@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from fsage.model.errors import Failure, Refusal
+from fsage.base import Failure, Refusal
 from fsage.studies.kernels.model import programs, run
 from fsage.studies.kernels.model.boot import Kernel
 

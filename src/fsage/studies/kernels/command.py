@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from fsage.base.message import lines, say
 from fsage.commands.common import StudyName, Where, state_names
 from fsage.commands.layouts import PANEL
-from fsage.model.message import lines, say
 
 app = typer.Typer()
 
@@ -97,9 +97,9 @@ def image(
     The same state, seed, mkfs and kernel give the same layout, whose digest is printed. A saved layout is any file that
     `fsage evidence` reads.
     """
+    from fsage.base.sizes import parse_size
     from fsage.studies.kernels import images
     from fsage.studies.kernels.model import programs
-    from fsage.text.sizes import parse_size
 
     images.check_new(to)
     if "/" in state or Path(state).is_file():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fsage.base import Failure, Refusal
 from fsage.model import filesystems
-from fsage.model.errors import Failure, Refusal
 from fsage.site.doctor import Check
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.boot import Kernel

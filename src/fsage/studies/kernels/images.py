@@ -16,19 +16,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from fsage.base import Failure, Json
+from fsage.base.sizes import format_size
 from fsage.evidence import free
+from fsage.layouts import extents
 from fsage.model import filesystems
-from fsage.model.errors import Failure
-from fsage.model.evidence import extents
 from fsage.model.structure import Step
-from fsage.model.typed import Json
 from fsage.recipes import State
 from fsage.studies.kernels.model import images, run
 from fsage.studies.kernels.model.boot import LONGEST_S, Kernel, boot
 from fsage.studies.kernels.model.images import Image
 from fsage.studies.paf.recipe import States, expand
 from fsage.studies.replica.model import Replica
-from fsage.text.sizes import format_size
 from fsage.text.strict import problems_of
 
 GUEST = Path(__file__).parent / "host/guest.py"

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fsage.base.sizes import format_size
 from fsage.recipes import USUAL_MKFS
 from fsage.report.parts import Answer, Data, Section, View
 from fsage.statistics.intervals import LEAST, median_interval
 from fsage.study.study import Study
-from fsage.text.sizes import format_size
 
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""

@@ -15,15 +15,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.host.stores import fiemap
+from fsage.base import Json, in_words, typed
+from fsage.base.message import Unacceptable
 from fsage.host.structure import files
 from fsage.host.system import caches
-from fsage.model import typed
-from fsage.model.errors import in_words
-from fsage.model.evidence import fragmentation
-from fsage.model.message import Unacceptable
+from fsage.layouts import fiemap, fragmentation
 from fsage.model.structure import BLOCK_BYTES
-from fsage.model.typed import Json
 from fsage.studies.limits.model import DIRECTORY, INODE, PIECES, TREE, Assignment
 
 FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fsage.model import MIB
+from fsage.base import MIB
 
 INODE = "inode"
 DIRECTORY = "directory"

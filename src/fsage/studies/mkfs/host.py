@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fsage.base import Failure, Refusal
 from fsage.host.states.inspection import remove_measured
 from fsage.host.structure import Work
 from fsage.host.targets import claims
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard, Step
 from fsage.studies.mkfs.model import Mkfs
 

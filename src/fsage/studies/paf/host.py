@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from fsage.base import Failure
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
 from fsage.model.structure import SHARD, Shard, Step, path_of
 from fsage.studies.paf.model import Fragment, Populate, sizes_of
 

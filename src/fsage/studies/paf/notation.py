@@ -25,7 +25,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
-from fsage.text.sizes import LARGEST_BYTES, format_size, parse_size
+from fsage.base.sizes import LARGEST_BYTES, format_size, parse_size
 
 Span = tuple[int, int]
 

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
 from fsage import recipes as laying
+from fsage.base.sizes import format_size
 from fsage.model.structure import Method, Step
 from fsage.recipes import Filler, State
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.studies.paf.notation import Generation, PaF, parse
-from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse, show, unknown_key
 
 Capacity = Annotated[int, Field(ge=1, le=99, strict=True)]

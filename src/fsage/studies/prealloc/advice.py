@@ -6,8 +6,8 @@ from functools import partial
 
 from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options, Parts
+from fsage.base.sizes import format_size, round_size
 from fsage.studies.prealloc.recipe import States
-from fsage.text.sizes import format_size, round_size
 
 
 def options(measured: Measured, declared: States, request: AdviceRequest) -> Options:

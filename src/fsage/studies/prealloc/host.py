@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from fsage.base import Failure
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step, path_of
 from fsage.studies.prealloc.model import TOGETHER, DeleteFiles, Interleave, sizes_of
 

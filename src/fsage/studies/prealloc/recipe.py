@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from fsage.base.sizes import format_size
 from fsage.recipes import State
 from fsage.studies.prealloc.model import DeleteFiles, Interleave
-from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 
 CLEAN = "clean"

@@ -17,10 +17,10 @@ from fsage.analysis.comparisons import comparisons
 from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import counts, factors, plural, samples
 from fsage.analysis.words import joined
+from fsage.base.sizes import round_size
 from fsage.figures import Axis, Level, limits, limits_with_zero, lines, placed, powers_of_two, shares
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.study.study import Study
-from fsage.text.sizes import round_size
 
 PUBLISHED_PERCENT = {"writes": 89.0, "reads": 82.0}
 """Least share of a clean file system's rate at 8 MiB, in the source."""

@@ -6,8 +6,8 @@ from functools import partial
 
 from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options, Parts
+from fsage.base.sizes import round_size
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED, States
-from fsage.text.sizes import round_size
 
 WORDS = {COPIED: "leave its free space as it lies", JOINED: "have its free space in one run"}
 

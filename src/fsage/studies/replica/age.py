@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import yaml
 
+from fsage.base import MIB, Json, in_words
+from fsage.base.message import Unacceptable
+from fsage.base.sizes import counted
 from fsage.evidence import free
 from fsage.evidence.free import Free
-from fsage.model import MIB
-from fsage.model.errors import in_words
-from fsage.model.evidence.extents import Head
-from fsage.model.message import Unacceptable
-from fsage.model.typed import Json
+from fsage.layouts.extents import Head
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target, load_claim
 from fsage.records.messages import check_claim
@@ -32,7 +31,6 @@ from fsage.studies.replica import whole
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
 from fsage.studies.replica.whole import Base
 from fsage.study.files import read_yaml
-from fsage.text.sizes import counted
 from fsage.text.strict import show
 
 SHIPPED = "replica"

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from fsage.base.message import say
 from fsage.commands.common import start_snakemake
 from fsage.commands.layouts import PANEL
-from fsage.model.message import say
 
 app = typer.Typer()
 

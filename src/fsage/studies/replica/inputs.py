@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsage.base import in_words
+from fsage.layouts import extents
+from fsage.layouts.extents import Extents, Head
+from fsage.layouts.store import NotThisText
 from fsage.model import kinds
-from fsage.model.errors import in_words
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Extents, Head
-from fsage.model.evidence.store import NotThisText
 from fsage.plan.plan import Plan
 from fsage.run.request import PLACE
 from fsage.studies.replica.model import Replica

@@ -19,6 +19,7 @@ from scipy import stats
 from fsage.analysis.comparisons import Comparison, at_largest_transfer
 from fsage.analysis.groups import compared, measure_label, measures, plural
 from fsage.analysis.words import span
+from fsage.base.sizes import round_size
 from fsage.figures import Figure, Strips
 from fsage.model import filesystems
 from fsage.report.parts import Answer, Data, Named, Section, View, by_comparisons
@@ -27,7 +28,6 @@ from fsage.studies.limits import report as limits
 from fsage.studies.replica.model import KeepFreeSpace, Replica
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
 from fsage.study.study import Study
-from fsage.text.sizes import round_size
 
 WHY = {
     "metadata": "free in the original, and the target's own metadata lie there",

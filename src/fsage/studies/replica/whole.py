@@ -12,13 +12,15 @@ from typing import NamedTuple
 import yaml
 
 from fsage import seam
-from fsage.model import GIB, device, filesystems, geometry
-from fsage.model.evidence.extents import Head
+from fsage.base import GIB
+from fsage.base.sizes import round_size
+from fsage.layouts import geometry
+from fsage.layouts.extents import Head
+from fsage.model import device, filesystems
 from fsage.model.sparse import SHARE_OF_SIZE
 from fsage.plan.target import DECLARATION, Target, inventories_in, load_claim, load_target
 from fsage.studies.replica.model import EXTENT_BYTES
 from fsage.study.study import StudyError
-from fsage.text.sizes import round_size
 
 PLACE = "inventories"
 """Below the folder of the study."""

@@ -7,9 +7,9 @@ from functools import partial
 
 from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options, Parts
+from fsage.base.sizes import round_size
 from fsage.model.striping import Segment
 from fsage.studies.striping.recipe import States
-from fsage.text.sizes import round_size
 
 BY_MAP = ("striped_file", "netflow")
 """Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fsage.base import Refusal
 from fsage.host.instruments import eviction
 from fsage.host.lustre import stripes
 from fsage.host.structure import Work
 from fsage.host.targets.target import Target
 from fsage.model import striping
 from fsage.model.declaration import lustre_of
-from fsage.model.errors import Refusal
 from fsage.model.striping import EVICTION_FILES
 from fsage.model.structure import Notes, Shard, Step
 from fsage.studies.striping.model import Stripe

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import yaml
 from pydantic import Field, PlainValidator, model_validator
 
+from fsage.base.sizes import format_size, parse_size
 from fsage.model.striping import Nominal
 from fsage.recipes import State
 from fsage.studies.striping import model as laid
-from fsage.text.sizes import format_size, parse_size
 from fsage.text.strict import Levels, Problem, Size, Spelled, Strict, noting, refuse, show, unknown_value
 
 FILE = Path(__file__).with_name("patterns.yaml")

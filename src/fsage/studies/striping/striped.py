@@ -7,13 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import MIB, device, kinds, striping
+from fsage.base import MIB, JsonView, Refusal
+from fsage.model import device, kinds, striping
 from fsage.model.claim import Claim
-from fsage.model.errors import Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
 from fsage.studies.striping.model import Stripe
 from fsage.workloads import Unsupported, shared

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from fsage.base import Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.remote.connection import ask_all
 from fsage.host.targets.target import OtherHost
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 
 def count_there(host: OtherHost) -> Json:

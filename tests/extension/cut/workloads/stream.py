@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.model import MIB, tools
+from fsage.base import MIB
+from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.model import filesystems, kinds, typed
+from fsage.base import Json, JsonView, typed
+from fsage.model import filesystems, kinds
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import BLOCK_BYTES, Step
-from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput
 from fsage.studies.allocator.model import Assignment, Operation
 from fsage.workloads import Outcome, Unsupported, shared

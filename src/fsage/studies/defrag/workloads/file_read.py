@@ -14,12 +14,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import MIB, structure, tools
+from fsage.base import MIB, JsonView
+from fsage.model import structure, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step, path_of
-from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
 from fsage.studies.defrag.model import FragmentedFile
 from fsage.workloads import Outcome, shared

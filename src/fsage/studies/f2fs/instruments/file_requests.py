@@ -9,15 +9,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fsage.base import Failure, Json
 from fsage.host.instruments import cleanup
 from fsage.host.instruments.instrument import Instrument
-from fsage.host.stores import fiemap, filesystems
+from fsage.host.stores import filesystems
+from fsage.layouts import fiemap
+from fsage.layouts.fragmentation import Extent
 from fsage.model import counting
 from fsage.model.device import RANDOM_FROM_BYTES
-from fsage.model.errors import Failure
-from fsage.model.evidence.fragmentation import Extent
 from fsage.model.request import Cell
-from fsage.model.typed import Json
 from fsage.studies.f2fs.model import TASK
 from fsage.studies.kernels.host import modules
 

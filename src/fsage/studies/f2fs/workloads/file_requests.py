@@ -12,14 +12,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import KIB, MIB, device
+from fsage.base import KIB, MIB, Json, JsonView
+from fsage.model import device
 from fsage.model.claim import Claim
 from fsage.model.declaration import device_model
 from fsage.model.device import Moved
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput
 from fsage.studies.f2fs.model import TASK
 from fsage.studies.iocontrol.weighted import PATTERNS, path_of

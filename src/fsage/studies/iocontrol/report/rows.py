@@ -11,13 +11,12 @@ import pandas as pd
 
 from fsage.analysis.groups import of_samples, samples
 from fsage.analysis.words import times
+from fsage.base import MIB, Json
+from fsage.base.sizes import round_size
 from fsage.figures import Axis
-from fsage.model import MIB
-from fsage.model.typed import Json
 from fsage.report.parts import Data
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.weighted import PATTERNS
-from fsage.text.sizes import round_size
 
 WEIGHTS = "weights"
 SQLITE = "sqlite"

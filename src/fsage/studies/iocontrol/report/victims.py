@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from fsage.analysis.words import NONE, times
-from fsage.model.typed import Json
+from fsage.base import Json
+from fsage.base.sizes import round_size
 from fsage.report.parts import Data, Section
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.report.rows import (
@@ -33,7 +34,6 @@ from fsage.studies.iocontrol.report.rows import (
     victim,
 )
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
-from fsage.text.sizes import round_size
 
 GAINS = ((ALONE["1"], "1"), ("P4", "1"), ("P4", "2"))
 """Pattern and group whose gain is shown, where it was measured."""

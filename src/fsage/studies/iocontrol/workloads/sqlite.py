@@ -14,12 +14,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import KIB
+from fsage.base import KIB, JsonView
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Group, Phase
 from fsage.model.structure import Step
-from fsage.model.typed import JsonView
 from fsage.parse import BadOutput
 from fsage.studies.iocontrol import weighted
 from fsage.studies.iocontrol.model import Sqlite

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import KIB
+from fsage.base import KIB
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Group, Phase

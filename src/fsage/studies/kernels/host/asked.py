@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple, cast
 
+from fsage.base import GIB, Failure, Json, Refusal, typed
 from fsage.host.cells import observed
 from fsage.host.cells.measure import undone
 from fsage.host.instruments.instrument import does_itself
@@ -23,14 +24,12 @@ from fsage.host.system import files, library
 from fsage.host.targets import claims, opening
 from fsage.host.targets.lease import Watch, held, refuse_if_held
 from fsage.host.targets.target import Target
-from fsage.model import GIB, declaration, typed
+from fsage.model import declaration
 from fsage.model.claim import Claim
 from fsage.model.counting import Job
-from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import Observation
 from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 from fsage.studies.kernels.kinds.uml import HOME, is_virtual
 from fsage.studies.kernels.model import boot, images, programs
 from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy

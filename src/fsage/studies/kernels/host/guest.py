@@ -20,21 +20,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.__main__ import perform
 from fsage.host.device import virtual
 from fsage.host.kinds.loop import HASH_SEED, Loop
-from fsage.host.stores import fiemap, filesystems
+from fsage.host.stores import filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import libc, mounting, places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.verbs import checks, count
+from fsage.layouts import fiemap
 from fsage.model import counting, declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job
 from fsage.model.device import RANDOM_FROM_BYTES
-from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.structure import ALONE, BLOCK_BYTES, Method, Notes, Step
-from fsage.model.typed import Json
 from fsage.studies.kernels.host import modules
 from fsage.studies.kernels.host.uml import UUID, Uml
 from fsage.studies.kernels.kinds.uml import HOME

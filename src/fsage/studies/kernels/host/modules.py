@@ -7,8 +7,8 @@ import lzma
 import os
 from pathlib import Path
 
+from fsage.base import Failure
 from fsage.host.system import libc
-from fsage.model.errors import Failure
 from fsage.studies.kernels.model import modules
 
 PLACES: list[Path] = []

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from fsage.base import GIB, MIB, Json, Refusal
 from fsage.host import claiming
 from fsage.host.device import loops, models
 from fsage.host.kinds.loop import HASH_SEED, Loop
@@ -16,15 +17,12 @@ from fsage.host.stores.filesystem import Range
 from fsage.host.system import mounting
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.target import Target
-from fsage.model import GIB, MIB
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job
 from fsage.model.declaration import device_model
-from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
 from fsage.model.request import Request
 from fsage.model.target import Spec
-from fsage.model.typed import Json
 from fsage.studies.kernels.host import asked
 from fsage.studies.kernels.kinds import uml as facts
 from fsage.studies.kernels.model import images, programs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fsage.base import Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.structure import files
 from fsage.model.structure import Method
-from fsage.model.typed import Json
 from fsage.studies.kernels.model import TASK
 
 

@@ -6,11 +6,10 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.system import caches
-from fsage.model.errors import Failure
 from fsage.model.request import Cell, Phase
-from fsage.model.typed import Json
 
 DEFAULTS = "defaults"
 """The option that changes nothing (mount(8)); the kernel does not know it."""

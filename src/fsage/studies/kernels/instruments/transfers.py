@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fsage.base import MIB, Json
 from fsage.host.instruments.instrument import Instrument
-from fsage.model import MIB
 from fsage.model.transfer import TASK
-from fsage.model.typed import Json
 
 
 class Transfers(Instrument):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from fsage.base import Refusal
 from fsage.model import filesystems
 from fsage.model.counting import is_computable
 from fsage.model.device import Virtual
-from fsage.model.errors import Refusal
 from fsage.model.kinds.loop import Loop
 from fsage.model.target import Spec
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.model.errors import Failure
+from fsage.base import Failure
 
 TAIL = 8
 TASK = "new_file.json"

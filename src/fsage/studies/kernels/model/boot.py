@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fsage
-from fsage.model.errors import Refusal
-from fsage.model.message import shown
-from fsage.model.typed import Json
+from fsage.base import Json, Refusal
+from fsage.base.message import shown
 
 MIB = 1 << 20
 GUEST = "fsage.studies.kernels.host.guest"

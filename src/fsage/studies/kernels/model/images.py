@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fsage.model import GIB, filesystems
-from fsage.model.errors import Failure, Refusal
-from fsage.model.typed import Json
+from fsage.base import GIB, Failure, Json, Refusal
+from fsage.model import filesystems
 from fsage.studies.kernels.model import run
 from fsage.studies.kernels.model.boot import kept
 

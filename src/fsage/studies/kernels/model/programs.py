@@ -9,8 +9,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from fsage.base import Failure, Refusal
 from fsage.model import filesystems
-from fsage.model.errors import Failure, Refusal
 from fsage.studies.kernels.model import modules, run
 from fsage.studies.kernels.model.boot import Kernel, boot, check, folder
 

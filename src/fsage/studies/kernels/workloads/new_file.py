@@ -11,14 +11,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import MIB, device
+from fsage.base import MIB, Json, JsonView
+from fsage.model import device
 from fsage.model.claim import Claim
 from fsage.model.declaration import device_model
 from fsage.model.device import REQUEST_BYTES, Moved
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput
 from fsage.studies.kernels.model import TASK
 from fsage.workloads import Outcome, shared

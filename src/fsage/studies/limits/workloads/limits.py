@@ -13,12 +13,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import MIB, typed
+from fsage.base import MIB, Json, JsonView, typed
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import BLOCK_BYTES, Step
-from fsage.model.typed import Json, JsonView
 from fsage.parse import BadOutput
 from fsage.studies.limits.model import PROBES, Assignment
 from fsage.workloads import Outcome, shared

@@ -14,6 +14,7 @@ import pandas as pd
 
 from fsage.analysis.comparisons import at_largest_transfer, of_state
 from fsage.analysis.groups import counts, factors, measure_label, params_labels
+from fsage.base.sizes import round_size
 from fsage.figures import Axis, Level, Lines, limits, limits_with_zero, lines
 from fsage.report.parts import SENTENCES, Answer, Data, Named, Section, View, by_comparisons, plain
 from fsage.studies.paf.report.fragments import file_sizes, filler, largest, several_fillers, sizes_told
@@ -42,7 +43,6 @@ from fsage.studies.paf.report.rows import (
 )
 from fsage.studies.paf.report.truth import planted_told, published, truth
 from fsage.study.study import Study
-from fsage.text.sizes import round_size
 
 LEAST_POINTS = 10.0
 """The loss axis spans at least this many percentage points."""

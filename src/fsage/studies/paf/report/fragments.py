@@ -10,6 +10,7 @@ import pandas as pd
 
 from fsage.analysis.groups import factors
 from fsage.analysis.words import Finding, doing
+from fsage.base.sizes import round_size
 from fsage.figures import Axis, Figure, Level, limits, lines
 from fsage.report.parts import Data, Section
 from fsage.statistics import Ratio, median_interval
@@ -24,7 +25,6 @@ from fsage.studies.paf.report.rows import (
     main_rows,
     note,
 )
-from fsage.text.sizes import round_size
 
 STATE = ["capacity_percent", "fragmentation_percent"]
 NAMES = {"fallocate": "fallocate", "write": "written past the cache", "buffered": "written through the cache"}

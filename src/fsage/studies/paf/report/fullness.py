@@ -21,6 +21,7 @@ from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import factors, of_ratio, params_labels, samples
 from fsage.analysis.truth import planted
 from fsage.analysis.words import doing, joined
+from fsage.base.sizes import ratio_text
 from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, lines
 from fsage.report.parts import Data, Named, Section
 from fsage.statistics import factor
@@ -40,7 +41,6 @@ from fsage.studies.paf.report.rows import (
     transfers,
 )
 from fsage.study.study import Study
-from fsage.text.sizes import ratio_text
 
 SHARE = "share of the capacity that is measured, %"
 

@@ -10,9 +10,9 @@ import pandas as pd
 from fsage.analysis.comparisons import at_largest_transfer
 from fsage.analysis.groups import counts, measure_label
 from fsage.analysis.words import OVER
+from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Place, Plane, ends_of, limits
 from fsage.report.parts import Data, Section
-from fsage.text.sizes import counted, round_size
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
 FRAGMENTATION = "fragmentation BB, % of files deleted (nominal)"

@@ -18,13 +18,13 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from fsage.base import Failure
 from fsage.host.structure import Work, files
 from fsage.host.system import space
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Extents, Head
-from fsage.model.evidence.store import NotThisText
+from fsage.layouts import extents
+from fsage.layouts.extents import Extents, Head
+from fsage.layouts.store import NotThisText
 from fsage.model.structure import Shard, Step
 from fsage.studies.replica.host import free_space_layout
 from fsage.studies.replica.model import EXTENT_BYTES, KeepFreeSpace, Replica

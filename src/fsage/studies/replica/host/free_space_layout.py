@@ -18,17 +18,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.host.stores import fiemap, filesystems
-from fsage.host.stores.ext4 import BlockBitmap
+from fsage.base import Failure
+from fsage.host.filesystems.ext4 import WritableBitmap
+from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Extents, Head
-from fsage.model.evidence.fragmentation import Extent
-from fsage.model.evidence.freespace import Counting
+from fsage.layouts import extents, fiemap
+from fsage.layouts.extents import Extents, Head
+from fsage.layouts.fragmentation import Extent
+from fsage.layouts.freespace import Counting
 from fsage.model.structure import Notes, path_of
 from fsage.studies.replica.host.whole_extents import WholeExtents
 
@@ -181,7 +181,7 @@ class Taken:
         return 0
 
     def _take(self, place: str) -> None:
-        bitmap = BlockBitmap(place, write=True)
+        bitmap = WritableBitmap(place)
         try:
             bitmap.take(extents.without(list(bitmap.free()), self.wanted))
             bitmap.close()

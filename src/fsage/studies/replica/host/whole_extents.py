@@ -16,13 +16,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.host.stores import fiemap, filesystems
+from fsage.base import Failure
+from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
-from fsage.model.errors import Failure
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Extents
+from fsage.layouts import extents, fiemap
+from fsage.layouts.extents import Extents
 from fsage.model.structure import BLOCK_BYTES, path_of
 from fsage.studies.replica.host import free_space_layout
 

@@ -14,6 +14,7 @@ import pandas as pd
 from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import counts, factors, measure_label, medians, plural
 from fsage.analysis.words import DOING, TWICE, Finding, doing
+from fsage.base.sizes import round_size
 from fsage.figures import Axis, Level, limits, limits_from_zero, lines
 from fsage.model.striping import Segment
 from fsage.report.parts import Answer, Data, Section, View, cards_of
@@ -28,7 +29,6 @@ from fsage.studies.striping.report.layouts import (
     stripes_of,
 )
 from fsage.study.study import Study
-from fsage.text.sizes import round_size
 
 PUBLISHED = {
     "IOR.": "Reed et al. (ORNL), on 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3. IOR.4 "

@@ -15,11 +15,11 @@ from fsage import statistics
 from fsage.analysis import conditions
 from fsage.analysis.groups import measure_label, params_labels
 from fsage.analysis.words import NONE, bounds, times
+from fsage.base import Json
+from fsage.base.sizes import round_size
 from fsage.figures import Axis, Level, Lines, lines
 from fsage.model.striping import Segment, object_bytes
-from fsage.model.typed import Json
 from fsage.report.parts import Data, Section
-from fsage.text.sizes import round_size
 
 FEW = 8
 """Layouts, below whose names there is room for their stripes."""

@@ -19,7 +19,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.model import MIB, kinds, striping, tools
+from fsage.base import MIB
+from fsage.model import kinds, striping, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase

@@ -1,0 +1,166 @@
+"""JSON that another host sent, or that somebody else wrote: read within limits, or refused in a sentence.
+
+What is read is data and nothing else: its words name no file before they were compared with NAME.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import math
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+DEPTH = 32  # deeper than anything that fsage writes
+DIGITS = 20  # of a whole number: 2^64 has 20
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,+@=-]{0,199}"
+"""What a study, a state, a cell or an identity may be called: no part of a path, no space, no control character."""
+
+
+class _Output(io.FileIO):
+    """Standard output, which names itself where it cannot be written."""
+
+    def write(self, data: Any) -> Any:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+@contextlib.contextmanager
+def whole_output() -> Iterator[None]:
+    """Raise OSError naming standard output where what was printed is not written. Closed input is an empty one."""
+    out = sys.stdout
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # as long as the process
+    if out is None:
+        raise OSError(errno.EBADF, "it is closed, and the answer goes there", "standard output")
+    if id(out) == id(sys.__stdout__):  # not a test's
+        raw = io.BufferedWriter(_Output(out.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(raw, out.encoding, out.errors, line_buffering=out.isatty())
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python tries again at its end
+            if not isinstance(error, BrokenPipeError):  # of a reader that has enough, such as head
+                raise
+
+
+class Unacceptable(ValueError):
+    """What came is not to be used; the text says why, without its beginning: "{what came} {text}"."""
+
+
+def read(text: bytes | str, most_bytes: int) -> object:
+    """The value of a JSON text. Raises Unacceptable: too large, too deep, not JSON, or with what JSON has not."""
+    if len(text) > most_bytes:
+        raise Unacceptable(f"has {len(text)} bytes, and at most {most_bytes} are taken")
+    try:
+        value = json.loads(text, parse_constant=_no_number, parse_int=_whole)
+    except RecursionError:
+        raise Unacceptable(f"is nested deeper than {DEPTH} levels") from None
+    except Unacceptable:
+        raise
+    except ValueError as error:  # UnicodeDecodeError too
+        raise Unacceptable(f"is not JSON ({error})") from None
+    check(value)
+    return value
+
+
+def check(value: object) -> None:
+    """Raise Unacceptable for what is nested too deep, for infinite numbers, and for text that has no bytes in UTF-8."""
+    level = [value]
+    for _ in range(DEPTH):
+        below: list[object] = []
+        for block in level:
+            if isinstance(block, dict):
+                below += block.keys()
+                below += block.values()
+            elif isinstance(block, list):
+                below += block
+            elif isinstance(block, float) and not math.isfinite(block):
+                _no_number(str(block))
+            elif isinstance(block, str):
+                _text(block)
+        if not below:
+            return
+        level = below
+    raise Unacceptable(f"is nested deeper than {DEPTH} levels")
+
+
+def read_file(path: str | os.PathLike[str], most_bytes: int) -> object:
+    """`read` of a regular file. Raises Unacceptable, also for a file that is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a FIFO would wait for its writer
+    except (OSError, ValueError) as error:  # a NUL in it
+        raise Unacceptable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unacceptable("is no regular file")
+    with open(descriptor, "rb") as file:
+        return read(file.read(most_bytes + 1), most_bytes)
+
+
+def is_name(value: object) -> bool:
+    """Whether a value is a name that a file may have."""
+    return isinstance(value, str) and re.fullmatch(NAME, value) is not None
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, and with no character that a terminal obeys."""
+    text = ascii(value)
+    if len(text) <= 80:
+        return text
+    return f"{text[:77]}..."
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with whatever is no printable character written as in Python: '\\x1b[2J', '\\n', '\\udcff'.
+
+    That is what steers a terminal: control characters, those that change the direction of writing, and bytes that are
+    no UTF-8.
+    """
+    return "".join(
+        character if character.isprintable() or character in keep else ascii(character)[1:-1] for character in text
+    )
+
+
+def lines(text: str) -> str:
+    """A text of several lines, printable (`printable`)."""
+    return printable(text, keep="\n")
+
+
+def say(text: str) -> None:
+    """To people, beside what a command prints: on standard error."""
+    print(lines(f"fsage: {text}"), file=sys.stderr)
+
+
+def below(folder: Path, path: Path) -> bool:
+    """Whether a path, its links followed, lies in a folder."""
+    return os.path.commonpath([os.path.realpath(folder), os.path.realpath(path)]) == os.path.realpath(folder)
+
+
+def _no_number(word: str) -> NoReturn:
+    raise Unacceptable(f"has the number {word}, which is none")
+
+
+def _whole(digits: str) -> int:
+    if len(digits.lstrip("-")) > DIGITS:
+        raise Unacceptable(f"has a whole number of {len(digits)} digits")
+    return int(digits)
+
+
+def _text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unacceptable(f"has text that is no UTF-8: {shown(text)}") from None

@@ -1,1 +1,0 @@
-"""Defragmenting files, and moving ranges of them."""

@@ -1,0 +1,24 @@
+"""How free space and files lie in a file system: readers that change nothing, and are of use without the rest of fsage.
+
+They need Linux, Python 3.9 and what e2fsprogs or xfsprogs have; fsage.base is all that they import of fsage. From
+Python, a source is a directory, a device, an image, or the saved text of a tool (dumpe2fs, filefrag, xfs_db ...):
+
+    from fsage.layouts.inspect import inspect
+    from fsage.layouts.verdict import verdicts
+
+    layout = inspect("/mnt/ost0", files_at_most=1000)
+    print(layout["stores"][0]["free_extents"]["largest_bytes"])
+    print(*verdicts(layout)[0].sentences)
+
+The keys are those of `Store.summary` (fsage.layouts.store). `fiemap.extents(path)` has the extents of one file,
+`fragments.look_at` ranks files by what defragmenting them would gain, and `monitoring.export` writes metrics for
+Prometheus. On the command line:
+
+    python3 -m fsage.layouts evidence /mnt/ost0
+    python3 -m fsage.layouts fragments /mnt/ost0/dir
+    python3 -m fsage.layouts.program fsage.pyz     the same commands as one file, for a server
+
+Only metrics need another package, prometheus_client, which the file contains. Each file system is a class of
+`filesystems`. A saved text is recognised by `texts`, and each tool's reader is a module: dumpe2fs, e2fsprogs, xfs,
+classes, servers, extents. How new files will lie, `forecast` says.
+"""

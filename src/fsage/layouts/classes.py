@@ -1,0 +1,208 @@
+"""Free extents of which a text tells the number by size and not the places: how they are counted.
+
+`/proc/fs/ext4/DEVICE/mb_groups` has of each block group the free extents, and their blocks as buddies (mballoc.c).
+ldiskfs has two columns more. `gfree` is what is free by the group's descriptor, of which preallocations of open files
+have taken a part; `pa` is their number. The buddies (`bfree`) are what a new file can have.
+
+A buddy is 2^n blocks at a multiple of 2^n. A free extent is one or more of them side by side; which ones is unknown.
+An extent that lies anywhere has about one buddy of each size below its largest. What there are more begin others, so
+sizes are reckoned; their number and sum are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fsage.base import Json
+from fsage.layouts.freespace import ALIGNED_POWERS, Groups
+from fsage.layouts.store import (
+    OF_FREE_SPACE,
+    NotThisText,
+    Store,
+    check_device,
+    number_of,
+    runs_of,
+    shown,
+    without,
+)
+from fsage.layouts.text import check_whole
+
+
+class Class(NamedTuple):
+    """Free extents of `low` to `high` blocks: how many, and of how many blocks in all."""
+
+    low: int
+    high: int
+    extents: int
+    blocks: int
+
+
+def of_classes(
+    filesystem: str | None,
+    source: str,
+    classes: Iterable[Class],
+    block_bytes: int,
+    device_blocks: int | None = None,
+    largest_blocks: int | None = None,
+) -> Store:
+    """The store with free extents of these sizes. Raises NotThisText.
+
+    Where the largest is not told, it is the mean of the largest class. Classes are made powers of two by their means.
+    """
+    number = dict[int, int]()
+    size = dict[int, int]()
+    mean_blocks = 0
+    for row in classes:
+        if not row.extents:
+            continue
+        if not max(1, row.low) * row.extents <= row.blocks <= row.high * row.extents:
+            raise NotThisText(
+                f"its row of {row.low} to {row.high} blocks has {row.extents} extents of {row.blocks} blocks in all, "
+                "which cannot be"
+            )
+        power = (row.blocks * block_bytes // row.extents).bit_length() - 1
+        number[power] = number.get(power, 0) + row.extents
+        size[power] = size.get(power, 0) + row.blocks * block_bytes
+        mean_blocks = max(mean_blocks, -(-row.blocks // row.extents))
+    extents = sum(number.values())
+    free_bytes = sum(size.values())
+    powers = range(min(number), max(number) + 1) if number else ()
+    values: Json = {
+        "block_bytes": block_bytes,
+        "free_bytes": free_bytes,
+        "free_extents": {
+            "count": extents,
+            "largest_bytes": (largest_blocks or mean_blocks) * block_bytes,
+            "mean_bytes": free_bytes / extents if extents else None,
+            "histogram": [
+                {"from_bytes": 1 << power, "extents": number.get(power, 0), "bytes": size.get(power, 0)}
+                for power in powers
+            ],
+        },
+    }
+    says = f"{source.split(';')[0]} says"
+    absent = {
+        **without(OF_FREE_SPACE, f"{says} how many free extents there are by size, and not where they lie"),
+        "device_bytes": f"{says} nothing of how large the device is",
+        "groups": f"{says} nothing of groups",
+        "files": f"{says} nothing of files",
+    }
+    if device_blocks is not None:
+        check_device(device_blocks, block_bytes)
+        device_bytes = device_blocks * block_bytes
+        if free_bytes > device_bytes:
+            raise NotThisText(f"it has {free_bytes // block_bytes} free blocks of {device_blocks}")
+        used_bytes = device_bytes - free_bytes
+        values |= {
+            "device_bytes": device_bytes,
+            "used_bytes": used_bytes,
+            "fullness_percent": 100 * used_bytes / device_bytes,
+        }
+    else:
+        absent |= without(("used_bytes", "fullness_percent"), absent["device_bytes"])
+    return Store(filesystem, {"free": source}, values, absent)
+
+
+def spread(rows: Iterable[tuple[int, int, int]], blocks: int) -> list[Class]:
+    """Classes (low, high, extents) of which only all blocks together are known: each as far above its `low` as others.
+
+    Raises NotThisText where so many extents cannot have so many blocks.
+    """
+    rows = list(rows)
+    least = sum(low * extents for low, _, extents in rows)
+    room = sum((high - low) * extents for low, high, extents in rows)
+    if not least <= blocks <= least + room:
+        raise NotThisText(f"its rows have {least} to {least + room} blocks, and its head counts {blocks}")
+    classes = list[Class]()
+    left = blocks - least
+    room_left = room
+    for low, high, extents in rows:
+        own_room = (high - low) * extents
+        more = left * own_room // room_left if room_left else 0
+        left = left - more
+        room_left = room_left - own_room
+        classes.append(Class(low, high, extents, low * extents + more))
+    return classes
+
+
+ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
+LDISKFS_ROW = re.compile(rb"#(\d+) *: *(\d+) +\d+ +(\d+) +\d+ +\d+ +\[ *((?:\d+ +)+)\](.*)")
+LDISKFS_HEAD = b"gfree"
+BLOCK_BYTES = 4096
+GROUP_BLOCKS = 32768
+
+
+def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
+    """The store that the text tells of, with blocks of 4 KiB. Raises NotThisText."""
+    free = list[int]()
+    sizes = Counter[int]()
+    buddies = Counter[int]()
+    damaged = list[int]()
+    pattern = ROW
+    for line in lines:
+        check_whole(line)
+        if LDISKFS_HEAD in line:
+            pattern = LDISKFS_ROW
+        if not line.startswith(b"#") or line.startswith(b"#group:"):
+            continue
+        row = pattern.match(line)
+        number = len(free)
+        if not row or number_of(row[1]) != number:
+            raise NotThisText(
+                f"mb_groups continues with {shown(line)!r} where group {number} should be: it is not whole"
+            )
+        own = {power: number_of(count) for power, count in enumerate(row[4].split()) if count != b"0"}
+        blocks = number_of(row[2])
+        extents = number_of(row[3])
+        is_sound = blocks == sum(count << power for power, count in own.items()) and blocks <= GROUP_BLOCKS
+        if row[5].strip() or not is_sound or not bool(blocks) <= extents <= sum(own.values()):
+            damaged.append(number)
+            free.append(0)
+            continue
+        free.append(blocks)
+        buddies.update(own)
+        sizes.update(_sizes(own, extents))
+    if not free:
+        raise NotThisText("mb_groups lists no group: it was cut short")
+    classes = [Class(size, size, count, size * count) for size, count in sorted(sizes.items())]
+    source = (
+        "mb_groups; blocks are taken for 4 KiB; sizes of extents are reckoned from buddies; "
+        f"it lists {len(free)} groups and has no mark of its end"
+    )
+    store = of_classes("ext4", source, classes, BLOCK_BYTES, len(free) * GROUP_BLOCKS)
+    free_bytes = store.found["free_bytes"]
+    group_bytes = GROUP_BLOCKS * BLOCK_BYTES
+    groups = Groups("block group")
+    groups.add_all([group_bytes] * len(free), [blocks * BLOCK_BYTES for blocks in free])
+    shares: dict[str, object] = {}
+    for chunk in ALIGNED_POWERS[:-1]:  # no buddy is as large as the last
+        aligned = sum(count << power + 12 for power, count in buddies.items() if power + 12 >= chunk)
+        shares[str(1 << chunk)] = aligned / free_bytes if free_bytes else None
+    store.found |= {"groups": groups.summary(), "aligned_free_share": shares}
+    if damaged:
+        store.unknown_bytes = len(damaged) * group_bytes
+        store.warnings = [
+            f"Damaged: the kernel has a bitmap that cannot be of {len(damaged)} of {len(free)} block groups "
+            f"({runs_of(damaged)}), and takes no block of them. What is free there is not known; `e2fsck -f -n DEVICE` "
+            "on the unmounted file system says what is wrong."
+        ]
+    return store
+
+
+def _sizes(buddies: dict[int, int], extents: int) -> list[int]:
+    """The blocks of so many extents, as their buddies by power of two allow: the largest have begun first."""
+    sizes: list[int] = []
+    smaller = sum(buddies.values())
+    for power in sorted(buddies, reverse=True):
+        count = buddies[power]
+        lacking = extents - len(sizes)
+        smaller -= count
+        begun = min(count, lacking, max(0, count - len(sizes), lacking - smaller))
+        others = len(sizes) or begun
+        sizes += [1 << power] * begun
+        for place in range(count - begun):
+            sizes[place % others] += 1 << power
+    return sizes

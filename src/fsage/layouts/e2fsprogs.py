@@ -1,0 +1,277 @@
+"""Texts of e2fsprogs from 2009 on.
+
+filefrag tells of any number of files how many extents they have, with -v also where. e2freefrag counts free extents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from fsage.base.sizes import counted
+from fsage.layouts.classes import Class, of_classes, spread
+from fsage.layouts.dumpe2fs import REPAIR
+from fsage.layouts.fragmentation import Extent, FileLayouts
+from fsage.layouts.store import (
+    MOST_BLOCK_BYTES,
+    OF_DEVICE,
+    NotThisText,
+    Store,
+    check_device,
+    check_extents,
+    number_of,
+    without,
+)
+from fsage.layouts.text import check_whole
+
+HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
+ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
+OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))?$")  # before 1.42.7
+END = re.compile(rb"(.+): (\d+) extents? found")
+PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
+TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
+LIKE_A_ROW = re.compile(rb"\s*\d+[\s:]|.*\d\.\. *\d|.*(?:File size of |extents? found)")
+"""A line that was bent, so that what it tells is lost."""
+TITLE = re.compile(rb" ?ext:? ")
+OF_DEVICES = b"dev:"
+FAILED = re.compile(
+    rb".*(?:Permission denied|No such file|[Uu]nsupported|not supported|Invalid argument|FIEMAP failed)"
+)
+
+
+def of_filefrag_text(lines: Iterable[bytes]) -> Store:
+    """How the listed files lie. Raises NotThisText.
+
+    A file that filefrag could not map (on Lustre: one of several stripes) has a head only. `source` counts these files,
+    flags that say what places mean, and files of which the last line counts other than its rows. The last line of a
+    version before 1.43 counts what lies behind a hole; that of a later one does not (misc/filefrag.c). A text that ends
+    with a head is refused, because it may have been cut.
+    """
+    layouts: FileLayouts | None = None
+    name = None
+    pieces = list[Extent]()
+    block_bytes = 0
+    unmapped = 0
+    line = b""
+    listed = False
+    of_devices = False
+    places = list[str]()
+    devices = set[str]()
+    flags = Counter[bytes]()
+    differing = list[str]()
+    failed = list[str]()
+    rows = 0
+    names = set[int]()  # of the file at hand, and of all
+    for line in lines:
+        check_whole(line)
+        row = _row(line)
+        if row:
+            number, begin, end, place, last, length, device, of_row = row
+            if name is None:
+                raise NotThisText(
+                    f"filefrag lists extent {_shown(line.strip())[:60]!r} below no `File size of ...`, which has the "
+                    "size of a block: give the whole text"
+                )
+            if number != rows:
+                raise NotThisText(f"filefrag lists extent {number} of {_shown(name)} where {rows} should be")
+            listed = True
+            rows = rows + 1
+            flags.update(of_row)
+            if PLACELESS.intersection(of_row):
+                continue
+            if (end - begin, last - place) != (length - 1, length - 1):
+                raise NotThisText(
+                    f"filefrag's row {_shown(line.strip())!r} does not add up: were its numbers hexadecimal (-X)? Run "
+                    "filefrag -v"
+                )
+            places.append(device.decode() if of_devices else "")
+            numbers = begin * block_bytes, place * block_bytes, length * block_bytes
+            pieces.append(Extent(*numbers, b"unwritten" in of_row))
+            check_extents(len(pieces))
+        elif head := HEAD.match(line):
+            if pieces:
+                raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
+            unmapped += name is not None
+            name = head[1]
+            block_bytes = number_of(head[2])
+            listed = False
+            rows = 0
+            if not 0 < block_bytes <= MOST_BLOCK_BYTES:
+                raise NotThisText(f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, which cannot be")
+            layouts = layouts or FileLayouts(block_bytes)
+            if block_bytes != layouts.block_bytes:
+                raise NotThisText(
+                    f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, files before it in blocks of "
+                    f"{layouts.block_bytes}: give the files of one file system at a time"
+                )
+        elif end_line := END.match(line):
+            layouts = layouts or FileLayouts(None)
+            count = number_of(end_line[2])
+            rows = 0
+            known = len(names)
+            names.add(hash(end_line[1]))
+            if len(names) == known:
+                raise NotThisText(f"filefrag lists {_shown(end_line[1])} twice: give one text at a time")
+            if name == end_line[1] and (listed or not count):
+                found = layouts.add(pieces, places)
+                devices.update(places)
+                if found != count:
+                    differing.append(f"{_shown(name)} has {found} by its rows and {count} by its last line")
+            else:
+                layouts.add_number(count)
+            name = None
+            pieces = []
+            places = []
+        elif TITLE.match(line):
+            of_devices = OF_DEVICES in line
+        elif FAILED.match(line):
+            failed.append(_shown(line.strip())[:100])
+        elif LIKE_A_ROW.match(line):
+            raise NotThisText(f"filefrag's text continues with {_shown(line[:60])!r}, which is no extent")
+    if name is not None or not (line.endswith(b"\n") or END.match(line)):
+        raise NotThisText(
+            f"filefrag's text ends within {_shown(name or line)}: it was cut short, or this file cannot be mapped (on "
+            "Lustre only files of one stripe can)"
+        )
+    if not layouts:
+        raise NotThisText("filefrag's text names no file: run `filefrag -v FILE ...`")
+    notes = [f"{counted(flags[flag], 'extent')} {flag.decode()}" for flag in TOLD if flags[flag]]
+    if flags[b"encoded"]:
+        layouts.has_score = False
+        notes.append("of the encoded ones (compressed, encrypted) length and place are not those of the data")
+    if len(devices) > 1:
+        notes.append(f"on {len(devices)} devices, extents counted on each")
+    if unmapped:
+        notes.append(f"{counted(unmapped, 'file')} could not be mapped")
+    if failed:
+        notes.append(f"{counted(len(failed), 'file')} could not be read, the first: {failed[0]}")
+    if differing:
+        notes.append(f"of {counted(len(differing), 'file')} two numbers of extents are told: {differing[0]}")
+    values = {"block_bytes": layouts.block_bytes, "files": {"listed": layouts.summary()}}
+    source = "; ".join(["filefrag", *notes])
+    return Store(None, {"files": source}, values, without(OF_DEVICE, "filefrag tells of files only"))
+
+
+def _row(line: bytes) -> tuple[int, int, int, int, int, int, bytes, list[bytes]] | None:
+    """The number of an extent, first and last block in the file and on the device, length, device and flags."""
+    row = ROW.match(line)
+    if row:
+        number, begin, end, place, last, length = map(number_of, row.groups()[:6])
+        return number, begin, end, place, last, length, row[7] or b"", row[8].split(b",")
+    row = OLD_ROW.match(line)
+    if row:
+        number, begin, place, length = map(number_of, row.groups()[:4])
+        return number, begin, begin + length - 1, place, place + length - 1, length, b"", (row[5] or b"").split(b",")
+    return None
+
+
+def _shown(name: bytes | None) -> str:
+    return (name or b"").decode(errors="backslashreplace")
+
+
+NUMBER = re.compile(
+    rb"((?:Total|Free) blocks|(?:Min|Max|Avg|Num)\.? free (?:extent|chunk)|Blocksize|Chunksize|Free chunks): +(\d+)"
+)
+CLASS_ROW = re.compile(rb" *(\d+)([KMGTP])\.\.\. *(?:(\d+)([KMGTP])-|max) +: +(\d+)(?: +(\d+) +[0-9.,]+%)?")
+UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40, b"P": 1 << 50}
+COMPLAINT = re.compile(rb".*(?:does not match|while (?:reading|trying|opening)|[Bb]ad magic|[Cc]orrupt|[Pp]ermission)")
+NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks")
+
+
+def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
+    """What e2freefrag tells of a device. Raises NotThisText.
+
+    The histogram is of the bitmaps, of a mounted ext4 of the kernel's list. `Free blocks` is the superblock's count,
+    stale while it is mounted, where the kernel was not asked (scan_offline, misc/e2freefrag.c). So the histogram is
+    taken, and a count that differs is named. The first version (July 2009) has no blocks of the classes, and an average
+    that is not that of its rows; `Num. free extent` came in 2010.
+    """
+    head: dict[bytes, int] = {}
+    rows: list[tuple[int, int, int, int]] = []
+    complaint = b""
+    for line in lines:
+        match = NUMBER.match(line)
+        if match:
+            if b" free " in match[1]:
+                name = match[1].replace(b".", b"").replace(b"chunk", b"extent")
+            else:
+                name = match[1]
+            if name in head:
+                raise NotThisText("it has two texts of e2freefrag, or of another program too: give one at a time")
+            head[name] = number_of(match[2])
+        elif match := CLASS_ROW.match(line):
+            low = number_of(match[1]) * UNITS[match[2]]
+            if match[3]:
+                high = number_of(match[3]) * UNITS[match[4]]
+            else:
+                high = 1 << 62
+            rows.append((low, high, number_of(match[5]), -1 if match[6] is None else number_of(match[6])))
+        elif COMPLAINT.match(line):
+            complaint = line
+    lacking = [name.decode() for name in NEEDED if name not in head]
+    if lacking:
+        if complaint:
+            raise NotThisText(f"e2freefrag could not read the file system: it says {_shown(complaint.strip())!r}")
+        raise NotThisText(
+            f"e2freefrag's text lacks {', '.join(lacking)}: its beginning is missing, or it was cut short"
+        )
+    block_bytes, blocks, free = (head[name] for name in NEEDED)
+    check_device(blocks, block_bytes)
+    if free > blocks:
+        raise NotThisText(f"e2freefrag's text has {free} free blocks of {blocks}")
+    _check_rows(head, rows)
+    sizes = [(max(1, low // block_bytes), max(1, high // block_bytes - 1), number) for low, high, number, _ in rows]
+    largest = head.get(b"Max free extent", 0) * 1024 // block_bytes
+    if rows and largest:
+        low, _, number = sizes[-1]
+        sizes[-1] = largest if number == 1 else low, largest, number
+    source = "e2freefrag"
+    if any(listed < 0 for *_, listed in rows):
+        classes = spread(sizes, free)
+        source += " (of 2009: how many blocks extents of each size have is reckoned)"
+    else:
+        classes = [Class(*size, listed) for size, (*_, listed) in zip(sizes, rows)]
+    listed = sum(row.blocks for row in classes)
+    if listed != free:
+        source += f"; its head counts {free} free blocks (the superblock's), its rows {listed} (the bitmaps', taken)"
+        source += ": it is mounted, or damaged"
+    extents = sum(row.extents for row in classes)
+    if extents:
+        mean = listed * block_bytes / extents / 1024
+    else:
+        mean = 0
+    average = head.get(b"Avg free extent", mean)
+    if abs(average - mean) > block_bytes / 1024:
+        source += f"; its head has an average of {average} KB, its rows of {mean:.0f} KB (taken)"
+    store = of_classes("ext4", source, classes, block_bytes, blocks, largest)
+    if complaint or listed >= blocks:
+        if complaint:
+            says = f"says {_shown(complaint.strip())[:100]!r}"
+        else:
+            says = "has all blocks free, the superblock's too"
+        store.warnings = [f"Damaged: e2freefrag {says}; {REPAIR}."]
+        store.unknown_bytes = blocks * block_bytes
+    store.absent["aligned_free_share"] = "e2freefrag counts free chunks only when run with -c"
+    if b"Chunksize" in head and b"Free chunks" in head and listed:
+        chunk_bytes = head[b"Chunksize"]
+        store.found["aligned_free_share"] = {
+            str(chunk_bytes): head[b"Free chunks"] * chunk_bytes / (listed * block_bytes)
+        }
+    return store
+
+
+def _check_rows(head: dict[bytes, int], rows: list[tuple[int, int, int, int]]) -> None:
+    """Raise NotThisText where rows are missing, by the number of all extents or the size of the largest."""
+    listed = sum(number for _, _, number, _ in rows)
+    extents = head.get(b"Num free extent", listed)
+    if listed != extents:
+        raise NotThisText(f"e2freefrag counts {extents} free extents and its rows list {listed}: rows are missing")
+    largest = head.get(b"Max free extent", 0) << 10
+    if (head[b"Free blocks"] and not rows) or len({row[-1] < 0 for row in rows}) > 1:
+        raise NotThisText("e2freefrag's histogram is missing, or its last row is cut short")
+    if rows and largest and not rows[-1][0] <= largest < rows[-1][1]:
+        raise NotThisText(
+            f"e2freefrag's largest free extent has {largest >> 10} KB, and its last row is of another size: rows are "
+            "missing"
+        )

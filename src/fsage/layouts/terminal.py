@@ -1,0 +1,325 @@
+"""A store's summary as tables of words, and what `fsage evidence` and `fsage fragments` print.
+
+The tables are for the terminal and for the page alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fsage.base import Json
+from fsage.base.message import printable
+from fsage.base.sizes import round_size
+from fsage.layouts import verdict
+from fsage.layouts.fragments import look_at
+from fsage.layouts.inspect import inspect
+
+NUMBERS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words; the first column names, the others are numbers unless `numbers` says no. No heads: "" each."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    numbers: bool = True
+
+
+def title(store: Json) -> str:
+    """'ext4, 8 GiB, 9.04% full'; what is not known is left out."""
+    words = [store["filesystem"] or "files"]
+    if store["device_bytes"]:
+        words += [round_size(store["device_bytes"]), f"{store['fullness_percent']:.2f}% full"]
+    return ", ".join(words)
+
+
+def tables(store: Json) -> Iterator[Table]:
+    """All that the store's summary (agent.evidence.store.Store.summary) has."""
+    if store["device_bytes"]:
+        yield _space(store)
+    if store["free_extents"]:
+        yield _histogram(store["free_extents"]["histogram"], store["free_bytes"])
+    if store["aligned_free_share"]:
+        shares = [(int(size), share) for size, share in store["aligned_free_share"].items() if share is not None]
+        rows = [[round_size(size), _percent(share)] for size, share in shares]
+        yield Table("Free space in whole, aligned chunks", ["chunk", "of free bytes"], rows)
+    if store["groups"]:
+        yield _groups(store["groups"])
+    for name, files in (store["files"] or {}).items():
+        yield from _files(name, files, store["source"]["files"])
+    if store["absent"]:
+        yield _absent(store["absent"])
+
+
+def _space(store: Json) -> Table:
+    rows = [[key, round_size(store[f"{key.replace(' ', '_')}_bytes"])] for key in ("device", "block", "used", "free")]
+    extents = store["free_extents"]
+    if extents:
+        rows.append(["free extents", f"{extents['count']:,}"])
+        rows.append(["largest", round_size(extents["largest_bytes"])])
+        rows.append(["mean", _size(extents["mean_bytes"])])
+    return Table(f"Space, by {store['source']['free']}", ["", ""], rows)
+
+
+def _histogram(classes: list[dict[str, int]], free_bytes: int) -> Table:
+    rows = [
+        [
+            f"{round_size(size_class['from_bytes'])} …",
+            f"{size_class['extents']:,}",
+            round_size(size_class["bytes"]),
+            _percent(size_class["bytes"] / free_bytes if free_bytes else 0),
+        ]
+        for size_class in classes
+        if size_class["extents"]
+    ]
+    return Table("Free extents by size", ["from, to twice that", "extents", "bytes", "of free bytes"], rows)
+
+
+def _groups(groups: Json) -> Table:
+    inodes = groups["inode_buckets"]
+    columns = ["free", "by bytes", "of all"] + (["by inodes"] if inodes else [])
+    rows = [
+        [bucket["label"], f"{bucket['groups']:,}", _percent(bucket["groups"] / groups["count"])]
+        + ([f"{inodes[number]['groups']:,}"] if inodes else [])
+        for number, bucket in enumerate(groups["buckets"])
+    ]
+    return Table(
+        f"{groups['count']:,} {groups['kind']}s, the largest {round_size(groups['group_bytes'])}", columns, rows
+    )
+
+
+def _files(name: str, files: Json, source: str) -> Iterator[Table]:
+    score = files["layout_score"]
+    rows = [
+        ["files", f"{files['files']:,}"],
+        ["bytes", _size(files["bytes"])],
+        ["extents", f"{files['extents']:,}"],
+        ["mean extent", _size(files["mean_extent_bytes"])],
+        ["layout score", "unknown" if score is None else f"{score:.5f}"],
+    ]
+    yield Table(f"Files {name}, by {source}", ["", ""], rows)
+    shown = [
+        [number, f"{count:,}", _percent(count / files["files"])] for number, count in extents_per_file(files).items()
+    ]
+    yield Table(f"Extents of files {name}", ["extents", "files", "of files"], shown)
+
+
+def extents_per_file(files: Json) -> dict[str, int]:
+    """Number of extents -> files; of many numbers, classes by power of two: '4-7'."""
+    counts: dict[str, int] = files["extents_per_file"]
+    if len(counts) <= NUMBERS_SHOWN:
+        return counts
+    classes: Counter[str] = Counter()
+    for number, count in counts.items():
+        if int(number):
+            low = 1 << (int(number).bit_length() - 1)
+        else:
+            low = 0
+        classes[f"{low}-{2 * low - 1}" if low > 1 else str(low)] += count
+    return classes
+
+
+def _absent(absent: dict[str, str]) -> Table:
+    """One row a reason."""
+    keys: dict[str, list[str]] = {}
+    for key, why in absent.items():
+        keys.setdefault(why, []).append(key.replace("_", " "))
+    return Table("Absent", ["what", "why"], [[", ".join(names), why] for why, names in keys.items()], numbers=False)
+
+
+def _size(size_bytes: float | None) -> str:
+    if size_bytes is None:
+        return "unknown"
+    return round_size(size_bytes)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def of_fragments(fragments: Json) -> Iterator[Table]:
+    """The tables of `fsage fragments`, from fsage.layouts.fragments.summary."""
+    yield _all_files(fragments)
+    yield Table(
+        "Files by extents",
+        ["extents", "files", "bytes"],
+        [
+            [_pieces(extents_class["from_extents"]), f"{extents_class['files']:,}", round_size(extents_class["bytes"])]
+            for extents_class in fragments["histogram"]
+        ],
+    )
+    if fragments["worst"]:
+        worst = len(fragments["worst"])
+        fragmented = fragments["files_in_pieces"]
+        title = f"The worst {worst} of {fragmented:,} files in more extents than need be"
+        yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], _worst_files(fragments))
+
+
+def _all_files(fragments: Json) -> Table:
+    every = fragments["all"]
+    rows = [
+        ["files", f"{every['files']:,}"],
+        ["bytes", round_size(every["bytes"])],
+        ["extents", f"{every['extents']:,}"],
+        ["extents that they need", f"{every['ideal_extents']:,}"],
+        ["fragmentation factor", f"{100 * every['fragmentation_factor']:.2f}%"],
+    ]
+    device = fragments["device"]
+    if device:
+        rows += [
+            ["a seek", f"{1000 * device['seek_s']:.3g} ms"],
+            ["transfer", f"{device['bytes_per_s'] / 1e6:.4g} MB/s ({device['source']})"],
+            ["reading all cold takes", f"{every['read_s_at_most']:.3g} s at most"],
+            ["defragmenting would gain", f"{every['gain_s_at_most']:.3g} s at most"],
+            ["", f"{device['statement']}; no forecast"],
+        ]
+    else:
+        rows.append(["no gain is told", fragments["device_absent"]])
+    unmapped = fragments["unmapped"]
+    if unmapped["last"]:
+        counted = f"{unmapped['folders']:,} folders and {unmapped['files']:,} files"
+        rows.append(["could not be read", f"{counted}, the last {unmapped['last']}"])
+    if fragments["truncated"]:
+        rows.append(["not seen", "there are more files (--files)"])
+    return Table("All files", ["", ""], rows, numbers=False)
+
+
+def _worst_files(fragments: Json) -> list[list[str]]:
+    return [
+        [
+            file["path"],
+            f"{file['extents']:,}",
+            round_size(file["bytes"]),
+            "-" if file["gain_s_at_most"] is None else f"{file['gain_s_at_most']:.3g} s",
+            "-" if file["speedup_at_most"] is None else f"{file['speedup_at_most']:.3g}",
+        ]
+        for file in fragments["worst"]
+    ]
+
+
+def _pieces(low: int) -> str:
+    if low < 2:
+        return str(low)
+    return f"{low}-{2 * low - 1}"
+
+
+SHADES = "█▓▒░ "  # in use to free
+STRIP_COLUMNS = 64
+REACHED = 3
+"""The exit code where a limit of --fail-on is reached: 1 is an error, 2 a wrong command line."""
+WIDEST = 60
+"""Columns that a name is given at most; what is longer moves its own row only."""
+
+
+def fragments(
+    paths: Sequence[Path],
+    worst: int,
+    order: str,
+    seek_ms: float | None,
+    rate_mb_s: float | None,
+    as_json: bool,
+    files_at_most: int,
+    fail_on: str = "",
+) -> int:
+    """Look at files; print how they lie, and what defragments them; the exit code. Raises ValueError."""
+    limits = verdict.parse_limits(fail_on, verdict.OF_FRAGMENTS)
+    result = look_at(paths, files_at_most, worst, order, seek_ms, rate_mb_s)
+    verdicts = [verdict.of_fragments(result), *_file_systems(paths)]
+    code = _fail(verdicts, limits)
+    if as_json:
+        print(json.dumps({**result, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
+        return code
+    for sentence in [sentence for judged in verdicts for sentence in judged.sentences]:
+        print(sentence)
+    print()
+    for table in of_fragments(result):
+        print(f"{table.title}\n{drawn(table)}\n")
+    for part in result["commands"]:
+        if part["gain_s_at_most"] is None:
+            gain = ""
+        else:
+            gain = f", which would gain {part['gain_s_at_most']:.3g} s at most"
+        print(f"To defragment {part['files']} of these files on {part['filesystem']}{gain}; nothing was changed:")
+        if part["risk"]:
+            print(f"Warning: {part['risk']}")
+        print(printable(part["command"]))
+    return code
+
+
+def _file_systems(paths: Sequence[Path]) -> Iterator[verdict.Verdict]:
+    """The verdict on the free space of each file system that the paths are on."""
+    for path in {os.stat(path).st_dev: path for path in reversed(paths)}.values():
+        place = path if path.is_dir() else path.absolute().parent
+        layout = inspect(str(place), 0)
+        for judged in verdict.verdicts({**layout, "stores": [{**store, "files": None} for store in layout["stores"]]}):
+            yield replace(
+                judged,
+                sentences=[f"{layout['what']}: {sentence}" for sentence in judged.sentences[:1]] + judged.sentences[1:],
+            )
+
+
+def _fail(verdicts: Sequence[verdict.Verdict], limits: Mapping[str, float]) -> int:
+    """Say on standard error which limits are reached; the exit code. Raises ValueError where a value is not known."""
+    reached = [sentence for judged in verdicts for sentence in verdict.reached(judged.values, limits)]
+    for sentence in reached:
+        print(f"fsage: {sentence}", file=sys.stderr)
+    if reached:
+        return REACHED
+    return 0
+
+
+def show(layout: Json, as_json: bool, limits: Mapping[str, float]) -> int:
+    """Print what `fsage.layouts.inspect` found, of each store the verdict first; the exit code. Raises ValueError."""
+    verdicts = verdict.verdicts(layout)
+    code = _fail(verdicts, limits)
+    if as_json:
+        print(json.dumps({**layout, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
+        return _unread(layout) or code
+    for store, judged in zip(layout["stores"], verdicts):
+        print("\n".join([f"{layout['what']}: {title(store)}", *judged.sentences]))
+        if store["bitmap"]:
+            print(f"[{strip(store['bitmap']['free_share'])}]  █ in use")
+        for table in tables(store):
+            print(f"\n{table.title}\n{drawn(table)}")
+    print(f"(taken in {layout['seconds']:.2f} s)")
+    return _unread(layout) or code
+
+
+def _unread(layout: Json) -> int:
+    """Say on standard error that no file of a directory could be read; the exit code of that, 0 where one was."""
+    if layout["unread"] is None:
+        return 0
+    print(f"fsage: {printable(layout['unread'])}", file=sys.stderr)
+    return 1
+
+
+def strip(free_share: list[float], columns: int = STRIP_COLUMNS) -> str:
+    """The device from its first byte to its last, dark where it is in use."""
+    shares = []
+    for column in range(columns):
+        begin = column * len(free_share) // columns
+        part = free_share[begin : max(begin + 1, (column + 1) * len(free_share) // columns)]
+        shares.append(sum(part) / len(part))
+    return "".join(SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)] for share in shares)
+
+
+def drawn(table: Table) -> str:
+    """A table as lines; numbers end alike. Nothing in it steers the terminal."""
+    rows = [[printable(cell) for cell in row] for row in ([table.columns] if any(table.columns) else []) + table.rows]
+    widths = [min(WIDEST, max(map(len, column))) for column in zip(*rows)]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if number and table.numbers else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths))
+        )
+        for row in rows
+    )
+    return "\n".join(f"  {line.rstrip()}" for line in lines)

@@ -1,0 +1,401 @@
+"""Texts of XFS' tools.
+
+- xfs_db's `freesp`, of an XFS that is mounted nowhere, and xfs_spaceman's. With -d it has each free extent, else how
+  many there are by size; with -s their sum too; with -a of one group. What a text does not have of the superblock is
+  unknown; only blocks are taken for 4 KiB. `frag`: extents that files have, and would have at best.
+- xfs_bmap, with or without -v and -p: extents of files in any number. It counts sectors of 512 bytes and does not say
+  how large a block is, so there is no layout score. It has no mark of its end either: a text that was cut between two
+  lines cannot be told from a whole one.
+- `xfs_io -c fsmap MOUNT`, with or without -v: every extent of the data device, by who has it. It counts sectors too.
+  How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fsage.base import Json
+from fsage.base.sizes import counted
+from fsage.layouts.classes import Class, of_classes
+from fsage.layouts.fragmentation import Extent, FileLayouts
+from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.store import (
+    OF_DEVICE,
+    Geometry,
+    NotThisText,
+    Store,
+    check_device,
+    check_extents,
+    number_of,
+    of_extents,
+    runs_of,
+    shown,
+    without,
+)
+from fsage.layouts.text import check_whole
+
+KIND = "allocation group"
+BLOCK_BYTES = 4096
+FREE = re.compile(rb" *(\d+) +(\d+) +(\d+) *$")
+FIELD = re.compile(rb"(\w+) = (\d+)$")
+TABLE = re.compile(rb" *from +to +extents +blocks +pct")
+CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+[.,][0-9]+)(?: +[0-9.,]+)* *$")  # a comma: by locale
+NO_ROW = re.compile(rb" *\d[\d.,' \xa0-\xff]* *$")
+SUM = re.compile(rb"total free (extents|blocks) (\d+)")
+OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|\bagno\b|\bgroup\b|\s-a)\D{0,3}(\d+)")
+COMPLAINT = re.compile(
+    rb"(?i).*(?:metadata corruption|CRC error|bad magic)|(?:xfs_\w+: .*)?(?:cannot|can't|not a valid|\S+ anyway)"
+)
+PERCENT_STEP = 0.011  # they have two digits
+AT_SECTOR = re.compile(rb".* block 0x([0-9a-f]{1,15})/")
+NEEDED = (b"blocksize", b"dblocks", b"agblocks")
+FIELDS = "blocksize dblocks agblocks inodesize sectsize unit width logblocks logstart fdblocks"
+ASK = f"`xfs_db -r -c 'sb 0' -c 'print {FIELDS}' -c 'freesp -d' DEVICE`"
+OF_MAKING = {
+    b"inodesize": "inode_bytes",
+    b"sectsize": "sector_bytes",
+    b"unit": "stride",
+    b"width": "stripe_blocks",
+}
+REPAIR = "`xfs_repair -n DEVICE` on the unmounted file system says what is wrong"
+
+
+@dataclass
+class _Told:
+    """What the lines say: free extents by group, place in it and blocks; tables, each with the group that it names."""
+
+    superblock: dict[bytes, int] = field(default_factory=dict)
+    free: list[tuple[int, int, int]] = field(default_factory=list)
+    tables: list[list[Class]] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    percent: list[float] = field(default_factory=list)
+    sums: dict[bytes, int] = field(default_factory=dict)
+    complaints: list[bytes] = field(default_factory=list)
+
+    def read(self, lines: Iterable[bytes]) -> None:
+        """Take all lines. Raises NotThisText."""
+        group: list[int] = []
+        for line in lines:
+            row = FREE.match(line)
+            if row:
+                self.free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
+            elif field_line := FIELD.match(line):
+                self.superblock[field_line[1]] = number_of(field_line[2])
+            elif TABLE.match(line):
+                self.tables.append([])
+                self.groups += group
+                group = []
+            elif (row := CLASS_ROW.match(line)) and self.tables:
+                self.tables[-1].append(Class(*map(number_of, row.groups()[:4])))
+                self.percent.append(_decimal(row[5]))
+            elif counted := SUM.match(line):
+                self.sums[counted[1]] = self.sums.get(counted[1], 0) + number_of(counted[2])
+            elif NO_ROW.match(line) and (self.free or self.tables):
+                raise NotThisText(f"freesp's text continues with {shown(line)!r}, which is none of its rows")
+            elif COMPLAINT.match(line):
+                self.complaints.append(line.strip())
+            elif named := OF_GROUP.match(line):
+                group = [number_of(named[1])]
+
+    def check(self) -> None:
+        """Raise NotThisText where rows are missing, or there are several texts."""
+        rows = [row for table in self.tables for row in table]
+        counted = {b"extents": sum(row.extents for row in rows), b"blocks": sum(row.blocks for row in rows)}
+        if self.free and counted[b"extents"] != len(self.free):
+            raise NotThisText(
+                f"xfs_db lists {len(self.free)} free extents and counts {counted[b'extents']} in the end: it was cut "
+                "short"
+            )
+        for name, total in self.sums.items():
+            if total != counted[name]:
+                raise NotThisText(
+                    f"freesp counts {total} free {name.decode()} in its last lines, and its rows {counted[name]}: rows "
+                    "are missing"
+                )
+        expected = 100 * sum(bool(table) for table in self.tables)
+        if not self.free and abs(sum(self.percent) - expected) > 0.01 * len(rows) + 0.01:
+            raise NotThisText(f"the percents of freesp's rows add up to {sum(self.percent):.1f}: rows are missing")
+        if not self.free:
+            self._check_percents()
+        if not rows and not self.free and not self.sums:
+            raise NotThisText("freesp's table has no row: no block is free, or it was cut short; run freesp -s")
+        several = len(self.tables) > 1 and not self.free
+        if len(set(self.free)) < len(self.free) or (several and len(set(self.groups)) < len(self.tables)):
+            raise NotThisText(
+                f"it has {len(self.tables)} texts of freesp, and does not say that each is of another group: give one "
+                "at a time"
+            )
+
+    def _check_percents(self) -> None:
+        """Raise NotThisText where a row's blocks are not the share that it tells."""
+        percents = iter(self.percent)
+        for table in self.tables:
+            total = sum(row.blocks for row in table)
+            for row, percent in zip(table, percents):
+                if abs(percent - 100 * row.blocks / max(1, total)) > PERCENT_STEP:
+                    raise NotThisText(
+                        f"freesp's row of {row.low} to {row.high} blocks has {row.blocks} of {total} blocks, and tells "
+                        f"of {percent}%: digits or rows are missing"
+                    )
+
+
+def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+    """The store in the output of xfs_db (fsage.host.filesystems.xfs) or xfs_spaceman. Raises NotThisText."""
+    content = _Told()
+    content.read(lines)
+    content.check()
+    lacking = [name for name in NEEDED if name not in content.superblock]
+    if content.free and not lacking:
+        return _of_list(content, counting)
+    if not content.free and not content.tables:
+        raise NotThisText(f"xfs_db lists no free extents: {ASK} does")
+    rows = [row for table in content.tables for row in table]
+    block_bytes = content.superblock.get(b"blocksize", BLOCK_BYTES)
+    source = "freesp"
+    if len(content.groups) == len(content.tables):
+        if len(content.tables) == 1:
+            groups = "1 group"
+        else:
+            groups = f"{len(content.tables)} groups"
+        source += f"; of {groups} ({runs_of(sorted(content.groups))}) only"
+    if b"blocksize" in lacking:
+        source += "; blocks are taken for 4 KiB, which it does not say"
+    if content.free:
+        rows = [Class(length, length, 1, length) for _, _, length in content.free]
+    blocks = None if source.endswith("only") else content.superblock.get(b"dblocks")
+    store = of_classes("xfs", source, rows, block_bytes, blocks)
+    store.absent["bitmap"] = f"freesp says nothing of where free extents lie; {ASK} does"
+    if content.complaints:
+        store.warnings = [_damaged(content.complaints[0])]
+        store.unknown_bytes = int(store.found.get("device_bytes") or store.found["free_bytes"])
+    return store
+
+
+def _decimal(digits: bytes) -> float:
+    """A number with a point, or with the comma of another language."""
+    return float(digits.replace(b",", b"."))
+
+
+def _damaged(complaint: bytes) -> str:
+    return f"Damaged: xfs_db says {complaint.decode(errors='replace')[:120]!r}; {REPAIR}."
+
+
+def _of_list(content: _Told, counting: Counting) -> Store:
+    block_bytes, blocks, group_blocks = (content.superblock[name] for name in NEEDED)
+    check_device(blocks, block_bytes)
+    if not group_blocks:
+        raise NotThisText("xfs_db tells of allocation groups of 0 blocks, which cannot be")
+    for group, start, count in content.free:
+        if not (count and start + count <= group_blocks and group * group_blocks + start + count <= blocks):
+            raise NotThisText(f"xfs_db lists {count} free blocks at {start} of group {group}, where none can be")
+    sectors = [int(place[1], 16) for complaint in content.complaints if (place := AT_SECTOR.match(complaint))]
+    bad = {sector * SECTOR_BYTES // (group_blocks * block_bytes) for sector in sectors}
+    # The list has each group's own small reserve, the AGFL, before its tree.
+    extents = (
+        ((group * group_blocks + start) * block_bytes, count * block_bytes)
+        for group, start, count in sorted(content.free)
+        if group not in bad
+    )
+    geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
+    try:
+        store = of_extents("xfs", "xfs_db freesp (the log not replayed)", KIND, geometry, extents, counting)
+    except ValueError as error:
+        raise NotThisText(f"xfs_db's list of free extents: {error}") from error
+    store.absent["files"] = "xfs_db lists free space only"
+    log = (content.superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
+    store.geometry = made(blocks, block_bytes, group_blocks, *log)
+    store.geometry |= {key: content.superblock[name] for name, key in OF_MAKING.items() if content.superblock.get(name)}
+    listed = sum(count for _, _, count in content.free)
+    counted = content.superblock.get(b"fdblocks", listed)
+    if not bad and abs(counted - listed) > blocks // 100:
+        store.source["free"] += f"; the superblock counts {counted} free blocks, and the list has {listed} (taken)"
+    if content.complaints:
+        store.warnings = [_damaged(content.complaints[0])]
+        if bad:
+            store.warnings.append(f"What is free in allocation groups {runs_of(sorted(bad))} is not known.")
+        sizes = geometry.groups_bytes()
+        store.unknown_bytes = sum(sizes[group] for group in bad if group < len(sizes)) or geometry.device_bytes
+        if b"fdblocks" in content.superblock:
+            used_bytes = geometry.device_bytes - content.superblock[b"fdblocks"] * block_bytes
+            store.found |= {"used_bytes": used_bytes, "fullness_percent": 100 * used_bytes / geometry.device_bytes}
+            store.source["free"] += "; how full by the superblock"
+    return store
+
+
+FRAG = re.compile(rb"actual (\d+), ideal (\d+), fragmentation factor ([0-9]+[.,][0-9]+)%")
+
+
+def of_frag_text(lines: Iterable[bytes]) -> Store:
+    """What `xfs_db -c frag` says of all files: extents by its trees' records, at best and as they are.
+
+    Raises NotThisText.
+    """
+    found = [match for match in map(FRAG.match, lines) if match]
+    if len(found) > 1:
+        raise NotThisText(f"it has {len(found)} texts of frag: give one at a time")
+    if not found:
+        raise NotThisText("frag's line has no whole factor, such as 75.00%: it was cut short")
+    actual, ideal = map(number_of, found[0].groups()[:2])
+    factor = 100 * (actual - ideal) / actual if actual else 0.0
+    if abs(factor - _decimal(found[0][3])) > 0.01:
+        raise NotThisText(
+            f"frag's factor is {found[0][3].decode()}%, and of {actual} and {ideal} extents {factor:.2f}%"
+        )
+    files: Json = {
+        "files": ideal,
+        "bytes": None,
+        "extents": actual,
+        "mean_extent_bytes": None,
+        "layout_score": None,
+        "extents_of_size": {},
+        "extents_per_file": {},
+    }
+    source = {"files": "xfs_db frag (files are counted as extents that they would have at best)"}
+    return Store("xfs", source, {"files": {"listed": files}}, without(OF_DEVICE, "frag tells of files only"))
+
+
+def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_start: int) -> Json:
+    """The sizes by which another one is made (fsage.layouts.geometry); `log_start`: 0 for an external log, or unknown.
+
+    A block's number has the group's above as many bits as count the blocks of one (xfs_format.h, XFS_AGB_TO_FSB).
+    """
+    sizes = {"blocks": blocks, "block_bytes": block_bytes, "group_blocks": group_blocks}
+    log = {"log_blocks": log_blocks, "log_group": log_start >> (group_blocks - 1).bit_length()}
+    if log_start:
+        return {**sizes, **log}
+    return sizes
+
+
+SECTOR_BYTES = 512
+UNWRITTEN = 0o10000
+SHARED = 0o100000  # of the flags, the last column of -v and -p
+FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
+NAME = re.compile(rb"(\S.*):( no extents)?$")
+# Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
+ROW = re.compile(
+    rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.(\d+)|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)"
+)
+UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
+LIKE_A_ROW = re.compile(rb"\s*\d+:|.*\d\.\. *\d|\s*\d[\d\s]*$")
+"""A line that was bent, so that what it tells is lost; others are what people, shells and the tool say between."""
+
+
+def of_bmap_text(lines: Iterable[bytes]) -> Store:
+    """How the listed files lie. Raises NotThisText."""
+    layouts = FileLayouts(None)
+    pieces = list[Extent]()
+    expected = 0
+    pending = b""
+    line = b""
+    failed = list[str]()
+    shared = 0
+    not_written = 0
+    names = set[int]()
+    for line in lines:
+        check_whole(line)
+        row = ROW.match(line)
+        if row:
+            if pending and expected:
+                layouts.add(pieces)
+            if pending:
+                expected = 0
+                pieces = []
+                pending = b""
+            if number_of(row[1]) != expected:
+                raise NotThisText(f"xfs_bmap's text has extent {int(row[1])} where {expected} should be")
+            expected += 1
+            if row[4]:
+                begin, last, place, end = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:5])
+                if end - place != last - begin:
+                    raise NotThisText(f"xfs_bmap's row {shown(line.strip())!r} does not add up: digits are missing")
+                flags = int((row[6] or b"0")[-20:], 8)
+                unwritten = bool(flags & UNWRITTEN)
+                shared = shared + bool(flags & SHARED)
+                not_written = not_written + unwritten
+                pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
+                check_extents(len(pieces))
+        elif FAILED.match(line):
+            failed.append(line.strip().decode(errors="replace")[:100])
+        elif name := NAME.match(line):
+            _check_rows_of(pending, bool(expected))
+            known = len(names)
+            names.add(hash(name[1]))
+            if len(names) == known:
+                raise NotThisText(f"xfs_bmap's text lists {shown(name[1])} twice: give one text at a time")
+            pending = name[1]
+            if name[2]:
+                layouts.add([])
+                pending = b""
+        elif LIKE_A_ROW.match(line):
+            raise NotThisText(f"xfs_bmap's text continues with {shown(line)!r}, which is no whole extent")
+    _check_rows_of(pending, True)
+    if not line.endswith(b"\n"):
+        raise NotThisText(UNENDED)
+    if not expected and not names:
+        raise NotThisText("xfs_bmap's text names no file and lists no extent")
+    if expected:
+        layouts.add(pieces)
+    absent = without(OF_DEVICE, "xfs_bmap tells of files only")
+    source = "xfs_bmap"
+    for number, kind in ((shared, "shared"), (not_written, "unwritten")):
+        source += f"; {counted(number, 'extent')} {kind}" if number else ""
+    if failed:
+        source += f"; {counted(len(failed), 'file')} could not be read, the first: {failed[0]}"
+    return Store("xfs", {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
+
+
+def _check_rows_of(name: bytes, is_file: bool) -> None:
+    """Raise NotThisText for a name without rows; before the first file it may be what somebody writes above it."""
+    if name and (is_file or b" " not in name):
+        raise NotThisText(f"xfs_bmap's text has no row below {shown(name)!r}: rows are missing, or it was cut short")
+
+
+FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")
+GROUP = re.compile(rb".*\s1\s+\(0\.\.\d+\)\s+\d+$")
+FSMAP_HEAD = b"EXT: DEV BLOCK-RANGE"
+FSMAP_FREE = b"free space"
+
+
+def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+    """The store that the text tells of. Raises NotThisText.
+
+    The first device is the main one. Its extents must follow one another without a gap; a text that was cut between
+    two lines cannot be told from a whole one.
+    """
+    free: list[tuple[int, int]] = []
+    end = 0
+    main = b""
+    group = 0
+    line = b""
+    for line in lines:
+        row = FSMAP_ROW.match(line)
+        if not row and LIKE_A_ROW.match(line):
+            raise NotThisText(f"fsmap's text continues with {shown(line)!r}, which is no whole extent")
+        if not row:
+            continue
+        main = main or row[1]
+        if row[1] != main:  # a log or a real-time device
+            continue
+        start = number_of(row[2])
+        last = number_of(row[3])
+        if start != end or last < start:
+            raise NotThisText(f"fsmap's text has sectors {start} to {last} where {end} should follow: it is not whole")
+        if row[4].startswith(FSMAP_FREE):
+            free.append((start * SECTOR_BYTES, (last + 1 - start) * SECTOR_BYTES))
+        if not group and GROUP.match(line):
+            group = start * SECTOR_BYTES
+        end = last + 1
+    if not line.endswith(b"\n"):
+        raise NotThisText(UNENDED)
+    if not free:
+        raise NotThisText("fsmap's text has no free space: was it in another language? Run `LC_ALL=C xfs_io -c fsmap`")
+    device_bytes = end * SECTOR_BYTES
+    check_device(device_bytes // BLOCK_BYTES, BLOCK_BYTES)
+    if any(end % BLOCK_BYTES for extent in free for end in extent):
+        raise NotThisText(f"fsmap's text has free space in other blocks than of {BLOCK_BYTES} bytes")
+    geometry = Geometry(device_bytes, BLOCK_BYTES, group or device_bytes)
+    store = of_extents("xfs", "xfs_io fsmap; it has no mark of its end", "allocation group", geometry, free, counting)
+    store.absent["files"] = "fsmap is read for free space only"
+    return store
