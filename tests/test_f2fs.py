@@ -36,8 +36,9 @@ def test_only_a_target_in_guests_can_have_it() -> None:
     assert declaration.complete({"name": "a", "kind": "uml", "filesystem": "f2fs"})["filesystem"] == "f2fs"
     with pytest.raises(Refusal, match=r"'f2fs': allowed are btrfs, ext4, xfs; a target of kind uml can have it"):
         declaration.complete({"name": "a", "filesystem": "f2fs"})
-    with pytest.raises(ValueError, match="file system 'f2fs': allowed are btrfs, ext4, xfs"):
-        images.recipe("80.50", 1, "f2fs", 512 * MIB, "33M")
+    with pytest.raises(ValueError, match="file system 'zfs': allowed are btrfs, ext4, f2fs, xfs"):
+        images.recipe("80.50", 1, "zfs", 512 * MIB, "33M")
+    assert {step.to_json()["method"] for step in images.recipe("80.00", 1, "f2fs", 1 << 30, "33M").steps} == {"write"}
 
 
 def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,18 @@ def test_what_cannot_be_read_is_a_sentence_and_a_metric(tmp_path: Path, capsys: 
     assert ran.returncode != 0 and "--openmetrics stands alone" in ran.stderr and "Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize("option", ["--save", "--openmetrics --to"])
+def test_what_is_no_file_does_not_become_one(tmp_path: Path, option: str) -> None:
+    """A file is renamed into its place. Root's `--save /dev/null` took the place of the machine's."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for name, kind in (("fifo", "a FIFO"), ("link", "a device")):
+        before = os.lstat(tmp_path / name).st_ino
+        ran = fsage("evidence", EXAMPLE, *option.split(), tmp_path / name)
+        assert ran.returncode == 1 and f"{name}: it is {kind}, where a file is expected" in ran.stderr
+        assert os.lstat(tmp_path / name).st_ino == before
+
+
 def test_a_time_limit_ends_what_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program that reads a device does not end, and is ended."""
     slow = tmp_path / "dumpe2fs"

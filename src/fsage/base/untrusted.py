@@ -46,6 +46,19 @@ def check_regular(mode: int) -> None:
         raise NotTaken(f"it is {kind}, where a file is expected")
 
 
+def check_place(path: Path) -> None:
+    """Raise ValueError where no file is put: a folder, a device or a pipe is there, or a link to one.
+
+    A file that is renamed into its place would take the place of /dev/null too, for all of the machine.
+    """
+    try:
+        check_regular(path.stat().st_mode)
+    except OSError:  # nothing is there, or whoever writes says why that cannot be
+        return
+    except NotTaken as why:
+        raise ValueError(f"{path}: {why}; it is left as it is") from None
+
+
 def bounded(stream: IO[bytes], most_bytes: int) -> bytes:
     """All of a stream. Raises NotTaken when there is more than allowed."""
     content = stream.read(most_bytes + 1)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from scipy.stats import wasserstein_distance
 
 from fsage.base import Json
+from fsage.base.untrusted import check_place
 from fsage.layouts import extents
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.freespace import BUCKETS, Counting, bucket
@@ -98,6 +99,7 @@ def save(what: str, path: Path, seed: Sequence[int] | None = None) -> Free:
 
     Of a text of sizes, with a `seed`, the text itself: each state draws from it anew.
     """
+    check_place(path)
     free = read(what, seed)
     if free.head.drawn:
         shutil.copyfile(what, path)

@@ -24,6 +24,7 @@ from prometheus_client.utils import floatToGoString
 
 from fsage.base import Failure, JsonView
 from fsage.base.message import printable
+from fsage.base.untrusted import check_place
 from fsage.layouts import machine
 from fsage.layouts.freespace import Counting
 from fsage.layouts.inspect import inspect
@@ -39,6 +40,8 @@ def export(sources: Sequence[str], to: Path | None, limit_s: float, niceness: in
     `limit_s`: for each source. `files`: look at so many files below a mount; 0, and none is. Raises ValueError where
     the file cannot be written.
     """
+    if to:
+        check_place(to)
     os.nice(max(0, niceness - os.getpriority(os.PRIO_PROCESS, 0)))
     stores = []
     failed = []

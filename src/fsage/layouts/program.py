@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import fsage
+from fsage.base.untrusted import check_place
 
 FSAGE = Path(__file__).absolute().parents[1]
 LIBRARY = "prometheus_client"
@@ -38,5 +39,6 @@ def program() -> bytes:
 
 
 if __name__ == "__main__":
+    check_place(Path(sys.argv[1]))
     Path(sys.argv[1]).write_bytes(program())
     os.chmod(sys.argv[1], 0o755)
