@@ -51,6 +51,8 @@ class Bisection:
     plan: Plan
     state: str
     tree: Path
+    cell: str | None = None
+    """The cell that is counted; None: one that repeats."""
 
     def find(self, good: str, bad: str, say: Callable[[str], None]) -> Found:
         """Name the first bad commit. Raises Refusal, Failure, StudyError."""
@@ -107,7 +109,19 @@ class Bisection:
         return building.made(place / "source", place / "out", building.suffix_of(commit))
 
     def _counted(self, commit: str, job: Json, image: Image, say: Callable[[str], None]) -> Lies:
+        """Count twice, for what does not repeat names any commit. Raises Failure."""
         kernel = self._kernel(commit, say)
+        lies = self._once(kernel, commit, job, image)
+        again = self._once(kernel, commit, job, image)
+        if lies != again:
+            raise Failure(
+                f"commit {commit[:12]} gives {lies}, and counted again {again}: this cell does not repeat, so no "
+                "commit can be named. Name a --cell whose cache is warm, or whose mount is no_prefetch_block_bitmaps"
+            )
+        say(f"{commit[:12]}: {lies}")
+        return lies
+
+    def _once(self, kernel: Kernel, commit: str, job: Json, image: Image) -> Lies:
         with folder(roomy(ROOM_BYTES + image.taken_bytes)) as place:
             ended = boot(kernel, [job], [str(copy(image, place / "copy"))])
         if ended.why:
@@ -115,9 +129,7 @@ class Bisection:
         [answer] = ended.answers
         if "error" in answer:
             raise Failure(f"commit {commit[:12]}: {answer['error']}")
-        lies = Lies(answer["extents"], answer["jumps"])
-        say(f"{commit[:12]}: {lies}")
-        return lies
+        return Lies(answer["extents"], answer["jumps"])
 
     def _recipe(self) -> Recipe:
         steps, inputs = with_inputs(self.plan, self.plan.steps(self.state))
@@ -126,15 +138,25 @@ class Bisection:
         name = self.state.partition("@")[0]
         return Recipe(spec["filesystem"], size_bytes, name, tuple(steps), geometry=spec["geometry"], inputs=inputs)
 
+    def _params(self) -> Json:
+        """Those of the named cell; else of one with bitmaps in memory, because just mounted a count may not repeat."""
+        planned = {cell.name: cell.params for cell in self.plan.cells[self.state] if cell.kind == "planned"}
+        if self.cell is None:
+            return min(planned.values(), key=lambda of: (of.get("cache") != "warm", of.get("mount") != DEFAULTS))
+        self.plan.check_cell(self.cell)
+        if self.cell not in planned:
+            raise StudyError(f"state {self.state} has no cell {self.cell!r}; it has {', '.join(planned)}")
+        return planned[self.cell]
+
     def _job(self) -> Json:
-        """The work of a guest: the file that the first cell of the state writes."""
+        """The work of a guest: the file that a cell of the state writes."""
         if not self.plan.target.counts:
             raise StudyError(
                 f"target {self.plan.target.name} is of kind {self.plan.target.spec['kind']}, and kernels are compared "
                 "on one whose states are images: name it by --target kernel"
             )
         self.plan.check_state(self.state)
-        params = next(cell.params for cell in self.plan.cells[self.state] if cell.kind == "planned")
+        params = self._params()
         if params["workload"] != "new_file":
             raise StudyError(
                 f"study {self.plan.study.name} measures {params['workload']}: cells of new_file are wanted"

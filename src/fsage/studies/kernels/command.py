@@ -59,6 +59,7 @@ def bisect(
     tree: Annotated[Path, typer.Option(metavar="DIR", help="a git tree of Linux")],
     good: Annotated[str, typer.Option(metavar="COMMIT", help="an older commit")],
     bad: Annotated[str, typer.Option(metavar="COMMIT", help="a newer one, which gives other counts")],
+    cell: Annotated[str | None, typer.Option(metavar="NAME", help="of the state; one with bitmaps in memory")] = None,
 ) -> None:
     """Name the commit of Linux since which a new file lies in other extents: builds kernels, and counts one cell each.
 
@@ -67,7 +68,7 @@ def bisect(
     from fsage.studies.kernels.bisection import Bisection
 
     where: Where = context.obj
-    found = Bisection(where.plan(study), state, tree).find(good, bad, say)
+    found = Bisection(where.plan(study), state, tree, cell).find(good, bad, say)
     print(f"{found.commit} {found.subject}")
     print(
         lines(f"With it a new file lies in {found.after}, before in {found.before}; {found.tried} kernels were tried.")
