@@ -92,6 +92,14 @@ def test_a_level_that_mkfs_or_the_kernel_does_not_take_is_unsupported(spec, opti
     assert why in token["notes"]["mkfs"]["unsupported"] and block_bytes(spec) == 4096
 
 
+@pytest.mark.root
+def test_of_what_mkfs_prints_the_usage_is_no_reason(local_target):
+    spec = {**local_target, "filesystem": "xfs"}
+    claimed(spec)
+    why = bring(spec, Mkfs(1, "-d agcount=1"), populate(10, sizes=(MIB,)))["notes"]["mkfs"]["unsupported"]
+    assert "at least 2 superblocks" in why and len(why.splitlines()) == 1
+
+
 def test_a_directory_is_not_made_by_fsage(directory_target):
     claimed(directory_target)
     token = bring(directory_target, Mkfs(1, "-b 1024"), populate(10, sizes=(MIB,)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from fsage.base import Failure, Refusal
@@ -12,6 +13,9 @@ from fsage.host.targets.target import Target
 from fsage.model.structure import Shard, Step
 from fsage.studies.mkfs.model import Mkfs
 
+USAGE = re.compile(r"^usage:", re.IGNORECASE | re.MULTILINE)
+"""What an mkfs prints after its reason: all options that it has."""
+
 
 def mkfs(step: Mkfs, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Make the file system anew; where mkfs or the kernel does not take the options, without them, and note why."""
@@ -21,7 +25,7 @@ def mkfs(step: Mkfs, target: Target, done: list[Step], shard: Shard, check_lease
         target.format(step.options)
     except (Failure, Refusal) as why:
         target.format()
-        notes["unsupported"] = f"mkfs with {step.options}: {why}"
+        notes["unsupported"] = f"mkfs with {step.options}: {USAGE.split(str(why))[0].strip()}"
     remove_measured(target)
     if now:
         claims.write_token(target.mounts[0], now)
