@@ -24,8 +24,8 @@ from fsage.host.states import state
 from fsage.host.system import mounting
 from fsage.host.verbs import claim
 from fsage.model import signs, typed
-from fsage.model.caches import KEPT
 from fsage.model.declaration import complete
+from fsage.model.observation import KEPT
 from fsage.records.record import absent_of, make_record
 from fsage.studies.paf.model import Populate
 from fsage.study.files import load_study

@@ -13,10 +13,10 @@ from fsage.host.device import models
 from fsage.model import MIB, device
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
+from fsage.studies.kernels import workloads as counted_file
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.boot import Kernel
-from fsage.studies.kernels.workloads import new_file as counted_file
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.workloads import Unsupported, sequential
 

@@ -17,8 +17,7 @@ from pydantic import ValidationError
 
 from fsage.dataset.columns import COLUMNS, Manifest, Record
 from fsage.dataset.tables import DatasetError
-from fsage.model.caches import WARM
-from fsage.model.observation import PhaseResult
+from fsage.model.observation import WARM, PhaseResult
 from fsage.model.typed import Json
 from fsage.model.untrusted import read_file
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import cast
 
 from fsage.model import GIB, MIB
-from fsage.model.declaration import declared
 from fsage.model.request import Phase
-from fsage.model.target import Limits, usual
+from fsage.model.target import Limits, declared, usual
 from fsage.model.typed import Json
 
 FILE = Path("/etc/fsage/limits.json")

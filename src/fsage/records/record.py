@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from fsage import parse, recipes, workloads
 from fsage.model import device, signs, structure
-from fsage.model.caches import KEPT
 from fsage.model.message import Unacceptable, shown
-from fsage.model.observation import Observation
+from fsage.model.observation import KEPT, Observation
 from fsage.model.typed import Json, JsonView
 from fsage.plan import results
 from fsage.plan.results import Results

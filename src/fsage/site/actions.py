@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from fsage.model import MIB, limits, tools
-from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home
+from fsage.model.observation import SERVERS_KEPT
 from fsage.model.structure import Step
 from fsage.model.target import Limits, Spec
 from fsage.model.typed import Json

@@ -17,9 +17,9 @@ from fsage.host.system import caches, commands
 from fsage.host.targets import claims
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
-from fsage.model.caches import WARM
 from fsage.model.claim import READY, Token
 from fsage.model.errors import Failure, Refusal, in_words
+from fsage.model.observation import WARM
 from fsage.model.request import Phase
 from fsage.model.typed import Json
 

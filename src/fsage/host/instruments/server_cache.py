@@ -16,9 +16,9 @@ from fsage.host.lustre import lctl
 from fsage.host.system import settings
 from fsage.host.system.shell import run
 from fsage.host.targets import lease
-from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import complete, lustre_of
 from fsage.model.errors import Failure
+from fsage.model.observation import SERVERS_KEPT
 from fsage.model.request import Cell, Phase, Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json

@@ -14,12 +14,12 @@ from fsage.host.targets.budget import Free, Limits, Pace, Shared
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.target import Target
 from fsage.model import GIB, declaration
+from fsage.model import kinds as facts
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
 from fsage.model.errors import Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.hosts import Asker, clients_of, servers_of
-from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
 from fsage.model.typed import Json
 

@@ -18,6 +18,7 @@ from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories, lease
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.kinds import Lacking, NoOsts, Servers
+from fsage.model import kinds as facts
 from fsage.model import striping
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
@@ -25,7 +26,6 @@ from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
-from fsage.model.kinds import lustre as facts
 from fsage.model.target import LustreSpec, Spec, Striping
 from fsage.model.typed import Json
 

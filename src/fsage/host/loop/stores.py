@@ -20,12 +20,12 @@ from fsage.host.system.sparse_files import clone
 from fsage.host.targets import claims
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.target import Target
+from fsage.model import kinds as facts
 from fsage.model.claim import ClaimedStore
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.freespace import ONCE, Counting
 from fsage.model.evidence.store import Store
-from fsage.model.kinds import loop as facts
 from fsage.model.observation import Mounting
 from fsage.model.typed import Json
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.host.system import libc, privilege
-from fsage.model.caches import COLD, KEPT, UNASKED, WARM
 from fsage.model.errors import Failure
+from fsage.model.observation import COLD, KEPT, UNASKED, WARM
 
 if TYPE_CHECKING:
     from fsage.model.answers import Dropped, Left  # not part of root's helper

@@ -35,9 +35,9 @@ from fsage.model.device import RANDOM_FROM_BYTES
 from fsage.model.errors import Failure, Refusal, in_words
 from fsage.model.structure import ALONE, BLOCK_BYTES, Method, Notes, Step
 from fsage.model.typed import Json
-from fsage.studies.kernels.host import modules
+from fsage.studies.kernels import host as modules
 from fsage.studies.kernels.host.uml import UUID, Uml
-from fsage.studies.kernels.kinds.uml import HOME
+from fsage.studies.kernels.model import HOME
 from fsage.studies.kernels.model.modules import places as places_of
 
 POWER_OFF = 0x4321FEDC  # reboot(2)

@@ -23,8 +23,8 @@ from fsage.model.hosts import Asker
 from fsage.model.request import Request
 from fsage.model.target import Spec
 from fsage.model.typed import Json
+from fsage.studies.kernels import model as facts
 from fsage.studies.kernels.host import asked
-from fsage.studies.kernels.kinds import uml as facts
 from fsage.studies.kernels.model import images, programs
 
 UUID = "f5a6e000-0000-4000-8000-000000000044"

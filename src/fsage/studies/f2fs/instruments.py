@@ -19,7 +19,7 @@ from fsage.model.evidence.fragmentation import Extent
 from fsage.model.request import Cell
 from fsage.model.typed import Json
 from fsage.studies.f2fs.model import TASK
-from fsage.studies.kernels.host import modules
+from fsage.studies.kernels import host as modules
 
 SECTOR_BYTES = 512
 READS = 0
