@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,22 @@ OF_TYPE: dict[str, Callable[[pa.DataType], bool]] = {
 
 class DatasetError(ValueError):
     """A table cannot be read; the message says which, why, and what to do."""
+
+
+def unpacked(texts: pd.Series, *names: str, **usual: object) -> pd.DataFrame:
+    """Keys of a column of JSON as columns of their own. `usual`: keys with what they are where they are not named."""
+    values = [{**usual, **json.loads(text)} for text in texts.fillna("{}")]
+    return pd.DataFrame(values, texts.index).reindex(columns=[*names, *usual])
+
+
+def without(texts: pd.Series, *names: str) -> pd.Series:
+    """A column of JSON without these keys."""
+
+    def shorter(text: str) -> str:
+        kept = {key: value for key, value in json.loads(text).items() if key not in names}
+        return json.dumps(kept, sort_keys=True)
+
+    return texts.map(shorter)
 
 
 def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fsage.dataset import unpacked
 from fsage.recipes import USUAL_MKFS
 from fsage.report.parts import Answer, Data, Section, View
 from fsage.statistics.intervals import LEAST, median_interval
@@ -56,16 +56,15 @@ Counts = dict[int, int]
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload new_file, with their way and place as columns."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "new_file")]
-    params = [json.loads(text) for text in rows["params"]]
-    made = [json.loads(text).get("mkfs", USUAL_MKFS) for text in rows["axes"].fillna("{}")]
-    ways = [
-        Way(of.get("kernel", ""), mkfs, of.get("mount", DEFAULTS), of["cache"])
-        for of, mkfs in zip(params, made, strict=True)
-    ]
-    files = [of["file_size"] for of in params]
+    ways = unpacked(rows["params"], "cache", kernel="", mount=DEFAULTS).join(unpacked(rows["axes"], mkfs=USUAL_MKFS))
     places = [Place(row.filesystem, _unseeded(row.state)) for row in rows.itertuples()]
     layout = rows["structure"].fillna(1).astype(int)
-    return rows.assign(way=ways, place_of=places, layout=layout, file_bytes=files)
+    return rows.assign(
+        way=[Way(**way) for way in ways.to_dict("records")],
+        place_of=places,
+        layout=layout,
+        file_bytes=unpacked(rows["params"], "file_size"),
+    )
 
 
 def _unseeded(state: str) -> str:

@@ -17,6 +17,7 @@ from fsage.analysis.comparisons import comparisons
 from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import counts, factors, plural, samples
 from fsage.analysis.words import joined
+from fsage.dataset import unpacked
 from fsage.figures import Axis, Level, limits, limits_with_zero, lines, placed, powers_of_two, shares
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.study.study import Study
@@ -34,8 +35,7 @@ CODES = (
 
 def rows_of(data: Data) -> pd.DataFrame:
     """The groups in the order of their preallocation, the fullest last."""
-    axes = pd.DataFrame([json.loads(text) for text in data.table["axes"]], index=data.table.index)
-    rows = data.table.join(axes.reindex(columns=["preallocation_bytes", "deleted", "files"]))
+    rows = data.table.join(unpacked(data.table["axes"], "preallocation_bytes", "deleted", "files"))
     return rows.assign(
         size=rows["preallocation_bytes"].map(round_size),
         x=100 * (rows["files"] - rows["deleted"]) / rows["files"],

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fsage.analysis.groups import of_samples, samples
 from fsage.analysis.words import times
+from fsage.dataset import unpacked
 from fsage.figures import Axis
 from fsage.model import MIB
 from fsage.model.typed import Json
@@ -73,13 +74,13 @@ def shared(data: Data, workload: str) -> list[Shared]:
         return []
     params = [json.loads(text) for text in valid_rows["params"]]
     odd = [key for key in params[0] if key not in OWN and len({str(param.get(key)) for param in params}) > 1]
-    axes = [json.loads(text) for text in valid_rows["axes"]]
+    axes = unpacked(valid_rows["axes"], "piece_bytes", "stage")
     valid_rows = valid_rows.assign(
         scheduler=[_scheduler(param, odd) for param in params],
         pattern=[param["pattern"] for param in params],
         charged=[_charged(param) for param in params],
-        piece=[round_size(axis["piece_bytes"]) for axis in axes],
-        stage=[axis["stage"] for axis in axes],
+        piece=axes["piece_bytes"].map(round_size),
+        stage=axes["stage"],
         place=valid_rows["state"].map({state: place for place, state in enumerate(data.planned)}),
     ).sort_values(["scheduler", "place", "pattern", "iteration"], kind="stable")
     return [
