@@ -158,7 +158,7 @@ def _row(record: Json) -> dict[str, object]:
         "tools": _text(conditions.get("tools") or {}),
         **{key: _of_phases(record["phases"], key) for key in ("counters", "mounting")},
         "images": _text(conditions.get("images") or None),
-        "commands": "; ".join(_phase(phase) for phase in record["phases"]),
+        "commands": "; ".join(map(_phase, record["phases"])),
     }
 
 
@@ -204,9 +204,8 @@ def _achieved(layout: Json) -> dict[str, float]:
     generations = layout.get("generations")
     if not generations:
         return {}
-    files, filled = (
-        sum(generation[key] for generation in generations) for key in ("files", "capacity_percent_achieved")
-    )
+    files = sum(generation["files"] for generation in generations)
+    filled = sum(generation["capacity_percent_achieved"] for generation in generations)
     lost = sum(
         generation["deleted_share_bytes"] * generation["capacity_percent_achieved"] for generation in generations
     )

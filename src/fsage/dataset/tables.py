@@ -148,7 +148,7 @@ def _table(path: Path) -> pa.Table:
             if left_bytes < 0:
                 raise untrusted.NotTaken(f"it has more than {MOST_UNPACKED_BYTES:,} bytes unpacked")
             columns.append(column.cast(pa.large_string()) if name in texts else column)
-        return pa.table(columns, pa.schema([_plain(field) for field in file.schema_arrow], file.schema_arrow.metadata))
+        return pa.table(columns, pa.schema(list(map(_plain, file.schema_arrow)), file.schema_arrow.metadata))
 
 
 def _check(file: pq.ParquetFile, path: Path) -> None:
@@ -175,7 +175,7 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
             raise DatasetError(
                 f"{path} has a column of another type than ours: {field.name} is {field.type}, not {kind}"
             )
-    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    groups = list(map(about.row_group, range(about.num_row_groups)))
     rows = max([about.num_rows, *(group.num_rows for group in groups)])
     if len(groups) > 1 or rows > MOST_ROWS or about.num_columns > MOST_COLUMNS:
         raise untrusted.NotTaken(

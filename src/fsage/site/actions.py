@@ -375,7 +375,7 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
         return []
     claimed = [noted["osts"] for plan in plans if plan.claim and (noted := plan.claim.get("lustre"))]
     stripes_bytes = files * lustre["stripe_size_mib"] * MIB
-    names = [str(number) for number in lustre["osts"] or ()]
+    names = list(map(str, lustre["osts"] or ()))
     if lustre["stripe_count"] == -1 and claimed and not lustre["pool"]:
         names = names or sorted(claimed[0])
     if names and lustre["stripe_count"] in (-1, len(names)):

@@ -36,7 +36,7 @@ def drop_caches(target: Target, hosts: Hosts, phase: Phase) -> Json:
 def made_warm(phase: Phase) -> Json:
     """Have all pages of what is read in memory. Raises Failure where some do not stay there."""
     began = time.monotonic()
-    paths = [Path(path) for path in phase["reads_files"]]
+    paths = list(map(Path, phase["reads_files"]))
     whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
     for _ in range(WARM_ATTEMPTS):
         cached = caches.cached_pages(paths)

@@ -217,7 +217,7 @@ def bring_in(files: list[Path]) -> None:
 
 def cached_pages(files: list[Path]) -> int:
     """Pages of `files` in the page cache, by cachestat(2), or by mincore(2) where the kernel lacks it."""
-    return sum(_cached_pages(path) for path in files)
+    return sum(map(_cached_pages, files))
 
 
 def _cached_pages(path: Path) -> int:

@@ -165,7 +165,7 @@ def again(counts_of_cells: Iterable[Sequence[Sequence[object]]]) -> str:
 def _counts_of_cells(rows: pd.DataFrame) -> list[list[tuple[object, ...]]]:
     seen = defaultdict[tuple[object, ...], list[tuple[object, ...]]](list)
     for row in _valid(rows).to_dict("records"):
-        seen[row["place_of"], row["way"], row["layout"]].append(tuple(row.get(name) for name in COUNTS))
+        seen[row["place_of"], row["way"], row["layout"]].append(tuple(map(row.get, COUNTS)))
     return list(seen.values())
 
 

@@ -64,7 +64,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     deleted = f"{rows['deleted'].iloc[0]:g} of {rows['files'].iloc[0]:g} files"
     parts = [f"The target is full but for {deleted}, with a preallocation of {joined(ends, 'or')}."]
     for rate, part in rows.groupby("rate", sort=False):
-        of_ends = [_kept(row) for row in part[part["size"].isin(ends)].to_dict("records")]
+        of_ends = list(map(_kept, part[part["size"].isin(ends)].to_dict("records")))
         parts.append(f"{rate.capitalize()} keep {joined(of_ends)} of the clean rate.")
     sentences = [" ".join(parts)]
     why = _because(data, rows, ends)

@@ -124,7 +124,7 @@ def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[Ratio |
         round_size(done["moved_bytes"]),
         extents,
         f"{done['seconds']:.1f} s ({done['tool']})",
-        *(times(gain) for gain in gains),
+        *map(times, gains),
     ]
 
 

@@ -177,7 +177,7 @@ def answered(job: Json, device: str, point: Path) -> Json:
             else:
                 answer = _perform(verb, given)
         kept = sorted((home / "outbox").rglob("*.json"))
-        return {"answer": answer, "observations": [read_json(path) for path in kept]}
+        return {"answer": answer, "observations": list(map(read_json, kept))}
     finally:
         mounting.unmount(Path(spec["mount_dir"]) / spec["name"] / "0")
         virtual.end_all()

@@ -69,7 +69,7 @@ def file_sizes(data: Data) -> Section | None:
 
 def sizes_told(data: Data) -> str | None:
     """A sentence: the largest transfers into holes of our files against holes of the others', state by state."""
-    own_rows, there_rows = (largest_transfer(rows) for rows in (data.table, data.comparison))
+    own_rows, there_rows = map(largest_transfer, (data.table, data.comparison))
     both = own_rows.merge(there_rows, on=["measure", *STATE], suffixes=("", "_there"))
     both = both[both["fragmentation_percent"] > 0]
     if both.empty or both["file_size_bytes"].nunique() != 1 or both["file_size_bytes_there"].nunique() != 1:
