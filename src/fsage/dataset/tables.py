@@ -67,7 +67,11 @@ def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
     parquet = out_dir / PARQUET
     csv = out_dir / "records.csv"
     pq.write_table(_for_strangers(pa.Table.from_pandas(frame, preserve_index=False)), parquet)
-    texts = {name: _as_text(frame[name]) for name, kind in frame.dtypes.items() if pd.api.types.is_string_dtype(kind)}
+    texts = {
+        name: frame[name].map(_cell, na_action="ignore")
+        for name, kind in frame.dtypes.items()
+        if pd.api.types.is_string_dtype(kind)
+    }
     frame.assign(**texts).rename(columns=_cell).to_csv(csv, index=False, lineterminator="\n")
     return [parquet, csv]
 
@@ -84,10 +88,6 @@ def _for_strangers(table: pa.Table) -> pa.Table:
 def _about(name: str) -> dict[str, str]:
     about = {"description": COLUMNS[name].meaning if name in COLUMNS else None, "unit": unit_of(name)}
     return {key: value for key, value in about.items() if value}
-
-
-def _as_text(column: pd.Series) -> pd.Series:
-    return column.map(_cell, na_action="ignore")
 
 
 def _cell(text: str) -> str:
