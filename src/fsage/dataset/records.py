@@ -50,7 +50,7 @@ def load(paths: Iterable[Path]) -> pd.DataFrame:
     rows = [row for path in paths for row in _read(path)]
     recorded = {_key(row) for row in rows if row["status"] != SKIPPED}
     rows = [row for row in rows if row["status"] != SKIPPED or _key(row) not in recorded]
-    extra = sorted({name for row in rows for name in row} - COLUMNS.keys())
+    extra = sorted(set[str]().union(*rows) - COLUMNS.keys())
     if len(extra) > MOST_METRICS:
         raise DatasetError(f"the records have {len(extra):,} kinds of metrics; allowed are {MOST_METRICS} at most")
     types = {name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64")

@@ -73,7 +73,7 @@ def _read_states(block: object) -> BaseModel:
 if TYPE_CHECKING:
     _Tuning = dict[str, int | str]
 else:
-    _Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]
+    _Tuning = dict[Literal[*tuning.NAMES], int | str]
 
 
 def _read_tuning(block: Any) -> dict[str, object]:

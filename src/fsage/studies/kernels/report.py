@@ -85,7 +85,7 @@ def _by_place(rows: pd.DataFrame) -> dict[Place, dict[Way, Counts]]:
 
 def _are_alike(ways: dict[Way, Counts]) -> bool:
     """Whether every layout has one number of extents, whatever the way."""
-    layouts = {layout for counts in ways.values() for layout in counts}
+    layouts = set[int]().union(*ways.values())
     return all(len({counts[layout] for counts in ways.values() if layout in counts}) == 1 for layout in layouts)
 
 

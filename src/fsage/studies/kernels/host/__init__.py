@@ -21,11 +21,12 @@ INIT_MODULE = 175  # init_module(2) on x86_64
 
 def provide(name: str) -> None:
     """Load a module with those that it needs, where the kernel came with it. Raises Failure."""
-    for path in (path for place in PLACES for path in modules.files(place, name)):
-        content = path.read_bytes()
-        if path.suffix == ".xz":
-            content = lzma.decompress(content)
-        if libc.library.syscall(INIT_MODULE, content, len(content), b""):
-            error = libc.error()
-            if error.errno != errno.EEXIST:  # it is loaded
-                raise Failure(f"Linux {os.uname().release} does not load {path}: {error.strerror}")
+    for place in PLACES:
+        for path in modules.files(place, name):
+            content = path.read_bytes()
+            if path.suffix == ".xz":
+                content = lzma.decompress(content)
+            if libc.library.syscall(INIT_MODULE, content, len(content), b""):
+                error = libc.error()
+                if error.errno != errno.EEXIST:  # it is loaded
+                    raise Failure(f"Linux {os.uname().release} does not load {path}: {error.strerror}")
