@@ -22,8 +22,8 @@ from fsage.host.targets.opening import open_target
 from fsage.model import filesystems, signs
 from fsage.model.structure import ALONE
 from fsage.studies.allocator import host
+from fsage.studies.allocator import workloads as allocator
 from fsage.studies.allocator.model import PlantFreeSpace, considered
-from fsage.studies.allocator.workloads import allocator
 
 MIB, BLOCK = 1 << 20, 4096
 NAMES = filesystems.names()

@@ -19,7 +19,7 @@ from fsage.model.structure import Step
 from fsage.report.parts import Data
 from fsage.studies.defrag.model import Defragment
 from fsage.studies.f2fs import report
-from fsage.studies.f2fs.workloads import file_requests
+from fsage.studies.f2fs import workloads as file_requests
 from fsage.studies.iocontrol.model import ContendedFiles
 from fsage.studies.kernels import images
 from fsage.studies.kernels.host import uml

@@ -22,7 +22,7 @@ from fsage.studies.kernels import images, report
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.images import Image
-from fsage.studies.limits.workloads import limits
+from fsage.studies.limits import workloads as limits
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.workloads import shared
 

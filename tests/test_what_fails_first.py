@@ -14,9 +14,9 @@ from fsage.host.system import caches
 from fsage.layouts import fiemap
 from fsage.report.parts import Data
 from fsage.studies.limits import host
+from fsage.studies.limits import workloads as limits
 from fsage.studies.limits.model import Assignment
 from fsage.studies.limits.report import answer, section
-from fsage.studies.limits.workloads import limits
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -96,7 +96,7 @@ class Samples:
         squares = np.array([np.minimum(deviations**2, CLIPPED**2 * pooled).sum() for deviations in apart])
         freedom = np.array([max(0, len(group) - 1) for group in groups])
         own = (squares + OWN_NOISE_WEIGHT * pooled) / (freedom + OWN_NOISE_WEIGHT)
-        return cls(np.array(medians), np.array([len(group) for group in groups]), np.sqrt(own))
+        return cls(np.array(medians), np.array(list(map(len, groups))), np.sqrt(own))
 
     @property
     def variance(self) -> Array:

@@ -138,7 +138,7 @@ def _iterations(samples: Sequence[float], best: Sequence[float], factor: float, 
     least = next(number for number in range(1, MOST_ITERATIONS) if factor * smallest_p(number, number) <= ALPHA)
     if min(len(samples), len(best)) < 2:
         return least
-    logs = [np.log(values) for values in (samples, best)]
+    logs = list(map(np.log, (samples, best)))
     variance = sum(float(np.var(log, ddof=1)) for log in logs)
     difference = max(abs(float(np.mean(logs[0]) - np.mean(logs[1]))), math.log1p(margin))
     if not difference:

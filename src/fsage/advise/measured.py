@@ -91,15 +91,12 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> M
     rows = rows[_meant(rows, at)]
     sets = _preferred({text: _facts(text, None) for text in rows["params"].unique()}, at)
     if len(sets) > 1:
-        differing = {
-            key: sorted({show(param_set.get(key)) for param_set in sets.values()})
-            for param_set in sets.values()
-            for key in param_set
-        }
-        differences = "; ".join(
-            f"{key}: {', '.join(values)}" for key, values in sorted(differing.items()) if len(values) > 1
-        )
-        raise ValueError(f"several workloads were measured: say which with --at NAME=VALUE: {differences}")
+        differences = []
+        for key in sorted(set[str]().union(*sets.values())):
+            values = {show(facts.get(key)) for facts in sets.values()}
+            if len(values) > 1:
+                differences.append(f"{key}: {', '.join(sorted(values))}")
+        raise ValueError(f"several workloads were measured: say which with --at NAME=VALUE: {'; '.join(differences)}")
     (params,) = sets
     rows = rows[rows["params"] == params]
     shares = _shares(rows, [name.removesuffix(BANDWIDTH) for name in names if rows[name].notna().any()], mix)
@@ -118,7 +115,7 @@ def _meant(rows: pd.DataFrame, at: At) -> list[bool]:
     for key, texts in at.items():
         values = {json.dumps(fact[key]): fact[key] for fact in facts if key in fact}
         if not values:
-            raise ValueError(f"--at {key}: {unknown_value(key, sorted({name for fact in facts for name in fact}))}")
+            raise ValueError(f"--at {key}: {unknown_value(key, sorted(set[str]().union(*facts)))}")
         for text in texts:
             if not any(_same(text, value) for value in values.values()):
                 raise ValueError(f"--at {key}={text}: {unknown_value(text, sorted(map(str, values.values())))}")

@@ -257,7 +257,7 @@ def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, o
             "margin": request.margin,
             "least_share": request.least_share,
         },
-        "choices": [_choice(rival) for rival in decision.rivals] if decision else [],
+        "choices": list(map(_choice, decision.rivals)) if decision else [],
         "covered_share_of_bytes": dict(advice.weighed.covered),
         "compared_share_of_bytes": advice.weighed.compared,
         "taken_on": advice.stamp,

@@ -207,7 +207,7 @@ def params_labels(params: pd.Series) -> dict[str, str]:
     """A short name for each distinct set of parameters: the transfer size, and what else differs."""
     distinct = {text: json.loads(text) for text in params.unique()}
     distinct = dict(sorted(distinct.items(), key=lambda item: (*(item[1].get(key) or 0 for key in SIZES), item[0])))
-    keys = sorted({key for cell_params in distinct.values() for key in cell_params})
+    keys = sorted(set[str]().union(*distinct.values()))
     differing = [k for k in keys if len({json.dumps(cell_params.get(k)) for cell_params in distinct.values()}) > 1]
     labels = {}
     for text, cell_params in distinct.items():

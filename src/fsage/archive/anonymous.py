@@ -63,7 +63,7 @@ VERSIONS = {"kernel", "version", "sqlite", *tools.names()}
 MAPS = {
     "notes": set(structure.kinds()),
     "tools": set(tools.names()),
-    "tunables": {name for names in tuning.KNOWN.values() for name in names},
+    "tunables": set(tuning.NAMES),
     "tunable": {"asked", "before", "now"},
 }
 """Keys of what is below these."""

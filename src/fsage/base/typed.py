@@ -63,7 +63,7 @@ def to_json(value: object) -> Any:
     if isinstance(value, Mapping):
         return {key: to_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(entry) for entry in value]
+        return list(map(to_json, value))
     return value
 
 
@@ -116,7 +116,7 @@ def _read(kind: object, value: Any, where: str) -> Any:
     if origin is Literal:
         choices = typing.get_args(kind)
         if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
-            raise _refusal(where, value, _or([str(choice) for choice in choices]))
+            raise _refusal(where, value, _or(list(map(str, choices))))
         return value
     if origin is Union:
         return _read_any(typing.get_args(kind), value, where)

@@ -240,7 +240,7 @@ class Where:
     def plans(self, studies: list[str]) -> list[Plan]:
         """The plans of some studies, or of all that can be planned. Raises StudyError for one that is named."""
         if studies:
-            return [self.plan(name) for name in studies]
+            return list(map(self.plan, studies))
         from fsage.study.files import in_folder
 
         return list(_readable(in_folder(self.studies), lambda path: self.plan(path.stem)).values())

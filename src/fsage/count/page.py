@@ -66,7 +66,7 @@ class OfState:
     def spread(self, column: str, form: str = "{:.3g}") -> str:
         """'28 (9 to 41)': median over layouts, smallest to largest; a single number where all are alike."""
         values = self.layouts[column]
-        middle, low, high = (form.format(value) for value in (values.median(), values.min(), values.max()))
+        middle, low, high = map(form.format, (values.median(), values.min(), values.max()))
         if low == high:
             return middle
         return f"{middle} ({low} to {high})"
@@ -280,7 +280,7 @@ def _on_filesystems(beside: Mapping[str, list[OfState]]) -> Section:
         for of in states:
             if of.state in at:
                 points.append(_point(at[of.state], of, LOSS))
-            rows.append([of.state, title, *(of.spread(column) for column in ("extents", "jumps", LOSS))])
+            rows.append([of.state, title, *map(of.spread, ("extents", "jumps", LOSS))])
         series.append(Series(title, tuple(points), joined=False))
     x = Axis("state", ticks={place: name.partition("@")[0] for name, place in at.items()})
     figure = LinesFigure("Computed loss by file system", tuple(series), x, Axis("computed loss, %"))
@@ -333,7 +333,7 @@ def _table(states: list[OfState]) -> Section:
                 of.state,
                 "1" if of.alike else str(len(of.layouts)),
                 f"{of.files['real_fullness_percent'].median():.1f}",
-                *(of.spread(column) for column in ("extents", "jumps", "requests", LOSS)),
+                *map(of.spread, ("extents", "jumps", "requests", LOSS)),
                 f"{interval.low:.1f} to {interval.high:.1f}" if interval else "",
             ]
         )

@@ -2,6 +2,6 @@
 
 from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION
 from fsage.dataset.records import load
-from fsage.dataset.tables import DatasetError, read, write
+from fsage.dataset.tables import DatasetError, read, unpacked, without, write
 
-__all__ = ["COLUMNS", "SCHEMA_VERSION", "DatasetError", "load", "read", "write"]
+__all__ = ["COLUMNS", "SCHEMA_VERSION", "DatasetError", "load", "read", "unpacked", "without", "write"]

@@ -19,8 +19,7 @@ from fsage.base import Json
 from fsage.base.untrusted import read_file
 from fsage.dataset.columns import COLUMNS, Manifest, Record
 from fsage.dataset.tables import DatasetError
-from fsage.model.caches import WARM
-from fsage.model.observation import PhaseResult
+from fsage.model.observation import WARM, PhaseResult
 
 MOST_BYTES = 16 << 20
 """Most bytes of a record's file; one with a trace of 50,000 requests has a tenth of it."""
@@ -51,7 +50,7 @@ def load(paths: Iterable[Path]) -> pd.DataFrame:
     rows = [row for path in paths for row in _read(path)]
     recorded = {_key(row) for row in rows if row["status"] != SKIPPED}
     rows = [row for row in rows if row["status"] != SKIPPED or _key(row) not in recorded]
-    extra = sorted({name for row in rows for name in row} - COLUMNS.keys())
+    extra = sorted(set[str]().union(*rows) - COLUMNS.keys())
     if len(extra) > MOST_METRICS:
         raise DatasetError(f"the records have {len(extra):,} kinds of metrics; allowed are {MOST_METRICS} at most")
     types = {name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64")
@@ -159,7 +158,7 @@ def _row(record: Json) -> dict[str, object]:
         "tools": _text(conditions.get("tools") or {}),
         **{key: _of_phases(record["phases"], key) for key in ("counters", "mounting")},
         "images": _text(conditions.get("images") or None),
-        "commands": "; ".join(_phase(phase) for phase in record["phases"]),
+        "commands": "; ".join(map(_phase, record["phases"])),
     }
 
 
@@ -205,9 +204,8 @@ def _achieved(layout: Json) -> dict[str, float]:
     generations = layout.get("generations")
     if not generations:
         return {}
-    files, filled = (
-        sum(generation[key] for generation in generations) for key in ("files", "capacity_percent_achieved")
-    )
+    files = sum(generation["files"] for generation in generations)
+    filled = sum(generation["capacity_percent_achieved"] for generation in generations)
     lost = sum(
         generation["deleted_share_bytes"] * generation["capacity_percent_achieved"] for generation in generations
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -44,13 +45,33 @@ class DatasetError(ValueError):
     """A table cannot be read; the message says which, why, and what to do."""
 
 
+def unpacked(texts: pd.Series, *names: str, **usual: object) -> pd.DataFrame:
+    """Keys of a column of JSON as columns of their own. `usual`: keys with what they are where they are not named."""
+    values = [{**usual, **json.loads(text)} for text in texts.fillna("{}")]
+    return pd.DataFrame(values, texts.index).reindex(columns=[*names, *usual])
+
+
+def without(texts: pd.Series, *names: str) -> pd.Series:
+    """A column of JSON without these keys."""
+
+    def shorter(text: str) -> str:
+        kept = {key: value for key, value in json.loads(text).items() if key not in names}
+        return json.dumps(kept, sort_keys=True)
+
+    return texts.map(shorter)
+
+
 def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
     """`records.parquet` (schema version in its metadata) and `records.csv`: same table, same bytes."""
     out_dir.mkdir(parents=True, exist_ok=True)
     parquet = out_dir / PARQUET
     csv = out_dir / "records.csv"
     pq.write_table(_for_strangers(pa.Table.from_pandas(frame, preserve_index=False)), parquet)
-    texts = {name: _as_text(frame[name]) for name, kind in frame.dtypes.items() if pd.api.types.is_string_dtype(kind)}
+    texts = {
+        name: frame[name].map(_cell, na_action="ignore")
+        for name, kind in frame.dtypes.items()
+        if pd.api.types.is_string_dtype(kind)
+    }
     frame.assign(**texts).rename(columns=_cell).to_csv(csv, index=False, lineterminator="\n")
     return [parquet, csv]
 
@@ -67,10 +88,6 @@ def _for_strangers(table: pa.Table) -> pa.Table:
 def _about(name: str) -> dict[str, str]:
     about = {"description": COLUMNS[name].meaning if name in COLUMNS else None, "unit": unit_of(name)}
     return {key: value for key, value in about.items() if value}
-
-
-def _as_text(column: pd.Series) -> pd.Series:
-    return column.map(_cell, na_action="ignore")
 
 
 def _cell(text: str) -> str:
@@ -131,7 +148,7 @@ def _table(path: Path) -> pa.Table:
             if left_bytes < 0:
                 raise untrusted.NotTaken(f"it has more than {MOST_UNPACKED_BYTES:,} bytes unpacked")
             columns.append(column.cast(pa.large_string()) if name in texts else column)
-        return pa.table(columns, pa.schema([_plain(field) for field in file.schema_arrow], file.schema_arrow.metadata))
+        return pa.table(columns, pa.schema(list(map(_plain, file.schema_arrow)), file.schema_arrow.metadata))
 
 
 def _check(file: pq.ParquetFile, path: Path) -> None:
@@ -158,7 +175,7 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
             raise DatasetError(
                 f"{path} has a column of another type than ours: {field.name} is {field.type}, not {kind}"
             )
-    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    groups = list(map(about.row_group, range(about.num_row_groups)))
     rows = max([about.num_rows, *(group.num_rows for group in groups)])
     if len(groups) > 1 or rows > MOST_ROWS or about.num_columns > MOST_COLUMNS:
         raise untrusted.NotTaken(

@@ -323,7 +323,7 @@ def no_backing() -> dict[str, object]:
 
 def measure_empty(target: Target) -> list[os.statvfs_result]:
     """Note the free blocks and inodes of the empty target's stores in the claim."""
-    stats = [os.statvfs(point) for point in target.mounts]
+    stats = list(map(os.statvfs, target.mounts))
     target.claim["statfs_empty"] = [
         {key: getattr(stat, key) for key in ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")}
         for stat in stats

@@ -17,7 +17,7 @@ from typing import Annotated, Literal, TypedDict, cast
 
 from fsage.base import GIB, Json, JsonView, Refusal
 from fsage.base.message import Unacceptable, shown
-from fsage.base.typed import Check, hints, read
+from fsage.base.typed import Check
 from fsage.model import device, filesystems, kinds
 from fsage.model.claim import Claim, utc_now
 from fsage.model.target import (
@@ -33,7 +33,9 @@ from fsage.model.target import (
     LustreSpec,
     Scale,
     Spec,
+    declared,
     edits,
+    known_keys,
     usual,
 )
 
@@ -125,22 +127,6 @@ def usual_home() -> Path:
     return Path.home() / ".local/state/fsage"
 
 
-def declared(block: type, given: object, where: str) -> Json:
-    """What is declared of a block, each key as its type says. `Refusal` for what is not known or not allowed."""
-    if not isinstance(given, Mapping):
-        raise Refusal(f"{where} is {shown(given)}: a block of keys is wanted")
-    types: Json = hints(block)
-    known_keys(where, given, types)
-    try:
-        return {
-            key: value if key in BLOCKS else read(types[key], value, f"{where}.{key}")
-            for key, value in given.items()
-            if value is not None
-        }
-    except Unacceptable as why:
-        raise Refusal(str(why)) from why
-
-
 def lustre_of(spec: Spec) -> LustreSpec:
     """What a target of kind lustre is on."""
     assert spec["lustre"] is not None, f"target {spec['name']} is of kind {spec['kind']}"
@@ -220,13 +206,6 @@ def device_model(given: object, where: str = "fsage_target.device_model") -> dic
     if why:
         raise Refusal(f"{where}.{why}")
     return model
-
-
-def known_keys(where: str, given: Mapping[str, object], allowed: Mapping[str, object]) -> None:
-    for key in given:
-        if key not in allowed:
-            near = difflib.get_close_matches(str(key), allowed, 1, 0)
-            raise Refusal(f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}")
 
 
 def path(key: str, value: object) -> str:

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import cast
 
 from fsage.base import GIB, MIB, Json
-from fsage.model.declaration import declared
 from fsage.model.request import Phase
-from fsage.model.target import Limits, usual
+from fsage.model.target import Limits, declared, usual
 
 FILE = Path("/etc/fsage/limits.json")
 DAY_S = 24 * 3600
@@ -58,7 +57,7 @@ def closes_in_s(hours: str, now: float) -> float:
     """
     local = time.localtime(now)
     second = local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec
-    words = [int(word) for word in re.findall(r"\d\d", hours)]
+    words = list(map(int, re.findall(r"\d\d", hours)))
     left_s = []
     for at in range(0, len(words), 4):
         start, end = (words[at + place] * 3600 + words[at + place + 1] * 60 for place in (0, 2))

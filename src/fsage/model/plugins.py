@@ -16,7 +16,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 STUDIES = "fsage.studies"
-OF_HOSTS = ("host", "model", "kinds", "instruments")
+OF_HOSTS = ("host", "model", "instruments")
 """Parts of a study that hosts have too."""
 EXTENSIONS: dict[str, str] = {}
 """Study -> path of its folder, for the studies that `FSAGE_EXTENSIONS` names."""
@@ -59,19 +59,28 @@ def subclasses(base: type[T], module: ModuleType) -> list[type[T]]:
 
 @cache
 def _places(core: str, part: str) -> dict[str, str]:
-    """Name -> package, of the modules in fsage's own package `core` and in the folder `part` of each study."""
-    packages = [f"{STUDIES}.{study}.{part}" for study in having(part)] + [core]
-    return {name: package for package in packages for name in _names(package)}
+    """Name -> module, of those in fsage's own package `core` and in the folder `part` of each study.
+
+    A study that has a module in place of this folder has one: its NAME says how it is called, else as the study.
+    """
+    places: dict[str, str] = {}
+    for study in having(part):
+        package = of_study(study, part)
+        names = _names(package.__name__)
+        places |= {name: f"{package.__name__}.{name}" for name in names}
+        if not names:
+            places[getattr(package, "NAME", study)] = package.__name__
+    return places | {name: f"{core}.{name}" for name in _names(core)}
 
 
 def names(core: str, part: str) -> list[str]:
-    """Names of the modules of one kind: in `core`, and in the folder `part` of each study."""
+    """Names of the modules of one kind: in `core`, and in the part `part` of each study."""
     return sorted(_places(core, part))
 
 
 def module(core: str, part: str, name: str) -> ModuleType:
     """The module of this name, one of `names`."""
-    return importlib.import_module(f"{_places(core, part)[name]}.{name}")
+    return importlib.import_module(_places(core, part)[name])
 
 
 def _names(package: str) -> list[str]:

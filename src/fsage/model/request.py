@@ -156,3 +156,16 @@ class Request(Asker, total=False):
     launches: bool
     destroy: str
     take_over: str
+
+
+TRANSFER = "transfer.json"
+"""Input of a phase in which the host side's own process moves one file: the text of its Transfer."""
+
+
+class Transfer(TypedDict):
+    """What is moved past the cache, in requests of one size. `file`: its name among the measured files."""
+
+    file: str
+    bytes: int
+    request_bytes: int
+    reads: bool

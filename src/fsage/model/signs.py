@@ -130,7 +130,7 @@ def evicted(before: JsonView, after: JsonView) -> list[str]:
     names = [name for name, states in _new_states(before, after) if EVICTED in states]
     if not names and not after.get("connections"):  # who may not read connections sees it in the kernel's log
         names = [match[1] for line in _lines(after) if (match := re.search(r"was evicted by (\S+?);", line))]
-    return sorted({_plain(name) for name in names})
+    return sorted(set(map(_plain, names)))
 
 
 def _suspicious(before: JsonView, after: JsonView) -> Iterator[str]:
@@ -181,7 +181,7 @@ _SEGMENTS = ("sent", "retransmitted")
 
 
 def _lines(after: JsonView) -> list[str]:
-    return [str(line) for line in after.get("kernel", {}).get("lines", ())]
+    return list(map(str, after.get("kernel", {}).get("lines", ())))
 
 
 def _new_states(before: JsonView, after: JsonView) -> Iterator[tuple[str, list[str]]]:

@@ -142,6 +142,14 @@ class Step(ABC):
         return
 
 
+class FreeSpace(Step):
+    """A step that lays free space: files of its generation hold what is in use."""
+
+    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
+        """The files that hold what is in use."""
+        return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
+
+
 @cache
 def _kinds() -> dict[str, type[Step]]:
     """The kinds of step there are, by their names."""

@@ -5,12 +5,15 @@ Each key has its type, its limits, what is used where it is not declared, and wh
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin
 
-from fsage.base import Json
-from fsage.base.typed import Check, hints
+from fsage.base import Json, Refusal
+from fsage.base.message import Unacceptable, shown
+from fsage.base.typed import Check, hints, read
 
 Launcher = Literal["openmpi", "mpich", "srun"]
 
@@ -152,3 +155,26 @@ def edits() -> dict[str, str]:
     """What an edit of each key needs once the target is claimed, keys of blocks as scale.tasks."""
     of_blocks = {f"{name}.{key}": entry.edit for name, block in BLOCKS.items() for key, entry in keys(block).items()}
     return {**{name: key.edit for name, key in keys(Spec).items()}, **of_blocks}
+
+
+def declared(block: type, given: object, where: str) -> Json:
+    """What is declared of a block, each key as its type says. `Refusal` for what is not known or not allowed."""
+    if not isinstance(given, Mapping):
+        raise Refusal(f"{where} is {shown(given)}: a block of keys is wanted")
+    types: Json = hints(block)
+    known_keys(where, given, types)
+    try:
+        return {
+            key: value if key in BLOCKS else read(types[key], value, f"{where}.{key}")
+            for key, value in given.items()
+            if value is not None
+        }
+    except Unacceptable as why:
+        raise Refusal(str(why)) from why
+
+
+def known_keys(where: str, given: Mapping[str, object], allowed: Mapping[str, object]) -> None:
+    for key in given:
+        if key not in allowed:
+            near = difflib.get_close_matches(str(key), allowed, 1, 0)
+            raise Refusal(f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}")

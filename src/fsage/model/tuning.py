@@ -69,6 +69,7 @@ OF_LUSTRE = {
 root's helper sets for a user. A version that lacks one has it unsupported. read_ahead_step is of the published study:
 no version from 2.7 to 2.17 has it."""
 KNOWN = {"a block queue": OF_QUEUE, "Lustre": OF_LUSTRE}
+NAMES = (*OF_QUEUE, *OF_LUSTRE)
 WORDS = r"[A-Za-z0-9][A-Za-z0-9 _-]{0,31}"  # as in `scheduler: mq-deadline` or `write_cache: write through`
 LARGEST = 2**63 - 1
 
@@ -83,9 +84,8 @@ def check(tuning: Mapping[Any, object]) -> None:
 
 def invalid_because(name: object, value: object) -> str | None:
     """Why a tunable cannot be set; None when it can."""
-    every = [known_name for names in KNOWN.values() for known_name in names]
-    if name not in every:
-        near = difflib.get_close_matches(str(name)[:64], every, n=1)
+    if name not in NAMES:
+        near = difflib.get_close_matches(str(name)[:64], NAMES, n=1)
         return f"is no tunable that is known;{f' did you mean {near[0]!r}?' if near else ''} there are " + "; ".join(
             f"of {kind}: {', '.join(names)}" for kind, names in KNOWN.items()
         )

@@ -176,7 +176,7 @@ def _options(common: Json, job: Json) -> Json:
 
 def _began(jobs: list[Json], printed_ms: int) -> float:
     begins = [int(job["job_start"]) for job in jobs if "job_start" in job]
-    return (min(begins) if begins else printed_ms - max(_run_ms(job) for job in jobs)) / 1000
+    return (min(begins) if begins else printed_ms - max(map(_run_ms, jobs))) / 1000
 
 
 def _run_ms(job: Json) -> int:
@@ -185,7 +185,7 @@ def _run_ms(job: Json) -> int:
 
 def _span(jobs: list[Json]) -> float:
     begins = [int(job.get("job_start", 0)) for job in jobs]
-    runs = [_run_ms(job) for job in jobs]
+    runs = list(map(_run_ms, jobs))
     return (max(begin + run for begin, run in zip(begins, runs, strict=True)) - min(begins)) / 1000
 
 

@@ -60,7 +60,12 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     lines = [TAG.sub("", line) for line in tidy(stdout).splitlines()]
     text = "\n".join(lines)
     check_together("mdtest", re.findall(HEAD, text, re.M))
-    check_end("mdtest", rc, [line for line in lines + stderr.splitlines() if _is_trouble(line)], why_it_ended(stderr))
+    check_end(
+        "mdtest",
+        rc,
+        [line for line in lines + stderr.splitlines() if tells_of_trouble(line) and not HARMLESS.search(line)],
+        why_it_ended(stderr),
+    )
     if not re.search(r"^-- finished at .* --$", text, re.M):
         raise BadOutput("mdtest's output lacks its last line, finished at: it was cut short")
     version, tasks, nodes = _find(text, HEAD)
@@ -98,10 +103,6 @@ def _count(text: str) -> int:
     if len(text) > DIGITS:
         raise BadOutput(f"mdtest gives a number of {len(text)} digits: this is no output of its own")
     return int(text)
-
-
-def _is_trouble(line: str) -> bool:
-    return tells_of_trouble(line) and not HARMLESS.search(line)
 
 
 def _find(text: str, pattern: str) -> tuple[str, ...]:

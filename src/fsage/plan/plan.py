@@ -408,7 +408,7 @@ class Plan:
         if compare is None:
             return []
         other = Results(self.results.root, self.target.name, compare.study)
-        return [str(path) for path in results.stored(other.records(""))]
+        return list(map(str, results.stored(other.records(""))))
 
 
 def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mapping[str, object] = WHOLE) -> Plan:

@@ -54,10 +54,11 @@ def _bound(plans: Mapping[str, Plan], axis: str) -> Parts:
             f"study {first.study.name} gives each target a level of {axis}: it has {len(levels)} levels, and "
             f"{len(plans)} targets were named ({', '.join(plans)})"
         )
-    return {
-        name: tuple(state for state, level in of_state.items() if levels.index(level) % len(plans) == place)
-        for place, name in enumerate(plans)
-    }
+    parts: dict[str, tuple[str, ...]] = dict.fromkeys(plans, ())
+    for state, level in of_state.items():
+        name = list(plans)[levels.index(level) % len(plans)]
+        parts[name] += (state,)
+    return parts
 
 
 def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
@@ -196,7 +197,7 @@ class Pool:
 
     def lines(self, states: bool = False) -> list[str]:
         """The plan for people: a line a target, with `states` one a state, notes, and of several what they come to."""
-        sentences = [words.line(plan) for plan in self.plans]
+        sentences = list(map(words.line, self.plans))
         over = len(self.plans) if self.several and self.study.targets == REPEAT else None
         sentences += dict.fromkeys(note for plan in self.plans for note in words.notes(plan, over))
         if self.several:

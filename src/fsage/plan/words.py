@@ -205,8 +205,8 @@ def _samples(plan: Plan, pair: Headline, text: str) -> _Samples:
 def line(plan: Plan) -> str:
     """One line for people and programs: counts, what is still to be measured, time, bytes."""
     planned = sum(cell.kind == "planned" for _, cell in plan.all_cells())
-    extra = sum(len(cells) for cells in plan.cells.values()) - planned
-    todo = sum(len(cells) for cells in plan.missing.values())
+    extra = sum(map(len, plan.cells.values())) - planned
+    todo = sum(map(len, plan.missing.values()))
     axes = plan.study.cells
     return (
         f"plan {plan.title}: {counted(planned, 'cell')}, {counted(len(plan.states), 'state')}, "

@@ -19,8 +19,7 @@ from fsage import parse, recipes, workloads
 from fsage.base import Json, JsonView
 from fsage.base.message import Unacceptable, shown
 from fsage.model import device, signs, structure
-from fsage.model.caches import KEPT
-from fsage.model.observation import Observation
+from fsage.model.observation import KEPT, Observation
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.records.messages import OBSERVATION_BYTES, Requested, read_observation
@@ -91,7 +90,7 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
         "structure": recipes.built(
             observation["nominal"]["recipe"], structure.read_all(layout["steps"]), layout["capacity_bytes"]
         ),
-        "phases": [_lean(phase) for phase in observation["phases"]],
+        "phases": list(map(_lean, observation["phases"])),
         "status": outcome.status,
         "why": outcome.why,
         "warnings": [*judged.warnings, *signs.lost_osts(observation.get("osts", {}).get("fullness", {}))],
@@ -191,7 +190,7 @@ def _lean(phase: JsonView) -> dict[str, object]:
     if parse.launches(phase.get("argv", ())) and (warnings := parse.harmless(output)):
         lean["warnings"] = warnings
     if "beside" in phase:
-        lean["beside"] = [_lean(part) for part in phase["beside"]]
+        lean["beside"] = list(map(_lean, phase["beside"]))
     if "by_host" in phase:
         lean["by_host"] = {name: _lean(part) for name, part in phase["by_host"].items()}
     return lean

@@ -43,8 +43,8 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
     """
     if to.exists() and not to.is_dir():
         raise CompareError(f"{to} is no folder: name one for the page and its figures")
-    frames = [dataset.read(path) for path in (before, after)]
-    tables = [main_groups(frame) for frame in frames]
+    frames = list(map(dataset.read, (before, after)))
+    tables = list(map(main_groups, frames))
     for path, table in zip((before, after), tables, strict=True):
         most = int(table["n"].max() if len(table) else 0)
         if most > MOST_SAMPLES:
@@ -90,7 +90,7 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     both = main_groups(before).merge(main_groups(after), on=ALIKE, suffixes=("_before", "_after"))
     both = both.sort_values(ORDER, kind="stable", ignore_index=True)
     ps, whole = changed_between(paired(before, after))
-    p = pd.Series([ps.get(key) for key in both[ALIKE].itertuples(index=False, name=None)], both.index, "float64")
+    p = pd.Series(list(map(ps.get, both[ALIKE].itertuples(index=False, name=None))), both.index, "float64")
     groups = zip(both["units_after"], both["units_before"], p.notna(), strict=True)
     ratios = [statistics.factor(in_state, reference, same) for in_state, reference, same in groups]
     factors = pd.DataFrame(map(of_ratio, ratios), both.index)
@@ -180,7 +180,7 @@ def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
         if values[0] != values[1]:
             before, after = (", ".join(some) or "not known" for some in values)
             rows.append({"what": what, "before": before, "after": after})
-    sizes = [_sizes(frame) for frame in frames]
+    sizes = list(map(_sizes, frames))
     return rows + [
         {"what": what, "before": sizes[0][what], "after": sizes[1][what]}
         for what in SIZES.values()
@@ -199,7 +199,7 @@ def _sizes(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _stamp(frames: list[pd.DataFrame], names: tuple[str, str]) -> str:
-    both = [stamp(frame) for frame in frames]
+    both = list(map(stamp, frames))
     return (
         both[0] if both[0] == both[1] else "; ".join(f"{name}: {side}" for name, side in zip(names, both, strict=True))
     )
@@ -219,7 +219,7 @@ def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
         places = part.drop_duplicates(["capacity_percent", "fragmentation_percent"])
         return Plane(
             title,
-            tuple(_place(row) for row in places.itertuples()),
+            tuple(map(_place, places.itertuples())),
             Axis("capacity AA, % of the empty target (nominal)"),
             Axis("fragmentation BB, % of files deleted (nominal)"),
             empty="not in both",

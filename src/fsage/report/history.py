@@ -38,9 +38,9 @@ def history(tables: Sequence[Path], to: Path) -> Path:
         raise CompareError(f"{to} is no folder: name one for the page and its figures")
     if not LEAST <= len(tables) <= MOST:
         raise CompareError(f"a history has {LEAST} to {MOST} results; given: {len(tables)}")
-    whole = [dataset.read(path) for path in tables]
+    whole = list(map(dataset.read, tables))
     _check_study(tables, whole)
-    frames = [at_largest_transfer(frame) for frame in whole]
+    frames = list(map(at_largest_transfer, whole))
     empty = [str(path) for path, frame in zip(tables, frames, strict=True) if frame.empty]
     if empty:
         raise CompareError(f"no valid sample in {', '.join(empty)}")
@@ -60,7 +60,7 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     ]
     ends = compared(frames[0], frames[-1])
     answer = verdicts(*ends, (f"the first result ({names[0]})", f"the last ({names[-1]})"))
-    on = " | ".join(dict.fromkeys(stamp(frame) for frame in frames))
+    on = " | ".join(dict.fromkeys(map(stamp, frames)))
     panels = draw([figure for section in sections for figure in section.figures], on, to / "figures")
     title = f"{len(names)} results over time"
     page = template("answer.html.j2").render(title=title, answer=answer, stamp=on, sections=sections, panels=panels)

@@ -168,16 +168,17 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
     """How many extents files have, a figure for each set of files; classes by power of two."""
     by_kind: dict[str, dict[str, Counter[int]]] = {}
     for state, layout in chosen.items():
-        for kind, files in ((kind, files) for store in layout.stores for kind, files in (store.files or {}).items()):
-            classes = by_kind.setdefault(kind, {}).setdefault(state, Counter())
-            for extents, number in files.extents_per_file.items():
-                classes[max(0, int(extents) - 1).bit_length()] += number
+        for store in layout.stores:
+            for kind, files in (store.files or {}).items():
+                classes = by_kind.setdefault(kind, {}).setdefault(state, Counter())
+                for extents, number in files.extents_per_file.items():
+                    classes[max(0, int(extents) - 1).bit_length()] += number
     for kind, by_state in by_kind.items():
         by_state = {state: classes for state, classes in by_state.items() if classes.total()}
         if by_state:
             classes_of = {
                 power: str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}"
-                for power in range(max(max(classes) for classes in by_state.values()) + 1)
+                for power in range(max(map(max, by_state.values())) + 1)
             }
             x = Axis("extents of a file")
             y = Axis("share of files, %")

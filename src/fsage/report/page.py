@@ -245,8 +245,9 @@ def _draw(
     from fsage.figures.drawing import draw_all
 
     folder.mkdir(parents=True, exist_ok=True)
-    for path in [path for ending in ("svg", "pdf", "csv") for path in folder.glob(f"*.{ending}")]:
-        path.unlink()
+    for ending in ("svg", "pdf", "csv"):
+        for path in list(folder.glob(f"*.{ending}")):
+            path.unlink()
     for figure in figures:
         pd.DataFrame(figure.table()).to_csv(folder / f"{figure.name}.csv", index=False, header=False)
     panels = {panel.name: panel for panel in draw_all(figures, stamp, size, progress)}

@@ -102,12 +102,12 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
         blocks.append(
             {
                 "label": label,
-                "measures": [measure_label(name) for name in names],
+                "measures": list(map(measure_label, names)),
                 "rows": [
                     {
                         "state": state,
                         "layouts": max(entry["layouts"] for entry in by_name.values()),
-                        "cells": [by_name.get(name) for name in names],
+                        "cells": list(map(by_name.get, names)),
                     }
                     for state, by_name in by_kind.items()
                 ],
@@ -145,4 +145,4 @@ def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, objec
     rows += [
         {**nothing, "state": state, "cell": cell, "kind": kind} for state, cell, kind in missing(frame, plan_cells)
     ]
-    return {"measures": [measure_label(name) for name in names], "rows": rows, "commands": commands}
+    return {"measures": list(map(measure_label, names)), "rows": rows, "commands": commands}

@@ -135,7 +135,7 @@ def interaction_p(in_state: Sequence[Sequence[float]], reference: Sequence[Seque
         for target, taken in enumerate(groups)
         for value in taken
     ]
-    target, state, taken = (np.array(column) for column in zip(*rows, strict=True))
+    target, state, taken = map(np.array, zip(*rows, strict=True))
     of_target = np.equal.outer(target, np.arange(len(in_state))).astype(float)
     additive = _onto(np.column_stack([of_target, state]))
     full = _onto(np.column_stack([of_target, of_target * state[:, None]]))
@@ -194,15 +194,12 @@ def pooled(frame: pd.DataFrame, study: Study, several: Collection[str] = ()) -> 
     whole = all((name, rate) in factors for name in names for rate in rates)
     if not whole or any(pair.apart for pair in compared(frame, study)):
         return frame.assign(block=frame["target"])
-    of_row = {
-        rate: frame["target"].map({name: factors[name, rate] for name in names}).astype("float64") for rate in rates
-    }
-    adjusted = {
-        column: frame[column] / of_row[rate]
-        for rate in rates
-        for column in frame.columns
-        if column == rate or column.startswith(f"{rate}_predicted")
-    }
+    adjusted = {}
+    for rate in rates:
+        of_row = frame["target"].map({name: factors[name, rate] for name in names}).astype("float64")
+        for column in frame.columns:
+            if column == rate or column.startswith(f"{rate}_predicted"):
+                adjusted[column] = frame[column] / of_row
     frame = frame.assign(**{f"{rate}{AS_MEASURED}": frame[rate] for rate in rates}, **adjusted)
     if study.targets == REPEAT:
         number = {name: place for place, name in enumerate(names, start=1)}
@@ -215,7 +212,7 @@ def _one_layout(frame: pd.DataFrame) -> pd.Series:
     taken = frame.groupby(["state", "target"], sort=True)["layout_digest"].agg(
         lambda digests: digests.mode().iloc[0] if digests.notna().any() else pd.NA
     )
-    usual = pd.Series([taken.get(key) for key in zip(frame["state"], frame["target"], strict=True)], frame.index)
+    usual = pd.Series(list(map(taken.get, zip(frame["state"], frame["target"], strict=True))), frame.index)
     first = frame["state"].map(taken.groupby(level="state").first())
     return frame["layout_digest"].where(frame["layout_digest"] != usual, first).astype(frame["layout_digest"].dtype)
 

@@ -216,11 +216,11 @@ class AdaptiveRun:
 
     def all_left(self) -> NDArray[np.int_]:
         """How many these are."""
-        return np.array([len(cells) for cells in self.cells_left()])
+        return np.array(list(map(len, self.cells_left())))
 
     def left(self) -> NDArray[np.int_]:
         """How many of these the next visit of a state may take: those of one layout."""
-        return np.array([len(cells) for cells in self._of_next_layout()])
+        return np.array(list(map(len, self._of_next_layout())))
 
     def _of_next_layout(self) -> list[list[OfLayout]]:
         following = self._following()
@@ -344,7 +344,7 @@ def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> lis
 
     A level is the median difference over the groups that both measured; a target without common ones does not count.
     """
-    merged = [list(group) for group in own]
+    merged = list(map(list, own))
     for theirs in others:
         both = [(a, b) for a, b in zip(own, theirs, strict=True) if a and b]
         if both:

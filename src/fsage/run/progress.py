@@ -86,7 +86,7 @@ class Progress:
         self.doing = Doing(plan.results.log(f"visit_{state}"))
         self.began = time.monotonic()
         self.at_start = self._waiting()
-        self.total = sum(len(cells) for cells in plan.cells.values())
+        self.total = sum(map(len, plan.cells.values()))
         self.missing = {name: plan.to_measure(name) for name in plan.missing}
         todo = self.missing.get(state, [])
         self.here = len(todo) if cells is None else cells
@@ -139,7 +139,7 @@ class Progress:
         return self.pace.cells
 
     def _line(self, done: int, words: str = "") -> Line:
-        before = self.total - sum(len(cells) for cells in self.missing.values())
+        before = self.total - sum(map(len, self.missing.values()))
         measured = f"{before + done} of {self.total} cells, state {self.state}: {done} of {self.here}"
         return Line(f"{self.plan.title}: {measured}{words}", self._left(max(done, self._seen)))
 

@@ -13,8 +13,8 @@ from pathlib import PurePath
 from fsage.base import MIB, Json
 from fsage.base.sizes import duration, round_size
 from fsage.model import limits, tools
-from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home
+from fsage.model.observation import SERVERS_KEPT
 from fsage.model.structure import Step
 from fsage.model.target import Limits, Spec
 from fsage.plan import words
@@ -373,7 +373,7 @@ def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: 
         return []
     claimed = [noted["osts"] for plan in plans if plan.claim and (noted := plan.claim.get("lustre"))]
     stripes_bytes = files * lustre["stripe_size_mib"] * MIB
-    names = [str(number) for number in lustre["osts"] or ()]
+    names = list(map(str, lustre["osts"] or ()))
     if lustre["stripe_count"] == -1 and claimed and not lustre["pool"]:
         names = names or sorted(claimed[0])
     if names and lustre["stripe_count"] in (-1, len(names)):

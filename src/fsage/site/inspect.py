@@ -62,7 +62,7 @@ def inspect(inventory: Path, tuned: bool = False) -> Site:
     `tuned`: also try on servers what tune_prealloc.yml needs.
     """
     groups = _groups(inventory)
-    names = sorted({name for members in groups.values() for name in members})
+    names = sorted(set[str]().union(*groups.values()))
     if not names:
         return Site([], tuple(groups))
     with tempfile.TemporaryDirectory(prefix="fsage-site-") as folder:

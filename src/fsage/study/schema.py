@@ -17,7 +17,7 @@ from fsage.study.study import Study
 def schema() -> dict[str, object]:
     """Return the JSON schema of a study file, with every recipe and workload there is."""
     whole = Study.model_json_schema()
-    blocks = [cells_schema(name) for name in workloads.names()]
+    blocks = list(map(cells_schema, workloads.names()))
     states = [_required(recipes.load(name).States, "recipe") for name in recipes.names()]
     for block in states:  # a reference begins at the root
         whole["$defs"] |= block.pop("$defs", {})
@@ -30,7 +30,7 @@ def schema() -> dict[str, object]:
         },
         "additional_cells": {
             "type": "array",
-            "items": {"anyOf": [additional_schema(name) for name in workloads.names()]},
+            "items": {"anyOf": list(map(additional_schema, workloads.names()))},
             "default": [],
         },
         "compare": {"type": ["object", "null"], "required": ["study"], "default": None},

@@ -73,7 +73,7 @@ def _read_states(block: object) -> BaseModel:
 if TYPE_CHECKING:
     _Tuning = dict[str, int | str]
 else:
-    _Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]
+    _Tuning = dict[Literal[*tuning.NAMES], int | str]
 
 
 def _read_tuning(block: Any) -> dict[str, object]:
@@ -314,7 +314,7 @@ def _typed(value: object) -> object:
     if isinstance(value, dict):
         return {key: _typed(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_typed(part) for part in value]
+        return list(map(_typed, value))
     if not isinstance(value, str):
         return value
     try:
@@ -338,6 +338,6 @@ def _find(text: str, names: list[str]) -> str:
     if not matching:
         hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
         raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
-    if len({unseeded(name) for name in matching}) > 1:
+    if len(set(map(unseeded, matching))) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
     return matching[0]

@@ -1,4 +1,4 @@
-"""What a cell runs. One module a workload, found by its name: here, or in the folder `workloads` of a study.
+"""What a cell runs. One module a workload, found by its name: here, or a study's `workloads`.
 
 A workload module offers
 - `Params`: pydantic model of a cell's parameters, which all that follows takes (`params_of` reads them, once);

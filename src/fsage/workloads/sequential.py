@@ -16,7 +16,7 @@ from typing import Literal, cast
 from pydantic import Field
 
 from fsage.base import MIB, Json, JsonView
-from fsage.model import device, tools, transfer
+from fsage.model import device, request, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, Extents, PhaseResult
 from fsage.model.request import Phase
@@ -235,14 +235,14 @@ def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int)
 def _transfer(params: Params, name: str, block_bytes: int, reads: bool) -> Phase:
     """A phase in which the guest's own process moves the file."""
     file = name if name.startswith(PLACE) else "measured"
-    task: transfer.Task = {
+    task: request.Transfer = {
         "file": file,
         "bytes": block_bytes,
         "request_bytes": params.transfer_size,
         "reads": reads,
     }
     argv = ["transfer", "read" if reads else "write", file]
-    return {"name": name, "argv": argv, "reads": reads, "files": {transfer.TASK: json.dumps(task, sort_keys=True)}}
+    return {"name": name, "argv": argv, "reads": reads, "files": {request.TRANSFER: json.dumps(task, sort_keys=True)}}
 
 
 def _ior(params: Params, claim: Claim, block_bytes: int, reading: bool, file: str) -> list[str]:
@@ -271,7 +271,7 @@ def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: boo
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     name = phase["name"]
     more: shared.Metrics = {}
-    if transfer.TASK in phase.get("files", {}):
+    if request.TRANSFER in phase.get("files", {}):
         moved = _judge_transfer(phase)
     elif shared.is_fio(phase["argv"]):
         moved, more = _judge_fio(params, phase)
@@ -302,7 +302,7 @@ def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, shared.Met
 
 def _judge_transfer(phase: PhaseResult) -> Transfer:
     said = json.loads(phase["stdout"] or "{}")
-    task: transfer.Task = json.loads(phase["files"][transfer.TASK])
+    task: request.Transfer = json.loads(phase["files"][request.TRANSFER])
     if said.get("errno") or said.get("bytes") != task["bytes"]:
         why = said.get("errno") or phase["stderr"] or "no error was given"
         raise BadOutput(f"moved {said.get('bytes', 0)} bytes of {task['bytes']} requested: {why}")

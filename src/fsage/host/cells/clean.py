@@ -18,8 +18,8 @@ from fsage.host.system import caches, commands
 from fsage.host.targets import claims
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
-from fsage.model.caches import WARM
 from fsage.model.claim import READY, Token
+from fsage.model.observation import WARM
 from fsage.model.request import Phase
 
 WARM_ATTEMPTS = 3
@@ -35,7 +35,7 @@ def drop_caches(target: Target, hosts: Hosts, phase: Phase) -> Json:
 def made_warm(phase: Phase) -> Json:
     """Have all pages of what is read in memory. Raises Failure where some do not stay there."""
     began = time.monotonic()
-    paths = [Path(path) for path in phase["reads_files"]]
+    paths = list(map(Path, phase["reads_files"]))
     whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
     for _ in range(WARM_ATTEMPTS):
         cached = caches.cached_pages(paths)

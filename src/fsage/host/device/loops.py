@@ -45,13 +45,13 @@ def tune(
     if not knobs:
         why = "no block queue of the target has it"
         return {"asked": value, "unsupported": why}, False, f"unsupported, {why}"
-    values = [_value(knob) for knob in knobs]
+    values = list(map(_value, knobs))
     changed = False
     for knob, was_set in zip(knobs, values):
         if was_set != str(value) and not check:
             set_knob(knob, value)
             changed = True
-    now = [_value(knob) for knob in knobs]
+    now = list(map(_value, knobs))
     if not check and any(text != str(value) for text in now):
         raise Failure(f"{knobs[0]}: requested {value}, reads back {now}")
     was = ", ".join(sorted(set(values)))

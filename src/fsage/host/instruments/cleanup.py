@@ -63,7 +63,7 @@ def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
 
 def counted(target: Target, group: Path) -> Counted:
     """What a group has read so far. Raises Failure where the group has vanished."""
-    numbers = {iocost.number_of(device) for device in target.devices}
+    numbers = set(map(iocost.number_of, target.devices))
     read_bytes = ios = cost_us = 0
     try:
         if not (group / "io.stat").exists() and (group / f"{cgroups.v1_prefix(group)}io_serviced").exists():

@@ -104,7 +104,7 @@ def _difference(before: Json | str, now: Json | str) -> Json:
 def _of_device(device: str) -> Json:
     number = os.stat(device).st_rdev
     text = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat").read_text(encoding="ascii")
-    words = [int(word) for word in text.split()]
+    words = list(map(int, text.split()))
     return {name: words[at] * (SECTOR_BYTES if name.endswith("bytes") else 1) for name, at in OF_DEVICE.items()}
 
 

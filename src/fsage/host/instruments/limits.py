@@ -46,7 +46,7 @@ class Limits(Instrument):
             except Failure as why:
                 return str(why)
             return None
-        stores = [os.statvfs(mount) for mount in self.target.mounts]
+        stores = list(map(os.statvfs, self.target.mounts))
         left_bytes = sum(store.f_bavail * store.f_frsize for store in stores)
         if wanted_bytes <= left_bytes:
             return None

@@ -128,7 +128,7 @@ class Stalls:
         self.looked = now
         for path in self.stats:
             with contextlib.suppress(OSError, IndexError):  # the device is gone: then its requests fail
-                fields = [int(word) for word in path.read_text(encoding="ascii").split()]
+                fields = list(map(int, path.read_text(encoding="ascii").split()))
                 completed = sum(fields[place] for place in COMPLETED if place < len(fields))
                 last, since = self.completed.get(path, (-1, now))
                 if completed != last or not fields[IN_FLIGHT]:
@@ -269,7 +269,7 @@ def connections(text: str, of_mount: str = "") -> dict[str, Connection]:
                 connection["state"] = match[1]
             connection["history"] = [[int(at), state] for at, state in re.findall(r"\[ (\d+), (\w+) \]", value)]
         elif match := WAITS.search(value):
-            connection["waits"] = [int(number) for number in match.groups()]
+            connection["waits"] = list(map(int, match.groups()))
     return seen
 
 

@@ -199,7 +199,7 @@ def _moving(seconds: str, way: str, sector: str, moved_bytes: int) -> Iterator[M
 
 def lost_in(stats: str) -> int:
     """Events that one CPU's buffer lost: written over, or dropped."""
-    return sum(int(count) for count in re.findall(r"^(?:overrun|dropped events): (\d+)$", stats, re.MULTILINE))
+    return sum(map(int, re.findall(r"^(?:overrun|dropped events): (\d+)$", stats, re.MULTILINE)))
 
 
 def end(entry: settings.Entry) -> str:

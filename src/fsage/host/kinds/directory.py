@@ -17,9 +17,9 @@ from fsage.host.targets.target import Target
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import OF_DEVICE, Store, without
 from fsage.model import declaration
+from fsage.model import kinds as facts
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
 from fsage.model.hosts import Asker, clients_of, servers_of
-from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
 
 

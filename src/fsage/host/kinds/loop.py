@@ -196,7 +196,7 @@ class Loop(Stores):
     @classmethod
     def begun(cls, spec: Spec) -> bool:
         home = declaration.home_of(spec)
-        attached = any(loops.devices_of(image) for image in images.all_of(home, None))  # below: the journal has it
+        attached = any(map(loops.devices_of, images.all_of(home, None)))  # below: the journal has it
         return attached or bool(settings.journal_entries(settings.journal_of(home))) or shared_left_over()
 
     @classmethod

@@ -21,11 +21,11 @@ from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.kinds import Lacking, NoOsts, Servers
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import Store
+from fsage.model import kinds as facts
 from fsage.model import striping
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
 from fsage.model.declaration import lustre_of
-from fsage.model.kinds import lustre as facts
 from fsage.model.target import LustreSpec, Spec, Striping
 
 PROGRAMS = ("lfs", "lctl", "findmnt")

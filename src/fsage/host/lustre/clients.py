@@ -196,7 +196,7 @@ def give_locks_back(connections: str) -> tuple[int, int]:
 
 def unused_locks(connections: str) -> dict[str, int]:
     """Unused locks of a mount, by connection to an OST (osc) or MDT (mdc); only where there are any."""
-    of_mount = (connections.format(kind) for kind in ("OST*-osc", "MDT*-mdc"))
+    of_mount = map(connections.format, ("OST*-osc", "MDT*-mdc"))
     found = lctl.get(*(f"ldlm.namespaces.{name}.lock_unused_count" for name in of_mount))
     return {name: int(count) for name, count in found.items() if int(count)}
 
@@ -279,7 +279,7 @@ def put_tunables_back(holder: Holder, check: bool = False) -> list[str]:
     if not _stale(holder, {}):
         return []
     if check:
-        return put_back_words(list(step) for step in settings.change(holder, TUNABLES, {}, check=True))
+        return put_back_words(map(list, settings.change(holder, TUNABLES, {}, check=True)))
     return put_back_words(lctl.tune(holder["fsname"], holder, {}))
 
 

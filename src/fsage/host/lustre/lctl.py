@@ -88,7 +88,7 @@ def tune(fsname: str, holder: Holder, values: dict[str, str]) -> list[list[str]]
 
     Returns [name, value before, value now] of each that changed. Raises Failure.
     """
-    return [list(step) for step in settings.change(holder, TUNABLES, values)]
+    return list(map(list, settings.change(holder, TUNABLES, values)))
 
 
 def _put(values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
@@ -99,7 +99,7 @@ def _put(values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
     alphabetical: max_read_ahead_mb must be set before max_read_ahead_per_file_mb, which it limits.
     """
     touched: list[str] = []
-    for name in sorted({tunable(full) for full in values}):
+    for name in sorted(set(map(tunable, values))):
         wanted = {full: value for full, value in values.items() if tunable(full) == name}
         touched += wanted
         why = None

@@ -210,7 +210,7 @@ def _of_servers(target: Target, fsname: str, request: Request, earlier: Json) ->
 def _of_one(value: object) -> bool:
     """Whether a server's answer about an OST has the form that `prealloc_osts` gives it."""
     if isinstance(value, dict):
-        tables = [value.get(key) for key in ("before", "now")]
+        tables = list(map(value.get, ("before", "now")))
     else:
         tables = [None]
     return all(

@@ -102,7 +102,7 @@ def commit(spec: Spec) -> list[int]:
     text = lctl.commit(lustre_of(spec)["fsname"])
     if not all(re.fullmatch(r"\d{1,19}", word) for word in text.split()):
         raise Failure(f"destroys_in_flight is {shown(text.strip())}, and numbers are wanted")
-    return [int(word) for word in text.split()]
+    return list(map(int, text.split()))
 
 
 def requests_here(spec: Spec) -> dict[str, list[int]]:
@@ -113,7 +113,7 @@ def requests_here(spec: Spec) -> dict[str, list[int]]:
     seen = {}
     for name, text in lctl.get(f"obdfilter.{lustre_of(spec)['fsname']}-OST*.stats").items():
         each = [(int(match[1]), int(match[2])) for match in REQUESTS.finditer(text)]
-        seen[name.split(".")[1]] = [sum(numbers) for numbers in zip((0, 0), *each)]
+        seen[name.split(".")[1]] = list(map(sum, zip((0, 0), *each)))
     return seen
 
 

@@ -38,8 +38,7 @@ ANSWER_S = 120.0  # `lfs df` itself would wait for a lost OST for ever (seen on 
 WAITED_S = 600.0  # for so long `lfs df` is not waited for again: a state asks often, and each time 2 minutes passed
 PASSES_S = 30.0  # a client that was evicted connects anew within seconds
 PASSING = tuple(
-    os.strerror(code)
-    for code in (errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN, errno.EAGAIN, errno.ETIMEDOUT, errno.EINPROGRESS)
+    map(os.strerror, (errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN, errno.EAGAIN, errno.ETIMEDOUT, errno.EINPROGRESS))
 )
 FREES_PATIENCE_S = 300.0
 STILL_S = 20.0  # where nothing was freed for so long after the servers committed, nothing more will be

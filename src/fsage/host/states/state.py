@@ -261,7 +261,7 @@ def work(
             # The token tells the shards on all hosts that another run holds the target. On the launcher the lease
             # tells it earlier. This runs for each file, so both are read only after they were written.
             nonlocal looked
-            if looked == (stamps := [stamp(path) for path in noted]):
+            if looked == (stamps := list(map(stamp, noted))):
                 return
             looked = stamps
             if claims.read_token(target.mounts[0]) != now or lost(target.home, request):

@@ -146,7 +146,7 @@ class StructureCheck:
     def _sample_agrees(self, now: Token) -> bool:
         """Whether the sample of files, the directories and the free space are unchanged."""
         assert self.sample
-        free = [self.target.free(mount) for mount in self.target.mounts]
+        free = list(map(self.target.free, self.target.mounts))
         osts = {name: used for store in free for name, used in (store.osts or {}).items()}
         self._note(now, osts)
         moved = osts and space.moved(now.osts or {}, osts, self.target.osts.tolerance_bytes)

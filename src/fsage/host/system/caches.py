@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from fsage.base import Failure
 from fsage.host.system import libc, privilege
-from fsage.model.caches import COLD, KEPT, UNASKED, WARM
+from fsage.model.observation import COLD, KEPT, UNASKED, WARM
 
 if TYPE_CHECKING:
     from fsage.model.answers import Dropped, Left  # not part of root's helper
@@ -217,7 +217,7 @@ def bring_in(files: list[Path]) -> None:
 
 def cached_pages(files: list[Path]) -> int:
     """Pages of `files` in the page cache, by cachestat(2), or by mincore(2) where the kernel lacks it."""
-    return sum(_cached_pages(path) for path in files)
+    return sum(map(_cached_pages, files))
 
 
 def _cached_pages(path: Path) -> int:

@@ -221,7 +221,7 @@ def _marked() -> list[int]:
 
 def _has_open(pid: int, folders: Sequence[Path]) -> bool:
     try:
-        links = [os.readlink(descriptor) for descriptor in Path(f"/proc/{pid}/fd").iterdir()]
+        links = list(map(os.readlink, Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:
         return False
     return any(link.startswith(f"{folder}/") for link in links for folder in folders)

@@ -171,7 +171,7 @@ def _users(point: Path) -> str:
     holders = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            links = [os.readlink(process / "cwd"), *(os.readlink(fd) for fd in (process / "fd").iterdir())]
+            links = [os.readlink(process / "cwd"), *map(os.readlink, (process / "fd").iterdir())]
         except OSError:
             continue
         if any((link + "/").startswith(top) for link in links):

@@ -61,7 +61,7 @@ def enter(places: Collection[str] = ()) -> None:
     """
     if inside():
         return
-    outside = [_file_system(place) for place in places]
+    outside = list(map(_file_system, places))
     with _failing("entering"), files.locked(LOCK), _opened(OWN) as before:
         if not exists():
             _make(places)
@@ -151,7 +151,7 @@ def _make_here(places: Collection[str]) -> None:
 
 def _let_go(places: Collection[str]) -> None:
     """Detach copies of loop devices' mounts, except those that follow their owner's and those that places lie on."""
-    real = [os.path.realpath(place) for place in places]
+    real = list(map(os.path.realpath, places))
     with _opened(OWN) as own, _at_top_of(own) as root:
         kept = [Path(f"{root}/{place}") for place in real]
         for mount in reversed(machine.mounts()):

@@ -341,10 +341,10 @@ class Target(Kind):
         return proof
 
     def _queues_back(self, noted: Json, check: bool) -> list[str]:
-        back = [
-            loops.put_back(self.queues(), name, entry.get("before", ()), check) for name, entry in sorted(noted.items())
-        ]
-        return [sentence for sentences in back for sentence in sentences]
+        back: list[str] = []
+        for name, entry in sorted(noted.items()):
+            back += loops.put_back(self.queues(), name, entry.get("before", ()), check)
+        return back
 
     def stamp(self, index: int) -> None:
         """Write target, claim and store into a mark on the store. Raises Refusal where another claim's mark is."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from fsage.layouts.extents import Extents
-from fsage.model.structure import BLOCK_BYTES, Notes, Step, path_of
+from fsage.model.structure import BLOCK_BYTES, FreeSpace
 
 Operation = Literal["warm_up", "fallocate", "fill", "make", "unlink"]
 
@@ -25,7 +24,7 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class PlantFreeSpace(Step):
+class PlantFreeSpace(FreeSpace):
     """Fill the target to `fullness_percent`; what stays free lies in holes of `hole_bytes` at equal distances.
 
     With `run_bytes` so much of it lies in one run instead, which begins at `run_percent` of the device or at the first
@@ -43,10 +42,6 @@ class PlantFreeSpace(Step):
         else:
             run = ""
         return f"fill to {self.fullness_percent:g}% with holes of {self.hole_bytes} bytes{run}"
-
-    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
-        """The files that hold what is in use."""
-        return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
 
     def unavailable_because(self, capacity_bytes: int) -> str | None:
         """Why a target of this capacity has no room for the run."""

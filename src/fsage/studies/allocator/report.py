@@ -6,7 +6,6 @@ Rows are groups of cells with the parameters of their call: `request_size` or `e
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from statistics import median
@@ -18,6 +17,7 @@ from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import counts, medians, samples
 from fsage.analysis.words import NONE, joined, times
 from fsage.base.sizes import round_size
+from fsage.dataset import unpacked
 from fsage.figures import Axis, Lines, ends_of, lines, placed
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.statistics import ratio
@@ -42,9 +42,8 @@ def rows_of(data: Data, *measures: str) -> pd.DataFrame:
     """The groups that have any of these measures, by fullness."""
     names = [name for name in measures if name in samples(data.frame).dropna(axis=1, how="all")]
     table = medians(data.frame, names)
-    more = [{**json.loads(row.params), **json.loads(row.axes)} for row in table.itertuples()]
-    columns = ["request_size", "extents", "cache", OPTION, "fullness_percent", "hole_bytes", "run_percent"]
-    rows = table.drop(columns="params").join(pd.DataFrame(more, index=table.index).reindex(columns=columns))
+    rows = table.join(unpacked(table["params"], "request_size", "extents", "cache", OPTION))
+    rows = rows.join(unpacked(table["axes"], "fullness_percent", "hole_bytes", "run_percent"))
     return rows[rows["main"]].assign(x=rows["fullness_percent"]).sort_values(ORDER, kind="stable")
 
 

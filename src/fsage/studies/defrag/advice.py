@@ -88,7 +88,7 @@ def _earned(state: str, work_s: float | None, measured: Measured, before: str) -
     if gain <= 0:
         return f"{state}: reads are not faster; {cost}."
     text = f"{state}: {cost}, and is earned back after {(work_s or 0) / gain:.2g} cold reads of the file"
-    intervals = [median_interval(samples) for samples in (was, is_)]
+    intervals = list(map(median_interval, (was, is_)))
     if intervals[0] is None or intervals[1] is None:
         return f"{text} (too few samples for an interval)."
     least = intervals[0].low - intervals[1].high

@@ -11,6 +11,7 @@ from fsage.analysis.groups import counts, params_labels
 from fsage.analysis.words import NONE, Finding, bounds, extents_words, over_words, times
 from fsage.base import Json
 from fsage.base.sizes import round_size
+from fsage.dataset import unpacked
 from fsage.figures import Axis, Lines, limits, lines, placed
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.study.study import Study
@@ -102,7 +103,7 @@ def rates(data: Data) -> Section | None:
 
 def with_cache(data: Data) -> pd.DataFrame:
     """The groups with `cache`, cold before warm."""
-    rows = data.table.assign(cache=[json.loads(text).get("cache", COLD) for text in data.table["params"]])
+    rows = data.table.assign(cache=unpacked(data.table["params"], cache=COLD))
     return rows.sort_values("cache", kind="stable")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from statistics import median
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import pandas as pd
 
 from fsage.analysis.words import extents_words
 from fsage.base.sizes import format_size, round_size
+from fsage.dataset import unpacked
 from fsage.report.parts import Answer, Data, Section, View
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
@@ -43,13 +43,9 @@ Counted = dict[Cell, dict[str, Any]]
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload file_requests, with what they are as column `cell_of`."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "file_requests")]
-    params = [json.loads(text) for text in rows["params"]]
-    axes = [json.loads(text) for text in rows["axes"]]
-    cells = [
-        Cell(at["piece_bytes"], at["stage"], of["pattern"], of["scheduler"], of["transfer_size"])
-        for at, of in zip(axes, params, strict=True)
-    ]
-    return rows.assign(cell_of=cells)
+    axes = unpacked(rows["axes"], "piece_bytes", "stage")
+    cells = axes.join(unpacked(rows["params"], "pattern", "scheduler", "transfer_size"))
+    return rows.assign(cell_of=[Cell(*cell) for cell in cells.itertuples(index=False)])
 
 
 def counted(rows: pd.DataFrame) -> Counted:

@@ -42,7 +42,7 @@ def kernels(
     for source in build or ():
         say(f"building {source}: 10 to 30 minutes")
         say(f"kernel {building.build(source).name} is in {programs.unpacked()}")
-    found = checks([programs.named(path) for path in program or ()])
+    found = checks(list(map(programs.named, program or ())))
     for check in found:
         say(f"{check.name}: {'; '.join([check.detail, *check.obstacles])}")
     raise typer.Exit(0 if any(check.runs for check in found) and all(check.runs for check in found) else 1)

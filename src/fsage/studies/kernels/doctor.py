@@ -16,7 +16,7 @@ def checks(more: Sequence[Kernel] = ()) -> list[Check]:
     kernels = [*programs.here(), *more]
     if not kernels:
         return [Check("kernel", "real file systems without root", [f"none is here: {programs.HOW}"])]
-    return [_tried(kernel) for kernel in kernels]
+    return list(map(_tried, kernels))
 
 
 def _tried(kernel: Kernel) -> Check:

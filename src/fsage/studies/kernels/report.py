@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.base.sizes import format_size
+from fsage.dataset import unpacked
 from fsage.recipes import USUAL_MKFS
 from fsage.report.parts import Answer, Data, Section, View
 from fsage.statistics.intervals import LEAST, median_interval
@@ -62,16 +62,18 @@ Counts = dict[int, int]
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload new_file, with their way and place as columns."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "new_file")]
-    params = [json.loads(text) for text in rows["params"]]
-    made = [json.loads(text).get("mkfs", USUAL_MKFS) for text in rows["axes"].fillna("{}")]
-    ways = [Way(of.get("kernel", ""), mkfs, of.get("mount", DEFAULTS)) for of, mkfs in zip(params, made, strict=True)]
-    files = [of["file_size"] for of in params]
+    ways = unpacked(rows["params"], kernel="", mount=DEFAULTS).join(unpacked(rows["axes"], mkfs=USUAL_MKFS))
+    caches = unpacked(rows["params"], "cache")["cache"]
     places = [
-        Place(row.filesystem, _unseeded(row.state), of["cache"])
-        for row, of in zip(rows.itertuples(), params, strict=True)
+        Place(row.filesystem, _unseeded(row.state), cache) for row, cache in zip(rows.itertuples(), caches, strict=True)
     ]
     layout = rows["structure"].fillna(1).astype(int)
-    return rows.assign(way=ways, place_of=places, layout=layout, file_bytes=files)
+    return rows.assign(
+        way=[Way(**way) for way in ways.to_dict("records")],
+        place_of=places,
+        layout=layout,
+        file_bytes=unpacked(rows["params"], "file_size"),
+    )
 
 
 def _unseeded(state: str) -> str:
@@ -92,7 +94,7 @@ def _by_place(rows: pd.DataFrame) -> dict[Place, dict[Way, Counts]]:
 
 def _are_alike(ways: dict[Way, Counts]) -> bool:
     """Whether every layout has one number of extents, whatever the way."""
-    layouts = {layout for counts in ways.values() for layout in counts}
+    layouts = set[int]().union(*ways.values())
     return all(len({counts[layout] for counts in ways.values() if layout in counts}) == 1 for layout in layouts)
 
 
@@ -181,7 +183,7 @@ def again(counts_of_cells: Iterable[Sequence[Sequence[object]]]) -> str:
 def _counts_of_cells(rows: pd.DataFrame) -> list[list[tuple[object, ...]]]:
     seen = defaultdict[tuple[object, ...], list[tuple[object, ...]]](list)
     for row in _valid(rows).to_dict("records"):
-        seen[row["place_of"], row["way"], row["layout"]].append(tuple(row.get(name) for name in COUNTS))
+        seen[row["place_of"], row["way"], row["layout"]].append(tuple(map(row.get, COUNTS)))
     return list(seen.values())
 
 

@@ -18,6 +18,7 @@ from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import counts, factors, plural, samples
 from fsage.analysis.words import joined
 from fsage.base.sizes import round_size
+from fsage.dataset import unpacked
 from fsage.figures import Axis, Level, limits, limits_with_zero, lines, placed, powers_of_two, shares
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.study.study import Study
@@ -34,8 +35,7 @@ CODES = (
 
 def rows_of(data: Data) -> pd.DataFrame:
     """The groups in the order of their preallocation, the fullest last."""
-    axes = pd.DataFrame([json.loads(text) for text in data.table["axes"]], index=data.table.index)
-    rows = data.table.join(axes.reindex(columns=["preallocation_bytes", "deleted", "files"]))
+    rows = data.table.join(unpacked(data.table["axes"], "preallocation_bytes", "deleted", "files"))
     return rows.assign(
         size=rows["preallocation_bytes"].map(round_size),
         x=100 * (rows["files"] - rows["deleted"]) / rows["files"],
@@ -64,7 +64,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     deleted = f"{rows['deleted'].iloc[0]:g} of {rows['files'].iloc[0]:g} files"
     parts = [f"The target is full but for {deleted}, with a preallocation of {joined(ends, 'or')}."]
     for rate, part in rows.groupby("rate", sort=False):
-        of_ends = [_kept(row) for row in part[part["size"].isin(ends)].to_dict("records")]
+        of_ends = list(map(_kept, part[part["size"].isin(ends)].to_dict("records")))
         parts.append(f"{rate.capitalize()} keep {joined(of_ends)} of the clean rate.")
     sentences = [" ".join(parts)]
     why = _because(data, rows, ends)

@@ -256,7 +256,7 @@ def refuse_target(source: str, claim_copy: Path) -> None:
         own = [Path(str(place)) for place in (store.get("mount"), store.get("image")) if place]
         try:
             source_stat = os.stat(source)
-            same = [source_stat, *(os.stat(image) for image in _behind(source_stat.st_rdev))]
+            same = [source_stat, *map(os.stat, _behind(source_stat.st_rdev))]
         except FileNotFoundError:
             return
         except OSError as error:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
-from fsage.model.structure import Achieved, Notes, Step, path_of
+from fsage.model.structure import Achieved, FreeSpace, Step
 
 EXTENT_BYTES = 420
 """Memory that a free extent takes while a layout is laid on a host, as measured (bench/full_size.py)."""
 
 
 @dataclass(frozen=True)
-class Replica(Step):
+class Replica(FreeSpace):
     """Lay the free space as that of `layout` lies, or as much of it in one run (`joined`).
 
     `draw` and `seed`: which sample of windows of `window_groups` groups, where the original is larger than the target.
@@ -30,13 +29,9 @@ class Replica(Step):
     def describe(self) -> str:
         return f"lay free space as in {self.layout}" + (", in one run" if self.joined else "")
 
-    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
-        """The files that hold what is in use."""
-        return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
-
 
 @dataclass(frozen=True)
-class KeepFreeSpace(Step):
+class KeepFreeSpace(FreeSpace):
     """Keep the free space as the steps before left it, or as much of it in one run (`joined`)."""
 
     REPLACES: ClassVar[bool] = True
@@ -45,10 +40,6 @@ class KeepFreeSpace(Step):
 
     def describe(self) -> str:
         return "keep the free space" + (", in one run" if self.joined else "") + ", held by large files"
-
-    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
-        """The files that hold what is in use."""
-        return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """None: no share of files was requested; the notes have the free space."""

@@ -45,7 +45,7 @@ class States(Strict):
 
     @model_validator(mode="after")
     def _names_differ(self) -> States:
-        names = [name_of(layout) for layout in self.layouts]
+        names = list(map(name_of, self.layouts))
         twice = [number for number, name in enumerate(names) if name in names[:number] or name == EMPTY]
         if twice:
             text = "without what follows its first dot it is another layout's name, or 'empty'; call the file otherwise"

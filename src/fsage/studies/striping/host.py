@@ -40,4 +40,4 @@ def stripe(step: Stripe, target: Target, done: list[Step], shard: Shard, check_l
         else:  # tried once, so that a layout which comes otherwise fails here and not in each cell
             for place in stripes.cut(measured, segments, declared):
                 place.rmdir()
-    return Work(made, {**noted, "segments": [list(segment) for segment in segments]})
+    return Work(made, {**noted, "segments": list(map(list, segments))})

@@ -13,6 +13,7 @@ from fsage.analysis.groups import of_samples, samples
 from fsage.analysis.words import times
 from fsage.base import MIB, Json
 from fsage.base.sizes import round_size
+from fsage.dataset import unpacked
 from fsage.figures import Axis
 from fsage.report.parts import Data
 from fsage.statistics import MARGIN, Ratio, ratio
@@ -70,15 +71,15 @@ def shared(data: Data, workload: str) -> list[Shared]:
     valid_rows = valid_rows[valid_rows["workload"] == workload]
     if valid_rows.empty:
         return []
-    params = [json.loads(text) for text in valid_rows["params"]]
+    params = list(map(json.loads, valid_rows["params"]))
     odd = [key for key in params[0] if key not in OWN and len({str(param.get(key)) for param in params}) > 1]
-    axes = [json.loads(text) for text in valid_rows["axes"]]
+    axes = unpacked(valid_rows["axes"], "piece_bytes", "stage")
     valid_rows = valid_rows.assign(
         scheduler=[_scheduler(param, odd) for param in params],
         pattern=[param["pattern"] for param in params],
-        charged=[_charged(param) for param in params],
-        piece=[round_size(axis["piece_bytes"]) for axis in axes],
-        stage=[axis["stage"] for axis in axes],
+        charged=list(map(_charged, params)),
+        piece=axes["piece_bytes"].map(round_size),
+        stage=axes["stage"],
         place=valid_rows["state"].map({state: place for place, state in enumerate(data.planned)}),
     ).sort_values(["scheduler", "place", "pattern", "iteration"], kind="stable")
     return [
@@ -89,15 +90,19 @@ def shared(data: Data, workload: str) -> list[Shared]:
             part["piece"].iloc[0],
             part["stage"].iloc[0],
             pattern,
-            {group: _numbers(part, f"group{group}_bw_mib_s") for group in PATTERNS[pattern]},
-            {group: _numbers(part, f"group{group}_io_kib") for group in PATTERNS[pattern]},
-            {group: _numbers(part, f"group{group}_ios") for group in PATTERNS[pattern]},
+            _by_group(part, pattern, "bw_mib_s"),
+            _by_group(part, pattern, "io_kib"),
+            _by_group(part, pattern, "ios"),
             _numbers(part, "bw_ratio"),
             _numbers(part, "query_seconds"),
             part["charged"].iloc[0],
         )
         for (scheduler, state, pattern), part in valid_rows.groupby(["scheduler", "state", "pattern"], sort=False)
     ]
+
+
+def _by_group(part: pd.DataFrame, pattern: str, name: str) -> dict[str, list[float]]:
+    return {group: _numbers(part, f"group{group}_{name}") for group in PATTERNS[pattern]}
 
 
 def against_fair(case: Shared, group: str, everything: Sequence[Shared]) -> Ratio | None:
@@ -205,5 +210,5 @@ def _charged(params: Json) -> str:
 
 def _numbers(part: pd.DataFrame, column: str) -> list[float]:
     if column in part:
-        return [float(value) for value in part[column].dropna()]
+        return list(map(float, part[column].dropna()))
     return []

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from fsage.analysis.words import NONE, times
 from fsage.base import Json
 from fsage.base.sizes import round_size
+from fsage.dataset import unpacked
 from fsage.report.parts import Data, Section
 from fsage.statistics import MARGIN, Ratio, ratio
 from fsage.studies.iocontrol.report.rows import (
@@ -42,8 +43,8 @@ GAINS = ((ALONE["1"], "1"), ("P4", "1"), ("P4", "2"))
 def hot(data: Data) -> Section | None:
     """A table of what was moved in each stage and what it gained, in words what the hot ranges alone did of that."""
     everything = shared(data, WEIGHTS)
-    stages = dict.fromkeys(json.loads(axes)["stage"] for axes in data.frame["axes"].dropna().unique())
-    if HOT not in stages:
+    stages = unpacked(data.frame["axes"], "stage")["stage"]
+    if not (stages == HOT).any():
         return None
     notes = _notes(data)
     gains = [f"{pattern}, {CALLED[WEIGHTS][group]}" for pattern, group in GAINS]
@@ -123,7 +124,7 @@ def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[Ratio |
         round_size(done["moved_bytes"]),
         extents,
         f"{done['seconds']:.1f} s ({done['tool']})",
-        *(times(gain) for gain in gains),
+        *map(times, gains),
     ]
 
 
@@ -217,12 +218,11 @@ def _beside_published(scheduler: str, stage: str, workload: str, verdicts: Seque
 
 def _unsupported(data: Data, workload: str) -> list[str]:
     """A sentence for each scheduler that this machine has not."""
-    of_workload = data.frame[data.frame["workload"] == workload]
-    rows = of_workload[of_workload["status"] == "unsupported"]
-    measured = {
-        json.loads(params)["scheduler"] for params in of_workload.loc[of_workload["status"] == "valid", "params"]
-    }
-    reasons = {json.loads(params)["scheduler"]: why for params, why in zip(rows["params"], rows["why"], strict=True)}
+    rows = data.frame[data.frame["workload"] == workload]
+    rows = rows.join(unpacked(rows["params"], "scheduler"))
+    measured = set(rows.loc[rows["status"] == "valid", "scheduler"])
+    refused = rows[rows["status"] == "unsupported"]
+    reasons = dict(zip(refused["scheduler"], refused["why"], strict=True))
     return [
         f"{scheduler_label(name)} was not measured: {why}. "
         f"Victim in Park and Eom: {VICTIMS[workload].get(PUBLISHED.get(name, ''), 'none')}."

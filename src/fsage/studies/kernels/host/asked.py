@@ -30,8 +30,7 @@ from fsage.model.counting import Job
 from fsage.model.observation import Observation
 from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
-from fsage.studies.kernels.kinds.uml import HOME, is_virtual
-from fsage.studies.kernels.model import boot, images, programs
+from fsage.studies.kernels.model import HOME, boot, images, is_virtual, programs
 from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy
 from fsage.studies.kernels.model.images import Image
 

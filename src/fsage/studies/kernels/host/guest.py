@@ -35,9 +35,9 @@ from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job
 from fsage.model.device import RANDOM_FROM_BYTES
 from fsage.model.structure import ALONE, BLOCK_BYTES, Method, Notes, Step
-from fsage.studies.kernels.host import modules
+from fsage.studies.kernels import host as modules
 from fsage.studies.kernels.host.uml import UUID, Uml
-from fsage.studies.kernels.kinds.uml import HOME
+from fsage.studies.kernels.model import HOME
 from fsage.studies.kernels.model.modules import places as places_of
 
 POWER_OFF = 0x4321FEDC  # reboot(2)
@@ -180,7 +180,7 @@ def answered(job: Json, device: str, point: Path) -> Json:
             else:
                 answer = _perform(verb, given)
         kept = sorted((home / "outbox").rglob("*.json"))
-        return {"answer": answer, "observations": [read_json(path) for path in kept]}
+        return {"answer": answer, "observations": list(map(read_json, kept))}
     finally:
         mounting.unmount(Path(spec["mount_dir"]) / spec["name"] / "0")
         virtual.end_all()

@@ -23,8 +23,8 @@ from fsage.model.declaration import device_model
 from fsage.model.hosts import Asker
 from fsage.model.request import Request
 from fsage.model.target import Spec
+from fsage.studies.kernels import model as facts
 from fsage.studies.kernels.host import asked
-from fsage.studies.kernels.kinds import uml as facts
 from fsage.studies.kernels.model import images, programs
 
 CELL_S = 1.0

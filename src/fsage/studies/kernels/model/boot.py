@@ -280,11 +280,12 @@ _PLAIN = re.compile(r"[\w./+-]+").fullmatch
 @contextlib.contextmanager
 def folder(place: Path | None = None) -> Iterator[Path]:
     """A folder for one guest, in one that it sees if none is named; what killed commands left is removed first."""
-    for left in (left for place in _places() for left in place.glob(f"{PREFIX}*")):
-        with contextlib.suppress(OSError), _locked(left):
-            status = left.stat()
-            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > ABANDONED_S:
-                shutil.rmtree(left, ignore_errors=True)
+    for shelter in _places():
+        for left in shelter.glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError), _locked(left):
+                status = left.stat()
+                if status.st_uid == os.geteuid() and time.time() - status.st_mtime > ABANDONED_S:
+                    shutil.rmtree(left, ignore_errors=True)
     seen = place or next(place for place in _places() if place.parts[1] != "dev")  # a guest has a /dev of its own
     own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=seen))
     try:

@@ -35,9 +35,10 @@ def files(place: Path, name: str) -> list[Path]:
 def copy(place: Path, to: Path) -> None:
     """Copy the modules that are used, and the list of what they need."""
     to.mkdir()
-    for path in (path for name in USED for path in files(place, name)):
-        kept = to / path.relative_to(place)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, kept)
+    for name in USED:
+        for path in files(place, name):
+            kept = to / path.relative_to(place)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, kept)
     if (place / INDEX).exists():
         shutil.copy2(place / INDEX, to / INDEX)

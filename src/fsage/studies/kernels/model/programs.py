@@ -40,12 +40,12 @@ def unpacked() -> Path:
 
 def here() -> list[Kernel]:
     """All that are unpacked or installed, the oldest first."""
-    kernels = [of(path) for path in unpacked().glob("*/linux")]
+    kernels = list(map(of, unpacked().glob("*/linux")))
     installed = shutil.which(PROGRAM)
     if installed:
         versions = [path.name for path in (Path(installed).resolve().parents[1] / "lib/uml/modules").glob("*")]
         kernels.append(Kernel(versions[0] if len(versions) == 1 else "installed", Path(installed).resolve()))
-    return sorted(kernels, key=lambda kernel: [int(number) for number in re.findall(r"\d+", kernel.name)])
+    return sorted(kernels, key=lambda kernel: list(map(int, re.findall(r"\d+", kernel.name))))
 
 
 def named(name: str) -> Kernel:

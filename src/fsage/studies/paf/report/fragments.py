@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from statistics import median
 
@@ -11,6 +10,7 @@ import pandas as pd
 from fsage.analysis.groups import factors
 from fsage.analysis.words import Finding, doing
 from fsage.base.sizes import round_size
+from fsage.dataset import unpacked, without
 from fsage.figures import Axis, Figure, Level, limits, lines
 from fsage.report.parts import Data, Section
 from fsage.statistics import Ratio, median_interval
@@ -41,7 +41,7 @@ def file_sizes(data: Data) -> Section | None:
     pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
     both = both[pairs.isin(axes) & both["measure"].isin(own["measure"])]
     # A later read phase does not change how a cell writes.
-    same = both["params"].map(_without_phases).isin(set(own["params"].map(_without_phases)))
+    same = without(both["params"], "phases").isin(without(own["params"], "phases"))
     both = both[same & both["transfer_size_bytes"].isin(own["transfer_size_bytes"])]
     sizes = sorted({*both["file_size_bytes"].dropna(), *data.compared_sizes}, reverse=True)
     if len(sizes) < 2 or both.empty:
@@ -69,7 +69,7 @@ def file_sizes(data: Data) -> Section | None:
 
 def sizes_told(data: Data) -> str | None:
     """A sentence: the largest transfers into holes of our files against holes of the others', state by state."""
-    own_rows, there_rows = (largest_transfer(rows) for rows in (data.table, data.comparison))
+    own_rows, there_rows = map(largest_transfer, (data.table, data.comparison))
     both = own_rows.merge(there_rows, on=["measure", *STATE], suffixes=("", "_there"))
     both = both[both["fragmentation_percent"] > 0]
     if both.empty or both["file_size_bytes"].nunique() != 1 or both["file_size_bytes_there"].nunique() != 1:
@@ -115,10 +115,6 @@ def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int])
     return gaps
 
 
-def _without_phases(params: str) -> str:
-    return json.dumps({key: value for key, value in json.loads(params).items() if key != "phases"}, sort_keys=True)
-
-
 def several_fillers(data: Data) -> bool:
     """Whether the study compares ways of laying filler."""
     return data.table["axes"].nunique() > 1
@@ -132,11 +128,11 @@ def filler(data: Data) -> Section | None:
     rows = rows[rows["axes"].notna()]
     if rows.empty:
         return None
-    laid = [json.loads(axes) for axes in rows["axes"]]
+    laid = unpacked(rows["axes"], "request_size_bytes", "filler", "files_at_once")
     rows = rows.assign(
-        x=[math.log2(note["request_size_bytes"]) for note in laid],
-        request=[note["request_size_bytes"] for note in laid],
-        way=[f"{NAMES[note['filler']]}, {note['files_at_once']} at once" for note in laid],
+        x=laid["request_size_bytes"].map(math.log2),
+        request=laid["request_size_bytes"],
+        way=laid["filler"].map(NAMES) + ", " + laid["files_at_once"].astype(str) + " at once",
     )
     text = (
         "Each fragmented state over the unfragmented one that is equally full and whose filler was laid alike: below 1 "

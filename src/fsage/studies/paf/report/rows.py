@@ -79,7 +79,7 @@ def axes_of(data: Data, state: str) -> tuple[float, float] | None:
 
 
 def transfers(rows: pd.DataFrame) -> str:
-    return " and ".join(round_size(size) for size in sorted(rows["transfer_size_bytes"].dropna().unique()))
+    return " and ".join(map(round_size, sorted(rows["transfer_size_bytes"].dropna().unique())))
 
 
 def note(rows: pd.DataFrame) -> str:

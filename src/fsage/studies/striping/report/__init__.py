@@ -5,7 +5,6 @@ Throughput and time of each phase in each layout, the speed-up over the default 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +14,7 @@ from fsage.analysis.comparisons import comparisons
 from fsage.analysis.groups import counts, factors, measure_label, medians, plural
 from fsage.analysis.words import DOING, TWICE, Finding, doing
 from fsage.base.sizes import round_size
+from fsage.dataset import unpacked
 from fsage.figures import Axis, Level, limits, limits_from_zero, lines
 from fsage.model.striping import Segment
 from fsage.report.parts import Answer, Data, Section, View, cards_of
@@ -64,7 +64,7 @@ def throughput(data: Data) -> Section | None:
     figures = [
         by_line(f"{name} throughput", part, data, Axis("MiB/s", (0.0, limits(part)[1]))) for name, part in _phases(rows)
     ]
-    workloads = sorted({json.loads(text)["workload"] for text in rows["params"]})
+    workloads = sorted(unpacked(rows["params"], "workload")["workload"].unique())
     each = sorted(rows["n"].unique())
     text = (
         "All bytes by the time from the first task's start to the last one's end. Static layouts have one stripe "
@@ -149,7 +149,7 @@ def _times(data: Data) -> pd.DataFrame:
     rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
     names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
     rows = described(medians(frame, names), data.planned)
-    return rows[rows["main"]].assign(nodes=[json.loads(text).get("nodes") for text in rows.loc[rows["main"], "params"]])
+    return rows[rows["main"]].join(unpacked(rows["params"], "nodes"))
 
 
 def _phase(measure: str) -> str:

@@ -5,7 +5,6 @@ Tables of layouts: as cells verified them, with and without the servers' cache, 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 
@@ -17,6 +16,7 @@ from fsage.analysis.groups import measure_label, params_labels
 from fsage.analysis.words import NONE, bounds, times
 from fsage.base import Json
 from fsage.base.sizes import round_size
+from fsage.dataset import unpacked, without
 from fsage.figures import Axis, Level, Lines, lines
 from fsage.model.striping import Segment, object_bytes
 from fsage.report.parts import Data, Section
@@ -37,20 +37,21 @@ def described(table: pd.DataFrame, planned: list[str]) -> pd.DataFrame:
     `rest`: which parameters differ, but the nodes, where there are several sets of them; `line`: the kind with those
     and the nodes.
     """
-    kinds = ["dynamic" if json.loads(text)["segments"] > 1 else "static" for text in table["axes"]]
+    segments = unpacked(table["axes"], "segments")["segments"]
+    kinds = ["dynamic" if number > 1 else "static" for number in segments]
     places = {state: float(place) for place, state in enumerate(planned)}
     whole = _differing(table["params"])
     return table.assign(
         kind=kinds,
         line=[", ".join(filter(None, words)) for words in zip(kinds, whole, strict=True)],
-        rest=_differing(table["params"].map(_without_nodes)),
+        rest=_differing(without(table["params"], "nodes")),
         x=table["state"].map(places),
     ).sort_values(["measure", "x", "params"], ascending=[False, True, True], kind="stable")
 
 
 def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the largest number of nodes, where there are several; then it is no part of a label."""
-    nodes = pd.Series([json.loads(text).get("nodes") for text in rows["params"]], rows.index, dtype="float64")
+    nodes = unpacked(rows["params"], "nodes")["nodes"].astype("float64")
     if nodes.nunique(dropna=False) < 2:
         return rows
     kept = rows[nodes == nodes.max()]
@@ -100,10 +101,6 @@ def stripes_of(data: Data) -> dict[str, list[Segment]]:
     """The segments of each layout that the target has, in planned order, as its cells verified them."""
     noted = {state: notes.get("stripe", {}).get("segments") for state, notes in data.notes.items()}
     return {state: [Segment(*segment) for segment in segments] for state, segments in noted.items() if segments}
-
-
-def _without_nodes(params: str) -> str:
-    return json.dumps({key: value for key, value in json.loads(params).items() if key != "nodes"})
 
 
 KEPT = "kept"
@@ -193,10 +190,9 @@ def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
 def server_cache(data: Data) -> Section | None:
     """A row for each layout and phase measured both ways, with the factor and its interval."""
     rows = rows_of(data)
-    params = [json.loads(text) for text in rows["params"]]
     rows = rows.assign(
-        setting=[cell_params.get("server_cache", KEPT) for cell_params in params],
-        rest=[json.dumps({**cell_params, "server_cache": None}, sort_keys=True) for cell_params in params],
+        setting=unpacked(rows["params"], server_cache=KEPT),
+        rest=without(rows["params"], "server_cache"),
     )
     table = [["layout", "phase", "kept, MiB/s", "without", "MiB/s", "factor"]]
     for _, part in rows.groupby(["measure", "x", "rest", "condition"], sort=False, dropna=False):

@@ -19,7 +19,7 @@ from fsage.model import counting
 from fsage.model.device import RANDOM_FROM_BYTES
 from fsage.model.request import Cell
 from fsage.studies.f2fs.model import TASK
-from fsage.studies.kernels.host import modules
+from fsage.studies.kernels import host as modules
 
 SECTOR_BYTES = 512
 READS = 0

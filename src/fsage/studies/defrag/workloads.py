@@ -24,11 +24,13 @@ from fsage.parse import BadOutput
 from fsage.studies.defrag.model import FragmentedFile
 from fsage.workloads import Outcome, shared
 
+NAME: Literal["file_read"] = "file_read"
+
 
 class Params(shared.Params):
     """Parameters of one cell: the file of the state, read as often as a sample of about a second needs."""
 
-    workload: Literal["file_read"] = "file_read"
+    workload: Literal["file_read"] = NAME
     cache: Literal["cold", "warm"] = Field(
         default="cold", description="cold: caches are dropped before each read; warm: the file was read before"
     )

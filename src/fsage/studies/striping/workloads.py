@@ -30,6 +30,7 @@ from fsage.parse import BadOutput, fio, ior
 from fsage.studies.striping import striped
 from fsage.workloads import Outcome, Unsupported, sequential, shared
 
+NAME: Literal["striped_file"] = "striped_file"
 PHASES = ("write", "read")
 CELL_S = 6.5  # before a claim; both phases on 16 modelled stores
 
@@ -37,7 +38,7 @@ CELL_S = 6.5  # before a claim; both phases on 16 modelled stores
 class Params(striped.Params):
     """Parameters of one cell."""
 
-    workload: Literal["striped_file"] = "striped_file"
+    workload: Literal["striped_file"] = NAME
     transfer_size: int = Field(
         default=MIB, gt=0, description="bytes of one write or read of a task; divides every stripe"
     )

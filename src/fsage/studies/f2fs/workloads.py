@@ -25,6 +25,7 @@ from fsage.studies.f2fs.model import TASK
 from fsage.studies.iocontrol.weighted import PATTERNS, path_of
 from fsage.workloads import Outcome, shared
 
+NAME: Literal["file_requests"] = "file_requests"
 IN_GUESTS = True
 """Whether it needs a guest's disk."""
 CELL_S = 10.0
@@ -34,7 +35,7 @@ TURN_WEIGHT = 100
 class Params(shared.Params):
     """Parameters of one cell."""
 
-    workload: Literal["file_requests"] = "file_requests"
+    workload: Literal["file_requests"] = NAME
     pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"] = Field(
         description="what the groups read, as in workload weights: P4 to P6 have a fragmented file"
     )

@@ -23,13 +23,14 @@ from fsage.parse import BadOutput
 from fsage.studies.kernels.model import TASK
 from fsage.workloads import Outcome, shared
 
+NAME: Literal["new_file"] = "new_file"
 CELL_S = 5.0
 
 
 class Params(shared.Params):
     """Parameters of one cell."""
 
-    workload: Literal["new_file"] = "new_file"
+    workload: Literal["new_file"] = NAME
     file_size: int = Field(gt=0, description="bytes of the new file")
     transfer_size: int = Field(gt=0, description="bytes of one write")
     direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")

@@ -1,1 +1,0 @@
-"""What hosts do for it: the file system."""

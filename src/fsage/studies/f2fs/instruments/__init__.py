@@ -1,1 +1,0 @@
-"""What counts the requests of a read."""

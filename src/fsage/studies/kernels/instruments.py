@@ -1,0 +1,131 @@
+"""What surrounds a cell in a guest: its kernel and its mount, and files that the guest's own process writes and moves.
+
+A program of its own takes longer to start in a guest. Each fio reads the clock half a million times before it begins:
+in a guest's virtual time that takes 5 real seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fsage.base import MIB, Failure, Json
+from fsage.host.instruments.instrument import Instrument
+from fsage.host.structure import files
+from fsage.host.system import caches
+from fsage.model.request import TRANSFER, Cell, Phase
+from fsage.model.structure import Method
+from fsage.studies.kernels.model import TASK
+
+DEFAULTS = "defaults"
+"""The option that changes nothing (mount(8)); the kernel does not know it."""
+
+
+class Surroundings(Instrument):
+    """The kernel and the mount options that a cell names: whether they are here.
+
+    On record: the free bytes after a phase, of a file system of the target's own.
+    """
+
+    name = "left"
+
+    def unsupported(self, cell: Cell) -> str | None:
+        if "failed" in cell:  # its guest ended, and this one only notes it
+            return None
+        params = cell["params"]
+        return self._other_kernel(params.get("kernel")) or self._not_mounted(params.get("mount"))
+
+    def refused(self, cell: Cell) -> str | None:
+        why: str | None = cell.get("failed")  # type: ignore[assignment] # no key of a request
+        return why
+
+    @contextlib.contextmanager
+    def around_phase(self, phase: Phase, cell: Cell) -> Iterator[Json]:
+        seen: Json = {}
+        yield seen
+        if self.target.own_stores:
+            for mount in self.target.mounts:
+                caches.flush(mount)
+                seen["left_bytes"] = seen.get("left_bytes", 0) + self.target.free(mount).bytes
+
+    def _other_kernel(self, name: str | None) -> str | None:
+        release = os.uname().release
+        if name is None or f"{release}.".startswith(f"{name}.") or f"{release}-".startswith(f"{name}-"):
+            return None
+        return f"kernel {name} is not the one of target {self.target.name}, which is {release}"
+
+    def _not_mounted(self, options: str | None) -> str | None:
+        """Why the kernel does not mount the target with these options; tried."""
+        if options is None or options == DEFAULTS:
+            return None
+        if not self.target.own_stores:
+            return f"target {self.target.name} is not mounted by fsage, so it has no mount option {options}"
+        try:
+            self.target.remount(options)
+        except Failure as why:
+            said = str(why).replace(self.target.devices[0], "its device")  # a guest has several: one reason, one row
+            return f"Linux {os.uname().release} does not mount {self.target.filesystem} with {options}: {said}"
+        finally:
+            self.target.remount()
+        return None
+
+
+class NewFile(Instrument):
+    """Writes the file of workload new_file. Its phases print how many bytes the file has."""
+
+    task = TASK
+
+    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+        method: Method = "write" if task["direct"] else "buffered"
+        path = self.target.mounts[0] / "measured/new"
+        try:
+            files.in_turns([path], [task["bytes"]], task["request_bytes"], method, check_alive)
+        finally:
+            said["bytes"] = path.stat().st_size if path.exists() else 0
+
+
+class Transfers(Instrument):
+    """Moves a file, timed by its clock. Its phases print how many bytes they moved, and in how many seconds."""
+
+    task = TRANSFER
+
+    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+        said.update(bytes=0, seconds=0.0)
+        with opened(self.target.mounts[0] / "measured" / task["file"], task["reads"]) as descriptor:
+            began = time.monotonic()
+            for size in moved(descriptor, task):
+                check_alive()
+                said["bytes"] += size
+            said["seconds"] = time.monotonic() - began
+
+
+@contextlib.contextmanager
+def opened(path: Path, reads: bool) -> Iterator[int]:
+    """A file past the cache: one that is there, or a new one. Raises OSError."""
+    descriptor = os.open(path, os.O_DIRECT | (os.O_RDONLY if reads else os.O_WRONLY | os.O_CREAT | os.O_EXCL), 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def moved(descriptor: int, task: Json) -> Iterator[int]:
+    """Move a file; what each request moved. One that moved less than it should is the last. Raises OSError."""
+    call = os.preadv if task["reads"] else os.pwritev
+    pieces = _memory(task["request_bytes"])
+    for offset in range(0, task["bytes"], task["request_bytes"]):
+        size = call(descriptor, pieces, offset)
+        yield size
+        if size < task["request_bytes"]:
+            return
+
+
+def _memory(size: int) -> list[memoryview]:
+    """Memory for a request: the same MiB again and again, for a guest takes long to have new pages."""
+    piece = memoryview(mmap.mmap(-1, min(size, MIB)))
+    whole, rest = divmod(size, len(piece))
+    return [piece] * whole + ([piece[:rest]] if rest else [])

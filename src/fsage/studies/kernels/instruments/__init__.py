@@ -1,1 +1,0 @@
-"""What a cell says of the kernel and the mount under which it is measured."""

@@ -1,1 +1,0 @@
-"""The kind of target whose file systems are mounted by kernels that run as programs."""
