@@ -30,7 +30,7 @@ from fsage.host.targets import claims
 from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.target import Target
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
-from fsage.model.errors import Failure
+from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence.fragmentation import Extent, FileLayouts
 from fsage.model.evidence.store import SCHEMA
 from fsage.model.observation import Extents, Layout
@@ -307,6 +307,24 @@ def remove_measured(target: Target, now: Token | None = None) -> None:
         target.give(path)
     osts = now.osts if now else None
     settle(target, nothing if osts is None else space.as_left(osts, target.osts.tolerance_bytes))
+
+
+def format_again(target: Target, options: str) -> str | None:
+    """Make the file system anew within a step, with options of mkfs; why it was made without them, or None.
+
+    What a state has before its first step comes back: the directory of measured files, and the token.
+    """
+    now = claims.read_token(target.mounts[0])
+    why = None
+    try:
+        target.format(options)
+    except (Failure, Refusal) as error:
+        target.format()
+        why = str(error)
+    remove_measured(target)
+    if now:
+        claims.write_token(target.mounts[0], now)
+    return why
 
 
 def settle(target: Target, wrong: Wrong = nothing) -> None:

@@ -13,6 +13,7 @@ from fsage.model import filesystems, plugins
 from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
+from fsage.model.typed import JsonView
 
 
 class Kind(ABC):
@@ -87,3 +88,8 @@ def named(name: object) -> type[Kind]:
     if not kind:
         raise Refusal(f"no target is of kind {name!r:.100}: there are {', '.join(names())}")
     return kind
+
+
+def kind_of(claim: JsonView) -> type[Kind]:
+    """The kind of a claimed target."""
+    return named(claim["kind"])

@@ -19,7 +19,6 @@ from fsage.host.structure import Work, files
 from fsage.host.structure.files import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
-from fsage.model.evidence import fragmentation
 from fsage.model.structure import BLOCK_BYTES, Shard, Step, path_of
 from fsage.model.typed import Json
 from fsage.studies.defrag.model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
@@ -61,7 +60,7 @@ def fragmented_file(
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-    extents = fragmentation.of_file(fiemap.extents(paths[0])).extents
+    extents = fiemap.count_extents(paths[0])
     if not step.extents <= extents <= step.extents * (100 + MORE_PERCENT) // 100:
         raise Failure(f"{paths[0]} has {extents} extents, requested were {step.extents} of {piece} bytes")
     return Work(FILES, {"extents": extents, "piece_bytes": piece})

@@ -23,7 +23,6 @@ from fsage.host.structure.files import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, in_words
-from fsage.model.evidence import fragmentation
 from fsage.model.structure import Shard, Step, path_of
 from fsage.studies.defrag.host import MORE_PERCENT
 from fsage.studies.iocontrol.model import (
@@ -65,7 +64,7 @@ def contended_files(
             make(step, target, quota, paths, check_lease)
     except OSError as error:
         raise Failure(f"making the contended files of {size} bytes in {paths[0].parent}: {error.strerror}") from error
-    extents = [fragmentation.of_file(fiemap.extents(paths[index])).extents for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
+    extents = [fiemap.count_extents(paths[index]) for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
     wanted = size // step.piece_bytes
     least = wanted * LEAST_PERCENT // 100
     most = wanted * (100 + MORE_PERCENT) // 100
@@ -173,7 +172,7 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
             end = _end(path)
     except (OSError, sqlite3.Error) as error:
         raise Failure(f"making the database {path} of {size} bytes: {in_words(error)}") from error
-    extents = fragmentation.of_file(fiemap.extents(path)).extents
+    extents = fiemap.count_extents(path)
     if end > size or extents > MOST_EXTENTS:
         raise Failure(f"{path} has {end} bytes in {extents} extents; {size} contiguous bytes were reserved for it")
     noted: Made = {

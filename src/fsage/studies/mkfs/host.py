@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fsage.host.states.inspection import remove_measured
-from fsage.host.structure import Work
-from fsage.host.targets import claims
-from fsage.host.targets.target import Target
-from fsage.model.errors import Failure, Refusal
-from fsage.model.structure import Shard, Step
-from fsage.studies.mkfs.model import Mkfs
+from fsage.api.host import Target, Work, format_again
+from fsage.api.model import Shard, Step
+
+from .model import Mkfs
 
 
 def mkfs(step: Mkfs, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Make the file system anew; where mkfs or the kernel does not take the options, without them, and note why."""
-    now = claims.read_token(target.mounts[0])
     notes = {"options": step.options}
-    try:
-        target.format(step.options)
-    except (Failure, Refusal) as why:
-        target.format()
+    why = format_again(target, step.options)
+    if why:
         notes["unsupported"] = f"mkfs with {step.options}: {why}"
-    remove_measured(target)
-    if now:
-        claims.write_token(target.mounts[0], now)
     return Work(0, notes)

@@ -26,7 +26,7 @@ from fsage.workloads import Outcome, Unsupported, shared
 CELL_S = 5.0
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     """Parameters of one cell."""
 
     workload: Literal["new_file"] = "new_file"
