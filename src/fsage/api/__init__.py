@@ -6,7 +6,8 @@ Each part of a study has a file here, which lists and explains its names:
 - `fsage.api.host`: for `host` and `instruments`, beside `model`;
 - `fsage.api.recipe`: for `recipe`;
 - `fsage.api.workload`: for `workloads`, beside `recipe`;
-- `fsage.api.report`: for `report` and `advice`.
+- `fsage.api.report`: for `report` and `advice`;
+- `fsage.api.launcher`: for `command`, `doctor` and `inputs`.
 
 They are apart because hosts have the first two alone, and because a recipe is read long before a report is drawn.
 Where one study builds on another, the other's docstring says which of its names are for that.

@@ -1,25 +1,29 @@
 """What `host` and `instruments` of a study act with, beside fsage.api.model. Hosts have it: Python 3.9.
 
-A step's function takes (step, target, done, shard, check_lease), and calls the last before each file:
+Steps. `host` has a function for each kind of step, named after it; `verify_<kind>(step, target)` may check its work:
 
-- `Target`: what was claimed: `claim`, `mounts`, `home`, `capacity_bytes`, `made_once`. It is the base of a kind too;
-- `Work`: its result: how many files it changed, and notes; `unsupported` in these says why it cannot be;
-- `Quota`: gives files their bytes and directories, within the claim. A step has no other way;
+    def cut_files(step, target, done, shard, check_lease) -> Work
+
+It does one shard of the step, after the steps `done`. It calls `check_lease` before each file: that may end it.
+
+- `Target`: what was claimed: its `claim`, `mounts`, `home` and `capacity_bytes`; `made_once` keeps what is made for it;
+- `Work`: how many files the step changed, and notes; `unsupported` among these says why the step cannot be;
+- `Quota`: gives files their directories and bytes, within the claim. A step has no other way;
 - `one_cpu()`: while it is open the same files get the same blocks each time;
+- `format_again(target, options)`: make the file system anew within a step, with options of mkfs;
 - `allocate(descriptor, mode, offset, size)`: fallocate(2), for what is no file of a state;
 - `count_extents(path)`: in how many extents a file lies; `flush(mount)`: write out what is dirty, syncfs(2);
-- `format_again(target, options)`: make the file system anew within a step, with options of mkfs;
 - `run(argv)`: run a program of the system; it raises Failure with what that says.
 
-What surrounds cells and phases:
+Instruments. Each is a subclass in a module of `instruments`, and is found there:
 
-- `Instrument`: its base; `on_clients` asks all clients;
+- `Instrument`: what surrounds a cell, a phase or a step, as its methods say; `on_clients` asks all clients;
 - `OtherHost`: what a function of its table `remote` is called with.
 
-File systems:
+File systems and kinds of targets. `host/NAME.py` has FILESYSTEM or TARGET, an instance of the first or a class:
 
-- `FileSystem`: what a host does with one; its base is the one in fsage.api.model;
-- `Ext4`: that of ext4, for its dialects.
+- `FileSystem`: what a host does with one, beside the class of fsage.api.model; `Ext4`: that of ext4, for its dialects;
+- `Target`: the base of a kind's class.
 """
 
 from fsage.host.filesystems.ext4 import Ext4

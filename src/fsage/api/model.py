@@ -2,9 +2,9 @@
 
 Steps of a state:
 
-- `Step`: the base of a kind of step, a frozen dataclass;
-- `Files`: (generation, index) -> size of each file that must be there; `Step.expect` changes it;
-- `Achieved`: what a generation of files has of the capacity; `Step.achieve` changes it;
+- `Step`: the base of a kind of step, a frozen dataclass; its fields stand in the request, its methods say what they do;
+- `Files`: (generation, index) -> size of each file that must be there; `expect` changes it;
+- `Achieved`: what a generation of files has of the capacity; `achieve` changes it;
 - `Shard`: which of a step's files are this host's;
 - `path_of(mounts, generation, index)`: the path of a file of a state;
 - `BLOCK_BYTES`: bytes of the block that file systems give files.

@@ -29,7 +29,7 @@ def program_phase(name: str, program: str, assignment: object, reads: bool = Tru
 
 
 def assignment_of(phase: PhaseResult, assignment: type[T], task: str = TASK) -> T:
-    """The assignment of such a phase."""
+    """The assignment of a phase that runs a program."""
     return typed.read(assignment, json.loads(phase["files"][task]))
 
 

@@ -1,4 +1,4 @@
-"""The step of states of striping: a striped file, laid out by a pattern. With it comes the map of such a file."""
+"""The step of states of striping: a striped file, laid out by a pattern. With it comes the map of the file."""
 
 from __future__ import annotations
 
