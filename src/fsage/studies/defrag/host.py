@@ -40,7 +40,7 @@ def fragmented_file(
         raise Failure(f"{step.extents} extents of a file of {size} bytes would be less than a block each")
     quota = Quota(target)
     quota.must_hold(FILES * size, step.describe())
-    files.make_room(target.mounts, generation)
+    quota.make_room(generation)
     paths = [path_of(target.mounts, generation, index) for index in (0, 1)]
     cuts = [number * piece for number in range(step.extents)] + [size]
     with filesystems.one_cpu():

@@ -55,7 +55,7 @@ def contended_files(
         raise Failure(f"a file of {step.percent}% has {size} bytes, not more than a piece of {step.piece_bytes}")
     quota = Quota(target)
     quota.must_hold(2 * size + step.between_bytes(size), step.describe())
-    files.make_room(target.mounts, generation)
+    quota.make_room(generation)
     paths = [path_of(target.mounts, generation, index) for index in range(FILES)]
     system = filesystems.get(target.filesystem)
     make = _by_writing if system and system.places_when_written else _by_allocation
@@ -145,7 +145,7 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
     if not count:
         raise Failure(f"a database of {step.percent}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
     quota = Quota(target)
-    files.make_room(target.mounts, step.generation)
+    quota.make_room(step.generation)
     path = path_of(target.mounts, step.generation, 0)
     filling = random.Random(step.seed).randbytes(FILLING_BYTES)
 
