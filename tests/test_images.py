@@ -134,16 +134,16 @@ def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path: Path, monke
 
 def test_phases_are_mounted_with_the_options_that_a_cell_names() -> None:
     phases: list[Any] = [{"name": "a", "argv": []}, {"name": "b", "argv": [], "mount_options": "noatime"}]
-    params = shared.Params(mount="mb_optimize_scan=0")
+    params = shared.CellParams(mount="mb_optimize_scan=0")
     assert [phase["mount_options"] for phase in request.mounted(phases, params)] == [
         "mb_optimize_scan=0",
         "noatime,mb_optimize_scan=0",
     ]
-    assert request.mounted(phases, shared.Params(mount="defaults")) == phases
-    assert shared.Params().model_dump() == {}, "what is not named is not on record"
+    assert request.mounted(phases, shared.CellParams(mount="defaults")) == phases
+    assert shared.CellParams().model_dump() == {}, "what is not named is not on record"
     for wrong in ({"kernel": "../linux"}, {"mount": "a b"}):
         with pytest.raises(ValueError, match=r"is not a (release of Linux|list of options)"):
-            shared.Params(**wrong)
+            shared.CellParams(**wrong)
 
 
 @pytest.mark.long

@@ -8,15 +8,13 @@ bases is found where it is from and nowhere else.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Refusal
-from fsage.model import striping
-from fsage.model.structure import Notes
-from fsage.model.tools import Tool
+from fsage.api.model import Json, JsonView, Refusal, Tool
+from fsage.studies.striping.model import Layout, counts, file_bytes, osts_of
 
 TOOLS = {
     "blastn": Tool(("-version",), "blastn: ", "blast.sif"),
@@ -34,7 +32,7 @@ class Volume(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Database(striping.Layout):
+class Database(Layout):
     """Make so many `volumes` and `queries`; the whole is of `percent` of the striped file's size, or a little less."""
 
     volumes: int
@@ -45,12 +43,12 @@ class Database(striping.Layout):
     def describe(self) -> str:
         return f"make a database of {self.volumes} volumes, laid out as {self.pattern}"
 
-    def sequences(self, claim: Mapping[str, object]) -> int:
+    def sequences(self, claim: JsonView) -> int:
         """How many sequences each volume has on a claimed target.
 
         Raises Refusal where that is none, or more than makeblastdb keeps in one volume.
         """
-        whole = striping.file_bytes(claim) * self.percent // 100
+        whole = file_bytes(claim) * self.percent // 100
         count = whole // self.volumes // PACKED_BYTES
         if not 0 < count * PACKED_BYTES < MOST_BYTES:
             raise Refusal(
@@ -59,12 +57,12 @@ class Database(striping.Layout):
             )
         return count
 
-    def lying(self, claim: Mapping[str, object]) -> list[Volume]:
+    def lying(self, claim: JsonView) -> list[Volume]:
         """The volumes on a claimed target. Raises Refusal where the target cannot have them in this layout."""
         size = self.sequences(claim) * PACKED_BYTES
-        return volumes(self, striping.osts_of(claim), self.volumes, size)
+        return volumes(self, osts_of(claim), self.volumes, size)
 
-    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
+    def named(self, mounts: list[Path], noted: Json) -> list[Path]:
         """All files of the volumes, and the queries; none where the target cannot have the layout."""
         if "unsupported" in noted:
             return []
@@ -126,7 +124,7 @@ def queries(seed: int | None, count: int, volumes: int, sequences: int) -> bytes
     return b"".join(lines)
 
 
-def volumes(layout: striping.Layout, osts: int, count: int, volume_bytes: int) -> list[Volume]:
+def volumes(layout: Layout, osts: int, count: int, volume_bytes: int) -> list[Volume]:
     """Data of so many volumes of one size, in a layout: where each lies, in the order of the data.
 
     A volume is of the segment in which, in nominal terms, it begins; a segment's volumes go round its OSTs, which are
@@ -134,7 +132,7 @@ def volumes(layout: striping.Layout, osts: int, count: int, volume_bytes: int) -
     """
     volumes: list[Volume] = []
     first = 0
-    for number, (stripes, (end, _, _)) in enumerate(zip(striping.counts(layout, osts), layout.segments)):
+    for number, (stripes, (end, _, _)) in enumerate(zip(counts(layout, osts), layout.segments)):
         if end is None:
             stop = count
         else:

@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.recipes import State
+from fsage.api.recipe import State, Strict
 from fsage.studies.striping import recipe as striping
 from fsage.studies.striping.model import Stripe
-from fsage.text.strict import Strict
 
 from . import model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fsage.model.striping import Segment
+from fsage.studies.striping.model import Segment
 
 LEAST_BYTES = 64
 LENGTHS = 2048  # a power of two: lengths of records are LEAST_BYTES and up to so many less one

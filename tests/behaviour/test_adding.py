@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,41 @@ def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tm
     said = subprocess.run(["fsage", "plan", "cut"], cwd=project.root, env=without, capture_output=True, text=True)
     assert said.returncode == 1 and "filesystem is 'ext2': allowed are btrfs, ext4, xfs" in said.stderr
     assert said.stderr.count("\n") == 1
+
+
+def from_the_page(project: Project, folder: Path) -> None:
+    """Have what docs/adding.md shows: a workload's folder, and a study that uses it."""
+    page = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(\w+)\n(.*?)```", page, re.DOTALL))
+    (folder / "workloads").mkdir(parents=True)
+    (folder / "workloads/scatter.py").write_text(blocks["python"])
+    subprocess.run(["chmod", "-R", "go-w", folder], check=True)
+    (project.root / "config").mkdir(exist_ok=True)
+    (project.root / "config/scatter.yaml").write_text(blocks["yaml"])
+    project.env["FSAGE_EXTENSIONS"] = str(folder)
+
+
+def test_the_workload_of_the_page_has_ten_lines_and_a_plan(new_project: Project, tmp_path: Path) -> None:
+    from_the_page(new_project, tmp_path / "scatter")
+    lines = (tmp_path / "scatter/workloads/scatter.py").read_text().splitlines()
+    assert len([line for line in lines if line and not line.startswith('"""')]) <= 10
+    planned = new_project.fsage("plan", "scatter")
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "40 cells, 4 states" in planned.stdout and "0 B written" not in planned.stdout
+
+
+@pytest.mark.root
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_workload_of_the_page_is_measured(project: Project, tmp_path: Path) -> None:
+    from_the_page(project, tmp_path / "scatter")
+    ran = project.run("snakemake", "scatter", timeout=500)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    records = [json.loads(path.read_text()) for path in (project.root / "results/records").glob("*/scatter/*/*.json")]
+    assert len(records) == 40
+    for record in records:
+        assert record["status"] == "valid" and record["metrics"]["write_bw_mib_s"] > 0, record
+        assert record["metrics"]["write_bytes"] == project.spec["amount_mib"] << 20
 
 
 SURROUNDED = """

@@ -22,15 +22,21 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB, JsonView, Refusal
-from fsage.model import kinds, striping, structure, tools
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.structure import Step
-from fsage.parse import BadOutput, check_end
+from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Refusal, Step, kind_of, tool_command
+from fsage.api.workload import (
+    BadOutput,
+    Metrics,
+    Outcome,
+    Unsupported,
+    check_end,
+    is_launched,
+    judge,
+    on_client,
+    steps_of,
+    tasks,
+)
 from fsage.studies.striping import striped
-from fsage.workloads import Outcome, Unsupported, shared
+from fsage.studies.striping.model import osts_of
 
 from .. import model
 from ..model import Database, Volume, base_of, queries_at
@@ -71,7 +77,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     if odd:
         raise ValueError(f"{odd} holds a space, which separates volumes on blastn's command line: declare another")
     bases = [base_of(mounts, number, volume.segment, volume.ost) for number, volume in enumerate(volumes)]
-    start = [*tools.start(claim, "blastn"), "-task", "megablast"]
+    start = [*tool_command(claim, "blastn"), "-task", "megablast"]
     options = {
         "query": queries_at(mounts),
         "word_size": params.word_size,
@@ -84,15 +90,15 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     }
     words = [word for key, value in options.items() for word in (f"-{key}", str(value))]
     clients = striped.clients(params.nodes, claim)
-    tasks = []
+    searches = []
     for process, (first, end) in enumerate(_shares(params, claim, len(volumes))):
         front = []
         if len(clients) > 1:
             host = clients[process % len(clients)]
-            front = shared.mpirun({**claim, "hosts": [host], "tasks": 1}, named=True)
-        tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
+            front = on_client(claim, host)
+        searches.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
     files = [str(base.with_suffix(suffix)) for base in bases for suffix in model.SUFFIXES]
-    search: Phase = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
+    search: Phase = {"name": "search", "argv": searches[0], "beside": searches[1:], "reads": True, "reads_files": files}
     return striped.controlled(params, [search], steps, claim)
 
 
@@ -106,10 +112,10 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
         volumes = _laid_out(params, claim, steps)
     except Unsupported:
         return 0.0
-    osts = [0] * striping.osts_of(claim)
+    osts = [0] * osts_of(claim)
     for volume in volumes:
         osts[volume.ost] += volume.end_bytes - volume.start_bytes
-    if kinds.named(claim["kind"]).own_stores:
+    if kind_of(claim).own_stores:
         mib = max(osts) / MIB
     else:
         mib = volumes[-1].end_bytes / MIB
@@ -132,9 +138,9 @@ def read(observation: JsonView) -> Outcome:
     noted = observation["layout"]["notes"].get("database", {})
     if observation["status"] == "done" and "bytes" not in noted:
         return Outcome("failed", "the state has no database: its steps have no `database`")
-    steps = structure.read_all(observation["layout"]["steps"])
+    steps = steps_of(observation)
     queries = next((step.queries for step in steps if isinstance(step, Database)), 0)
-    return shared.judge(observation, Params, lambda params: ["search"], partial(_judge, noted, queries))
+    return judge(observation, Params, lambda params: ["search"], partial(_judge, noted, queries))
 
 
 def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[Volume]:
@@ -160,17 +166,17 @@ def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[Volum
 
 def _shares(params: Params, claim: Claim, volumes: int) -> list[tuple[int, int]]:
     """For each process its volumes, from one up to another."""
-    count = params.processes or shared.tasks(claim)
+    count = params.processes or tasks(claim)
     if count > volumes:
         raise ValueError(f"processes: {count} cannot share {volumes} volumes: give fewer, or the study more volumes")
     return [(volumes * number // count, volumes * (number + 1) // count) for number in range(count)]
 
 
-def _judge(noted: JsonView, queries: int, params: Params, phase: PhaseResult) -> shared.Metrics:
-    tasks = [phase, *phase.get("beside", ())]
+def _judge(noted: JsonView, queries: int, params: Params, phase: PhaseResult) -> Metrics:
+    searches = [phase, *phase.get("beside", ())]
     hits: list[tuple[str, ...]] = []
     searched = 0
-    for task in tasks:
+    for task in searches:
         run = parse(task["stdout"], task["stderr"], task["rc"])
         requested = task["argv"][task["argv"].index("-db") + 1]
         if (run.database, run.queries) != (requested, queries):
@@ -184,16 +190,16 @@ def _judge(noted: JsonView, queries: int, params: Params, phase: PhaseResult) ->
     right = {hit[0] for hit in hits if _where(hit) == hit[0]}
     if len(right) != queries:
         raise BadOutput(f"{len(right)} of {queries} queries were found where they are from")
-    took = max(task["wall_s"] for task in tasks)  # all began at once
+    took = max(task["wall_s"] for task in searches)  # all began at once
     text = "\n".join(sorted("\t".join(hit) for hit in hits)).encode()
-    metrics: shared.Metrics = {
+    metrics: Metrics = {
         "search_bw_mib_s": noted["bytes"] / MIB / took,
         "search_seconds": took,
         "search_bytes": noted["bytes"],
         "search_hits": len(hits),
         "search_checksum": int.from_bytes(hashlib.blake2b(text, digest_size=CHECKSUM_BYTES).digest(), "big"),
     }
-    if phase["argv"][0] not in shared.MPI_PROGRAM.values():  # of what it launches, other hosts' kernels alone know it
+    if not is_launched(phase["argv"]):  # of what it launches, other hosts' kernels alone know it
         metrics["search_cpu_s"] = phase["cpu_s"]
     return metrics
 

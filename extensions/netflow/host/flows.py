@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Union
 
-from fsage.base import Failure
+from fsage.api.model import Failure
 
 from ..model import KEY_BITS, LEAST_BYTES, LENGTHS, Assignment
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-import json
 import multiprocessing
 import selectors
 import sys
@@ -18,11 +17,9 @@ import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
-from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from fsage.base import Failure, Json, typed
-from fsage.base.message import Unacceptable
+from fsage.api.model import Failure, Json, program_main
 
 from ..host import flows
 from ..host.work import PHASES
@@ -190,21 +187,19 @@ def _attending(connection: Connection) -> Callable[[], None]:
     return check_alive
 
 
+def work(assignment: Assignment) -> dict[str, object]:
+    """The phase on this host. Raises Failure, Gone."""
+    if assignment.tasks_here < assignment.tasks:
+        return run(assignment, io.FileIO(sys.stdin.fileno(), closefd=False))
+    return run(assignment, None)
+
+
 def main(path: str) -> int:
     """Exit code 0 and the result as JSON, or 1 and why not."""
     try:
-        assignment = typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8")))
-        told = io.FileIO(sys.stdin.fileno(), closefd=False) if assignment.tasks_here < assignment.tasks else None
-        print(json.dumps(run(assignment, told)))
-    except Unacceptable as why:
-        print(f"{path}: {why}", file=sys.stderr)
-        return 1
-    except Failure as why:
-        print(why, file=sys.stderr)
-        return 1
+        return program_main(Assignment, work, path)
     except Gone:
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a task does in each phase: `do` takes one share after another, `end` gives what came of them.
 
-A striped file is read and written by the map (fsage.model.striping) that has laid it over its objects.
+A striped file is read and written by the map (fsage.studies.striping.model) that has laid it over its objects.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fsage.base import Failure
-from fsage.model import striping
+from fsage.api.model import Failure
+from fsage.studies.striping.model import Segment, pieces
 
 from ..host import flows
 from ..host.flows import RECORD, Corrupt, Maker, entries, verify
@@ -128,9 +128,7 @@ class StripedFile:
     4 KiB. What is wrong is a Failure that says where.
     """
 
-    def __init__(
-        self, segments: Sequence[striping.Segment], paths: Sequence[str], most_bytes: int, direct: bool
-    ) -> None:
+    def __init__(self, segments: Sequence[Segment], paths: Sequence[str], most_bytes: int, direct: bool) -> None:
         self.segments = segments
         self.paths = paths
         self.size_bytes = segments[-1].end_bytes
@@ -142,7 +140,7 @@ class StripedFile:
     def read(self, begin: int, length: int) -> memoryview:
         """So many bytes from an offset on, in a buffer that the next read fills again."""
         self._begins()
-        for piece in striping.pieces(self.segments, begin, begin + length):
+        for piece in pieces(self.segments, begin, begin + length):
             into = self.buffer[piece.offset - begin : piece.offset - begin + piece.length]
             try:
                 count = os.preadv(self._open(piece.object, os.O_RDONLY | self.flags), [into], piece.object_offset)
@@ -156,7 +154,7 @@ class StripedFile:
     def write(self, begin: int, data: bytes) -> None:
         """Write at an offset, through the cache: dropping the caches before the next phase flushes it."""
         self._begins()
-        for piece in striping.pieces(self.segments, begin, begin + len(data)):
+        for piece in pieces(self.segments, begin, begin + len(data)):
             part = data[piece.offset - begin : piece.offset - begin + piece.length]
             try:
                 done = os.pwrite(self._open(piece.object, os.O_WRONLY | os.O_CREAT), part, piece.object_offset)
@@ -168,7 +166,7 @@ class StripedFile:
 
     def place(self, offset: int) -> str:
         """Which object an offset of the file is in, and where, in words."""
-        (piece,) = striping.pieces(self.segments, offset, offset + 1)
+        (piece,) = pieces(self.segments, offset, offset + 1)
         return f"{self.paths[piece.object]}, byte {piece.object_offset} (byte {offset} of the file)"
 
     def close(self) -> None:

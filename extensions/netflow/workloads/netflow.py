@@ -9,29 +9,34 @@ was generated.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fsage.base import MIB, JsonView, typed
-from fsage.model import device, kinds
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.striping import Segment
-from fsage.model.structure import Step
-from fsage.parse import BadOutput
+from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Step, kind_of
+from fsage.api.workload import (
+    BadOutput,
+    Metrics,
+    Outcome,
+    Unsupported,
+    assignment_of,
+    judge,
+    places_of,
+    program_phase,
+    program_results,
+    reach_s,
+    tasks,
+)
 from fsage.studies.striping import striped
-from fsage.workloads import Outcome, Unsupported, shared
+from fsage.studies.striping.model import Segment
 
 from ..model import CHECKSUMS, LEAST_BYTES, LENGTHS, MOST_MODELS, Assignment, Distribution, PhaseName
 
 PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
 MEASURED: tuple[PhaseName, ...] = ("index", "models")
-TASK = "task.json"
+PROGRAM = "fsage.studies.netflow.host.phase"
 PAGE_BYTES = 4096
 RECORD_BYTES = LEAST_BYTES + (LENGTHS - 1) / 2  # on average
 GENERATE_MIB_S = 400.0  # of a process's work and the cache's; what the stores take is not waited for
@@ -79,8 +84,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """
     segments, paths = striped.opened(steps, claim)
     at_work = _at_work(params, claim)
-    tasks = shared.tasks(at_work)
-    _check(params, segments, tasks)
+    count = tasks(at_work)
+    _check(params, segments, count)
     hosts = at_work["hosts"]
     tasks_here = at_work["tasks"]
     requested = Assignment(
@@ -94,27 +99,17 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         paths=tuple(paths),
         models=params.models,
         models_read=params.models_read,
-        tasks=tasks,
+        tasks=count,
         tasks_here=tasks_here,
         direct=params.direct,
-        index=shared.places_of(claim)[0],
+        index=places_of(claim)[0],
     )
-    argv = [
-        "env",
-        "PYTHONPATH={agent}",
-        "{python}",
-        "-S",
-        "-m",
-        "fsage.studies.netflow.host.phase",
-        f"{{files}}/{TASK}",
-    ]
     phases: list[Phase] = []
     for name in PHASES:
         assignment = replace(
             requested, phase=name, distribution=params.distribution if name in MEASURED else "synchronous"
         )
-        task = json.dumps(typed.to_json(assignment), sort_keys=True)
-        phase: Phase = {"name": name, "argv": argv, "files": {TASK: task}, "reads": name in MEASURED}
+        phase = program_phase(name, PROGRAM, assignment, reads=name in MEASURED)
         if len(hosts) > 1:
             phase["jobs"] = {host: f"{number * tasks_here}\n" for number, host in enumerate(hosts)}
             phase["asks_next"] = True
@@ -124,7 +119,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
 
 def bytes_written(params: Params, claim: Claim) -> int:
     """The file, once; the index is a hundredth of it."""
-    return claim["amount_mib"] * shared.tasks(claim) * MIB
+    return claim["amount_mib"] * tasks(claim) * MIB
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
@@ -143,7 +138,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     around = len(PHASES) * (calibration["cell_overhead_s"] + REMOUNT_S * len(claim["stores"]))
     around += size_bytes / MIB / GENERATE_MIB_S
     around += striped.eviction_seconds(params, len(PHASES), steps, claim)
-    if not kinds.named(claim["kind"]).own_stores:
+    if not kind_of(claim).own_stores:
         read_s = params.block_size / MIB / calibration["read_mib_s"]
         return around + size_bytes / MIB / calibration["read_mib_s"] + reads * read_s
     of_osts = [size for size in striped.ost_bytes(layout, claim) if size]
@@ -156,7 +151,7 @@ def rates(params: Params) -> list[str]:
     return [f"{phase}_bw_mib_s" for phase in MEASURED]
 
 
-def read(observation: Mapping[str, object]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """Of both measured phases `_bw_mib_s`, `_seconds` (first to last I/O), `_bytes`, `_records` and `_checksum`.
 
     Or why not. The bytes of `models` are those of its records.
@@ -166,19 +161,19 @@ def read(observation: Mapping[str, object]) -> Outcome:
         return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
     made: dict[str, Result] = {}
 
-    def judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+    def judge_phase(params: Params, phase: PhaseResult) -> Metrics:
         result = _result(phase)
-        requested = json.loads(phase["files"][TASK])
+        requested = assignment_of(phase, Assignment)
         for what in ("phase", "distribution", "tasks"):
-            _compare(what, getattr(result, what), requested[what], "as requested")
+            _compare(what, getattr(result, what), getattr(requested, what), "as requested")
         if phase["name"] == "generate":
             made["file"] = result
             _compare("bytes", result.bytes, layout[-1].end_bytes, "the layout's")
-            striped.check_objects(phase, striped.objects([Segment(*segment) for segment in requested["segments"]]))
+            striped.check_objects(phase, striped.objects(requested.segments))
             return {}
         return _metrics(phase["name"], result, made["file"])
 
-    return shared.judge(observation, Params, lambda params: PHASES, judge)
+    return judge(observation, Params, lambda params: PHASES, judge_phase)
 
 
 def _at_work(params: Params, claim: Claim) -> Claim:
@@ -189,15 +184,7 @@ def _at_work(params: Params, claim: Claim) -> Claim:
 
 def _result(phase: PhaseResult) -> Result:
     """What all hosts did in a phase, by the launcher's clock."""
-
-    def of_host(name: str, answer: JsonView) -> Result:
-        result = parse(answer["stdout"], answer["stderr"], answer["rc"])
-        began = shared.began_here(phase, name, result.began, result.seconds)
-        return result.model_copy(update={"began": began})
-
-    if "jobs" not in phase:
-        return parse(phase["stdout"], phase["stderr"], phase["rc"])
-    return together(shared.of_hosts(phase, of_host))
+    return together([checked(result) for result in program_results(phase)])
 
 
 def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
@@ -225,12 +212,11 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
 
 def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
     """Estimate of a random read of a block within so many bytes of a store."""
-    model = claim["device_model"]
     transfer_s = params.block_size / MIB / claim["calibration"]["read_mib_s"]
-    return transfer_s + device.KINDS[model["kind"]].reach_s(model, span_bytes)
+    return transfer_s + reach_s(claim, span_bytes)
 
 
-def _metrics(name: str, result: Result, made: Result) -> shared.Metrics:
+def _metrics(name: str, result: Result, made: Result) -> Metrics:
     if name == "index":
         _compare("bytes", result.bytes, made.bytes, "as generated")
     wanted = (made.records, made.checksum) if name == "index" else (made.read_records, made.read_checksum)
@@ -273,17 +259,15 @@ class Result(BaseModel):
     read_checksum: int | None = None
 
 
-def parse(stdout: str, stderr: str, rc: int | None) -> Result:
+def checked(result: object) -> Result:
     """The result of a phase that went right; `BadOutput` says why it did not."""
-    if rc != 0:
-        raise BadOutput(stderr.strip().rpartition("\n")[2] or f"netflow ended with code {rc}")
     try:
-        result = Result.model_validate_json(stdout)
+        read = Result.model_validate(result)
     except ValidationError as error:
         raise BadOutput(f"this is no result of netflow: {error.errors()[0]['msg']}") from error
-    if result.least_shares < 1 or result.seconds <= 0:
-        raise BadOutput(f"a task did {result.least_shares} shares in the {result.seconds} s: not all took part")
-    return result
+    if read.least_shares < 1 or read.seconds <= 0:
+        raise BadOutput(f"a task did {read.least_shares} shares in the {read.seconds} s: not all took part")
+    return read
 
 
 def together(results: Sequence[Result]) -> Result:

@@ -196,7 +196,7 @@ def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments =
     # The first write on a sparse image gives it blocks, which is not to be measured.
     for direction in ("write", "write", "read") if target.spec["sparse"] else ("write", "read"):
         argv = [
-            *tools.start(target.claim, "fio"),
+            *tools.tool_command(target.claim, "fio"),
             *FIO,
             "--name=calibrate",
             "--directory=" + ":".join(str(p).replace(":", r"\:") for p in places),

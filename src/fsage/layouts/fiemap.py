@@ -16,7 +16,7 @@ from operator import add, eq
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.layouts.fragmentation import Extent
+from fsage.layouts.fragmentation import Extent, of_file
 
 DENIED = (errno.EACCES, errno.EPERM)
 
@@ -68,6 +68,11 @@ def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
     Raises OSError.
     """
     return list(map(Extent, *columns(path, synchronise)))
+
+
+def count_extents(path: str | Path) -> int:
+    """In how many extents a file lies: two count as one where one follows the other on the device. Raises OSError."""
+    return of_file(extents(path)).extents
 
 
 def columns(path: str | Path, synchronise: bool = True) -> Columns:

@@ -228,3 +228,8 @@ def declarable() -> list[str]:
 def of_claim(claim: Claim) -> type[Model]:
     """The kind of a claimed target's model."""
     return KINDS[claim.get("device_model", {}).get("kind", Model.kind)]
+
+
+def reach_s(claim: Claim, span_bytes: int) -> float:
+    """What it takes, on average, to reach another place within so many bytes of a claimed target's store."""
+    return of_claim(claim).reach_s(claim.get("device_model", {}), span_bytes)

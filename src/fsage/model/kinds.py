@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.base import GIB, Refusal
+from fsage.base import GIB, JsonView, Refusal
 from fsage.model import filesystems, plugins
 from fsage.model.claim import Claim
 from fsage.model.sparse import takes
@@ -241,3 +241,8 @@ def named(name: object) -> type[Kind]:
     if not kind:
         raise Refusal(f"no target is of kind {name!r:.100}: there are {', '.join(names())}")
     return kind
+
+
+def kind_of(claim: JsonView) -> type[Kind]:
+    """The kind of a claimed target."""
+    return named(claim["kind"])

@@ -94,7 +94,7 @@ def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[s
     return ["apptainer", "exec", *binds, f"{folder}/{image}", tool]
 
 
-def start(claim: Claim, tool: str, *folders: str) -> list[str]:
+def tool_command(claim: Claim, tool: str, *folders: str) -> list[str]:
     """`command` on a claimed target, whose mounts the container sees; other folders too where they are named."""
     return command(tool, claim.get("containers"), [*(store["mount"] for store in claim["stores"]), *folders])
 

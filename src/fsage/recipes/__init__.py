@@ -1,9 +1,6 @@
 """What a state is made of. A recipe is the module `recipe` of a study's folder, and has the folder's name.
 
-It offers
-- `States`: typed model of a study's block `states:`, with `recipe: Literal[<name>]`, `seed` and `reuse`;
-- `expand(states) -> list[State]`: the states in the order in which they are built;
-- `built(steps, capacity_bytes) -> str`, if it has a notation: that of what was built, seed and capacity in it.
+What it offers: fsage.api.recipe.
 
 `Filler` says how files that fill a target get their blocks: it decides where holes are left, and with them the result.
 """

@@ -1,21 +1,6 @@
 """What a cell runs. One module a workload, found by its name: here, or a study's `workloads`.
 
-A workload module offers
-- `Params`: pydantic model of a cell's parameters, which all that follows takes (`params_of` reads them, once);
-- `commands(params, claim, steps=()) -> list[Phase]`: what to run on a claimed target; `ValueError`
-  if it cannot,
-  `Unsupported` if this target can never do it (the cell then becomes a record that says so). `steps`: those of the
-  state, for what works on files or a layout of the state's own;
-- `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better. Each name
-  ends in one of RATES; a study whose workload names another is refused;
-- `read(observation) -> Outcome`: did it run right, and only then its numbers;
-- `seconds(params, claim, steps=())`: an estimate for the plan. One that writes offers `bytes_written(params, claim)`
-  too, and where that is more than its files hold, `makes_bytes(params, claim)`: what they hold. One whose cells take
-  much longer than a few seconds names `CELL_S`, what one took on its study's usual target: the estimate before there
-  is a claim.
-- `moved(params, extents, moved_bytes)`, where a device model's charges follow from where its files lie;
-- `PROGRAMS`, where it needs others than fio: the commands that `fsage doctor` looks for.
-`shared` is what they share.
+What a module offers: fsage.api.workload. `shared` is what they share; `by_fio` makes one of fio's options.
 """
 
 from __future__ import annotations
@@ -44,7 +29,7 @@ class Outcome:
     metrics: dict[str, float | int] = field(default_factory=dict)
 
 
-SHARED = "shared"
+SHARED = ("shared", "by_fio")
 RATES = ("_bw_mib_s", "_per_s")
 """How the name of a rate ends: MiB a second, or something else a second. Reports take no others."""
 
@@ -52,7 +37,7 @@ RATES = ("_bw_mib_s", "_per_s")
 @cache
 def names() -> list[str]:
     """Names of the workloads there are."""
-    return [name for name in plugins.names(__name__, "workloads") if name != SHARED]
+    return [name for name in plugins.names(__name__, "workloads") if name not in SHARED]
 
 
 def params_of(given: Mapping[str, object]) -> object:

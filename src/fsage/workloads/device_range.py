@@ -23,7 +23,7 @@ from fsage.workloads import Outcome, Unsupported, shared
 ALIGN_BYTES = 16 * MIB
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     """Parameters of one pass."""
 
     workload: Literal["device_range"] = "device_range"
@@ -40,7 +40,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     amount_bytes = claim["amount_mib"] * MIB
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
     argv = [
-        *tools.start(claim, "fio"),
+        *tools.tool_command(claim, "fio"),
         *shared.FIO,
         "--readonly",
         "--name=pass",

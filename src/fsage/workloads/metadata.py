@@ -33,7 +33,7 @@ LOOKED_UP = "warm: fio looks each file up before its clock starts"
 ASSUMED_PER_S = 5000  # for estimates only: the claim has no calibration of metadata
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     workload: Literal["metadata"] = "metadata"
     tool: Literal["auto", "fio", "mdtest"] = Field(
         default="auto", description="auto: mdtest where the target has it, else fio"
@@ -106,7 +106,7 @@ def _fio(params: Params, claim: Claim, operation: str) -> Phase:
 def _mdtest(params: Params, claim: Claim, operation: str) -> Phase:
     places = shared.directories(claim, "@", BELOW)
     options = ["-n", str(params.files_per_task), "-F", "-u", OPERATIONS[operation][1]]
-    argv = [*shared.mpirun(claim), *tools.start(claim, "mdtest"), *options, "-d", places]
+    argv = [*shared.mpirun(claim), *tools.tool_command(claim, "mdtest"), *options, "-d", places]
     return {"name": operation, "argv": argv}
 
 

@@ -24,7 +24,7 @@ OTHERWISE_A_SECOND = 100.0
 """Transfers, where nothing says how many the device does: those of a disk."""
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     workload: Literal["random_access"] = "random_access"
     transfer_size: int = Field(gt=0, description="bytes of one write or read; the places are multiples of it")
     transfers: int = Field(default=256, ge=1, description="how many each task does in a phase, at different places")

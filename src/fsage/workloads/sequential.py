@@ -29,7 +29,7 @@ OWN_DISK = "own_disk"
 READS = ("read", OWN_DISK)
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     workload: Literal["sequential"] = "sequential"
     tool: Literal["auto", "fio", "ior"] = Field(
         default="auto",
@@ -265,7 +265,7 @@ def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: boo
         action = ["-w"] if direct else ["-w", "-e"]
     moves = ["-t", str(sizes[0]), "-b", str(sizes[1])]
     options = ["-v", *files, *moves, *action, "-k", *past_cache, "-o", path]
-    return [*shared.mpirun(claim), *tools.start(claim, "ior"), *options]
+    return [*shared.mpirun(claim), *tools.tool_command(claim, "ior"), *options]
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:

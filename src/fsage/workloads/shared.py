@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -18,19 +18,20 @@ from pydantic import (
     model_serializer,
 )
 
-from fsage.base import JsonView
+from fsage.base import Json, JsonView
 from fsage.model import limits, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
-from fsage.parse import VERSION, BadOutput, fio, printed_version
+from fsage.model.structure import Step, read_all
+from fsage.parse import VERSION, BadOutput, fio, printed_version, program
 from fsage.text.strict import Spelled, problems_of
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
 
 
-class Params(BaseModel):
+class CellParams(BaseModel):
     """Parameters of one cell: each is named and of its type, and none changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -153,6 +154,16 @@ def mpirun(claim: Claim, named: bool = False) -> list[str]:
     return ["mpirun", *as_root, "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
 
 
+def on_client(claim: Claim, name: str) -> list[str]:
+    """The launcher in front of what shall run once, on the client of this name."""
+    return mpirun({**claim, "hosts": [name], "tasks": 1}, named=True)
+
+
+def is_launched(argv: Sequence[str]) -> bool:
+    """Whether MPI's launcher starts a command, so that this host's kernel does not know what it costs."""
+    return argv[0] in MPI_PROGRAM.values()
+
+
 class Placed(NamedTuple):
     """How many tasks, on how many nodes, and how many of them on each."""
 
@@ -237,11 +248,11 @@ def fio_phase(claim: Claim, name: str, *options: str, below: str = "", job: str 
     )
     names = hosts(claim)
     if len(names) < 2:
-        return {"name": name, "argv": [*tools.start(claim, "fio"), *FIO, f"--name={job}", *options]}
+        return {"name": name, "argv": [*tools.tool_command(claim, "fio"), *FIO, f"--name={job}", *options]}
     lines = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], *options)]
     return {
         "name": name,
-        "argv": [*tools.start(claim, "fio"), *FRONT, "-"],
+        "argv": [*tools.tool_command(claim, "fio"), *FRONT, "-"],
         "jobs": {name: "\n".join([f"[{job}.{name}]", *lines, ""]) for name in names},
     }
 
@@ -304,6 +315,21 @@ def began_here(phase: PhaseResult, name: str, began: float, seconds: float) -> f
     return began_s
 
 
+def program_results(phase: PhaseResult) -> list[Any]:
+    """What a program of a study's own gave (fsage.model.program): one result, or one of each client.
+
+    On several clients it says when it `began` and how many `seconds` it took; here that is by the launcher's clock.
+    """
+    if "jobs" not in phase:
+        return [program.parse(phase["stdout"], phase["stderr"], phase["rc"])]
+    return of_hosts(phase, partial(_result_on, phase))
+
+
+def _result_on(phase: PhaseResult, name: str, answer: JsonView) -> Json:
+    result = program.parse(answer["stdout"], answer["stderr"], answer["rc"])
+    return {**result, "began": began_here(phase, name, result["began"], result["seconds"])}
+
+
 def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:
     """`<phase>_start_spread_ms`, where several clients began: how long after the first one the last one did."""
     if "jobs" in phase:
@@ -334,6 +360,11 @@ def _run_of(phase: JsonView, requested: Mapping[str, str]) -> fio.FioRun:
                 f"fio reports {run.options.get(option)}"
             )
     return run
+
+
+def steps_of(observation: JsonView) -> list[Step]:
+    """The steps of the state in which a cell was measured."""
+    return read_all(observation["layout"]["steps"])
 
 
 def judge(

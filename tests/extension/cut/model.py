@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fsage.model.filesystems import FileSystem
-from fsage.model.structure import Achieved, Files, Step
-from fsage.model.tools import Tool
+from fsage.api.model import Achieved, Files, FileSystem, Step, Tool
 
 TOOLS = {"dd": Tool(("--version",), r"dd \(coreutils\) ")}
 

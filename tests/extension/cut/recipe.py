@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fsage.recipes import State
-from fsage.studies.cut.model import Cut
+from fsage.api.recipe import Levels, Size, State, Strict
 from fsage.studies.paf.model import Populate
-from fsage.text.strict import Levels, Size, Strict
+
+from .model import Cut
 
 
 class States(Strict):

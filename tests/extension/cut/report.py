@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fsage.figures import Axis, limits_with_zero, lines
-from fsage.report.parts import Data, Section, View
+from fsage.api.report import Axis, Data, Section, View, limits_with_zero, lines
 
 
 def rates(data: Data) -> Section | None:

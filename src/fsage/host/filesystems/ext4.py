@@ -79,7 +79,7 @@ class Ext4(FileSystem, facts.Ext4):
     programs = ("mkfs.ext4",)
     options = "nodiscard,errors=remount-ro"  # whatever a superblock says: one of an image's could have panic
     sparse_option = "noinit_itable"  # tables of inodes that nobody uses are never written
-    mover = MoveExtents()
+    mover: Mover | None = MoveExtents()
     no_preallocation = (
         "mainline ext4 has neither prealloc_table nor mb_last_group: the structure itself is laid out at the "
         "granularity, and umount and mount start the allocator anew"

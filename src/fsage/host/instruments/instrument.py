@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
 from fsage.base import Failure, Json, in_words
+from fsage.host.remote.connection import ask_all
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import interruption
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Remote
-from fsage.host.targets.target import Target
+from fsage.host.targets.target import OtherHost, Target
 from fsage.model import plugins
 from fsage.model.claim import Token
 from fsage.model.hosts import Asker
@@ -92,6 +93,12 @@ class Instrument:
         """The token of the state that is measured."""
         assert self.visit.now
         return self.visit.now
+
+    def on_clients(self, name: str) -> dict[str, Json]:
+        """What the function `name` of `remote` returns on each client, this one first, by the clients' names."""
+        here = self.remote[name](OtherHost(self.target.spec, self.target, {}))
+        others = ask_all(self.hosts.clients, lambda _: {"do": name})
+        return {self.hosts.client_names[0]: here, **others}
 
     @classmethod
     def wanted(cls, visit: Visit) -> bool:

@@ -15,13 +15,14 @@ import hashlib
 import math
 import os
 import random
+import re
 import time
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.base import Failure, Json, JsonView
+from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.host.instruments import cleanup
 from fsage.host.lustre import space
 from fsage.host.stores import filesystems
@@ -307,6 +308,28 @@ def remove_measured(target: Target, now: Token | None = None) -> None:
         target.give(path)
     osts = now.osts if now else None
     settle(target, nothing if osts is None else space.as_left(osts, target.osts.tolerance_bytes))
+
+
+USAGE = re.compile(r"^usage:", re.IGNORECASE | re.MULTILINE)
+"""What an mkfs prints after its reason: all options that it has."""
+
+
+def format_again(target: Target, options: str) -> str | None:
+    """Make the file system anew within a step, with options of mkfs; why it was made without them, or None.
+
+    What a state has before its first step comes back: the directory of measured files, and the token.
+    """
+    now = claims.read_token(target.mounts[0])
+    why = None
+    try:
+        target.format(options)
+    except (Failure, Refusal) as error:
+        target.format()
+        why = USAGE.split(str(error))[0].strip()
+    remove_measured(target)
+    if now:
+        claims.write_token(target.mounts[0], now)
+    return why
 
 
 def settle(target: Target, wrong: Wrong = nothing) -> None:

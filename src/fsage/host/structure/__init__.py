@@ -1,8 +1,7 @@
 """Doing the steps of a state (fsage.model.structure) on a target, and verifying that all its files are there.
 
-Its study's module `host` has a function for each kind of step, named after it. It does one shard of a step, after the
-steps `done`. It calls `check_lease` before each file; what that raises ends the step. A function `verify_<kind>` may
-check what names and sizes do not show. Both raise Failure.
+Its study's module `host` has a function for each kind of step, named after it (fsage.api.host). A function
+`verify_<kind>` may check what names and sizes do not show. Both raise Failure.
 """
 
 from __future__ import annotations

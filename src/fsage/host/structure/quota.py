@@ -48,6 +48,10 @@ class Quota:
             known_bytes = sum(held_bytes(mount, making) for mount in self.target.mounts)
         self.left_bytes = self.target.capacity_bytes - known_bytes - self.limits.slack_bytes
 
+    def make_room(self, generation: int, count: int = 1) -> None:
+        """Make the directories for `count` files of a generation, on each store."""
+        files.make_room(self.target.mounts, generation, count)
+
     def must_hold(self, size: int, what: str | Path) -> None:
         """Raise Failure if fewer than `size` bytes are left."""
         if size > self.left_bytes:

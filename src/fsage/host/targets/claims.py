@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,18 @@ MACHINE_ID = Path("/etc/machine-id")
 INVENTORY = "inventory.json"  # in a target's home: Ansible reads it as YAML
 KEPT = "database"
 """The folder of a target's home in which a step keeps what it made until the target is released."""
+
+
+def made_once(home: Path, made_of: Json, make: Callable[[Path], Json]) -> tuple[Path, Json]:
+    """What a step keeps, and what is noted of it (Target.made_once)."""
+    place = home / KEPT
+    noted: Json | None = files.read_json(place / "made.json")
+    if not noted or not noted.items() >= made_of.items():
+        places.remove(place)
+        places.make(place)
+        noted = {**made_of, **make(place)}
+        files.write_json(place / "made.json", noted)
+    return place, noted
 
 
 def here() -> Here:

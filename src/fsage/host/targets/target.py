@@ -134,6 +134,13 @@ class Target(Kind):
         finally:
             os.close(descriptor)
 
+    def made_once(self, made_of: Json, make: Callable[[Path], Json]) -> tuple[Path, Json]:
+        """A folder outside the target with what `make` made in it once, and notes: `made_of`, and what it returned.
+
+        It is kept until the target is released, and made anew where it was made of something else. Raises Failure.
+        """
+        return claims.made_once(self.home, made_of, make)
+
     @property
     def model(self) -> Model:
         """The device model of the claim."""

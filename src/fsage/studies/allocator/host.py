@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.base import Failure, Json, in_words, typed
-from fsage.base.message import Unacceptable
+from fsage.base import Failure, Json, in_words
 from fsage.host.structure import Work
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.layouts import fiemap
+from fsage.model.program import program_main
 from fsage.model.structure import BLOCK_BYTES, Shard, Step
 from fsage.studies.allocator.model import Assignment, PlantFreeSpace
 from fsage.studies.replica.host import free_space_layout
@@ -277,9 +277,11 @@ OPERATIONS: dict[str, Callable[[Assignment], Iterator[Json]]] = {
 
 
 def run(assignment: Assignment) -> Json:
-    """The calls of a phase, how many they were, and the bytes that they gave."""
+    """The calls of a phase, how many they were, and the bytes that they gave. Raises Failure where there are none."""
     work = partial(OPERATIONS[assignment.operation], assignment)
     calls = list(results(work, Path(assignment.folder), assignment.limit_s))
+    if not calls:
+        raise Failure("the calls ended without a result")
     given = sum(call.get("bytes", 0) for call in calls if not call.get("error"))
     kept = calls
     if len(calls) > MOST_CALLS:
@@ -287,19 +289,5 @@ def run(assignment: Assignment) -> Json:
     return {"count": len(calls), "bytes": given, "calls": kept}
 
 
-def main(path: str) -> int:
-    """Exit code 0 and the calls as JSON, or 1 and why not."""
-    try:
-        result = run(typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8"))))
-    except (Unacceptable, OSError) as why:
-        print(in_words(why, path), file=sys.stderr)
-        return 1
-    if not result["count"]:
-        print(f"{path}: the calls ended without a result", file=sys.stderr)
-        return 1
-    print(json.dumps(result))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(program_main(Assignment, run, sys.argv[1]))

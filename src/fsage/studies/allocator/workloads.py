@@ -7,24 +7,23 @@ left behind and ended by shutting the file system down. That is a result too, wi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from fsage.base import Json, JsonView, typed
+from fsage.base import Json, JsonView
 from fsage.model import filesystems, kinds
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
+from fsage.model.program import program_phase
 from fsage.model.request import Phase
 from fsage.model.structure import BLOCK_BYTES, Step
 from fsage.parse import BadOutput
 from fsage.studies.allocator.model import Assignment, Operation
 from fsage.workloads import Outcome, Unsupported, shared
 
-TASK = "task.json"
 EXTENTS_A_S = 100_000.0
 CELL_S = 1.0  # before a claim
 AFTER = "umount"
@@ -41,7 +40,7 @@ SUMS = {
 """Metric -> the end of the counters' names that it sums up."""
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     """Parameters of one cell: either `request_size` or `extents`."""
 
     workload: Literal["allocator"] = "allocator"
@@ -91,8 +90,6 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     system = filesystems.named(claim["stores"][0]["filesystem"] or "")
     if params.options and params.options.partition("=")[0] not in system.allocator_options:
         raise Unsupported(f"{system.title} has no mount option {params.options}")
-    module = "fsage.studies.allocator.host"
-    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", module, f"{{files}}/{TASK}"]
     # Where not all can be read after a mount, the same call is made once before, and what it got is given back.
     before: tuple[Operation, ...] = ("warm_up",) if params.cache == "warm" and not system.loads_all else ()
     phases: list[Phase] = []
@@ -100,10 +97,10 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         assignment = Assignment(
             operation, shared.places_of(claim)[0], params.request_size or 0, params.extents or 0, float(params.limit_s)
         )
-        task = json.dumps(typed.to_json(assignment), sort_keys=True)
-        phase: Phase = {"name": operation, "argv": argv, "files": {TASK: task}, "reads": True, "as_root": True}
+        phase = program_phase(operation, "fsage.studies.allocator.host", assignment)
         last = operation == params.operations[-1]
-        phases.append({**phase, "allocator": "kept" if before and last else "cold" if before else params.cache})
+        reset = "kept" if before and last else "cold" if before else params.cache
+        phases.append({**phase, "as_root": True, "allocator": reset})
     phases.append({"name": AFTER, "argv": ["true"], "reads": True, "allocator": "cold"})
     if params.options:
         return [{**phase, "mount_options": params.options} for phase in phases]
@@ -135,7 +132,7 @@ def _judge(lazy: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
     if name == AFTER:
         mounting: JsonView = phase["mounting"]
         return {name: 1e3 * mounting[f"{name.removesuffix('_ms')}_s"] for name in MOUNTING}
-    result = _result(phase)
+    result: Json = shared.program_results(phase)[0]
     call = max(result["calls"], key=lambda call: call.get("seconds", 0.0))
     unended = call.get("unended", False)
     if name == "make":
@@ -162,15 +159,6 @@ def _judge(lazy: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
     if lazy and params.cache == "cold" and metrics.get("device_reads") == 0:
         raise BadOutput("the device was not read: what the allocator needs was in memory, so it was not cold")
     return metrics
-
-
-def _result(phase: PhaseResult) -> Any:
-    if phase["rc"] != 0:
-        raise BadOutput(phase["stderr"].strip().rpartition("\n")[2] or f"it ended with code {phase['rc']}")
-    try:
-        return json.loads(phase["stdout"])
-    except ValueError as error:
-        raise BadOutput(f"its output is not JSON: {error}") from error
 
 
 def _counted(counters: Json) -> shared.Metrics:

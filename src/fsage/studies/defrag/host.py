@@ -18,7 +18,7 @@ from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
-from fsage.layouts import fiemap, fragmentation
+from fsage.layouts import fiemap
 from fsage.model.structure import BLOCK_BYTES, Shard, Step, path_of
 from fsage.studies.defrag.model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
 
@@ -39,7 +39,7 @@ def fragmented_file(
         raise Failure(f"{step.extents} extents of a file of {size} bytes would be less than a block each")
     quota = Quota(target)
     quota.must_hold(FILES * size, step.describe())
-    files.make_room(target.mounts, generation)
+    quota.make_room(generation)
     paths = [path_of(target.mounts, generation, index) for index in (0, 1)]
     cuts = [number * piece for number in range(step.extents)] + [size]
     with filesystems.one_cpu():
@@ -59,7 +59,7 @@ def fragmented_file(
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-    extents = fragmentation.of_file(fiemap.extents(paths[0])).extents
+    extents = fiemap.count_extents(paths[0])
     if not step.extents <= extents <= step.extents * (100 + MORE_PERCENT) // 100:
         raise Failure(f"{paths[0]} has {extents} extents, requested were {step.extents} of {piece} bytes")
     return Work(FILES, {"extents": extents, "piece_bytes": piece})

@@ -27,7 +27,7 @@ from fsage.workloads import Outcome, shared
 NAME: Literal["file_read"] = "file_read"
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     """Parameters of one cell: the file of the state, read as often as a sample of about a second needs."""
 
     workload: Literal["file_read"] = NAME
@@ -48,7 +48,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """The phases of one cell: as many cold reads as requested; or one, and then as many warm ones in one process."""
     path = path_of([Path(claim["stores"][0]["mount"])], 1, 0)
     argv = [
-        *tools.start(claim, "fio"),
+        *tools.tool_command(claim, "fio"),
         *shared.FIO,
         "--name=measured",
         f"--filename={path}",

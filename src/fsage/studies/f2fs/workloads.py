@@ -32,7 +32,7 @@ CELL_S = 10.0
 TURN_WEIGHT = 100
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     """Parameters of one cell."""
 
     workload: Literal["file_requests"] = NAME

@@ -23,7 +23,7 @@ from fsage.host.structure import Work, files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
-from fsage.layouts import fiemap, fragmentation
+from fsage.layouts import fiemap
 from fsage.model.structure import Shard, Step, path_of
 from fsage.studies.defrag.host import MORE_PERCENT
 from fsage.studies.iocontrol.model import (
@@ -56,7 +56,7 @@ def contended_files(
         raise Failure(f"a file of {step.percent}% has {size} bytes, not more than a piece of {step.piece_bytes}")
     quota = Quota(target)
     quota.must_hold(2 * size + step.between_bytes(size), step.describe())
-    files.make_room(target.mounts, generation)
+    quota.make_room(generation)
     paths = [path_of(target.mounts, generation, index) for index in range(FILES)]
     system = filesystems.get(target.filesystem)
     make = _by_writing if system and system.places_when_written else _by_allocation
@@ -65,7 +65,7 @@ def contended_files(
             make(step, target, quota, paths, check_lease)
     except OSError as error:
         raise Failure(f"making the contended files of {size} bytes in {paths[0].parent}: {error.strerror}") from error
-    extents = [fragmentation.of_file(fiemap.extents(paths[index])).extents for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
+    extents = [fiemap.count_extents(paths[index]) for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
     wanted = size // step.piece_bytes
     least = wanted * LEAST_PERCENT // 100
     most = wanted * (100 + MORE_PERCENT) // 100
@@ -146,7 +146,7 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
     if not count:
         raise Failure(f"a database of {step.percent}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
     quota = Quota(target)
-    files.make_room(target.mounts, step.generation)
+    quota.make_room(step.generation)
     path = path_of(target.mounts, step.generation, 0)
     filling = random.Random(step.seed).randbytes(FILLING_BYTES)
 
@@ -173,7 +173,7 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
             end = _end(path)
     except (OSError, sqlite3.Error) as error:
         raise Failure(f"making the database {path} of {size} bytes: {in_words(error)}") from error
-    extents = fragmentation.of_file(fiemap.extents(path)).extents
+    extents = fiemap.count_extents(path)
     if end > size or extents > MOST_EXTENTS:
         raise Failure(f"{path} has {end} bytes in {extents} extents; {size} contiguous bytes were reserved for it")
     noted: Made = {

@@ -49,7 +49,7 @@ QUEUES = {"bfq": "bfq", "cfq": "cfq", "iocost": "none", "none": "none"}
 """What stands in the device's queue/scheduler; IOCost is a controller above it."""
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     """Parameters that the workloads of two groups share."""
 
     pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"] = Field(
@@ -82,7 +82,7 @@ def path_of(claim: Claim, generation: int, file: int) -> Path:
 def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]:
     """The command that reads a file of step `contended_files` past the cache until it is stopped."""
     return [
-        *tools.start(claim, "fio"),
+        *tools.tool_command(claim, "fio"),
         *shared.FIO,
         f"--name=group{name}",
         f"--filename={path_of(claim, 1, file)}",

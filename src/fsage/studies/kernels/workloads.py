@@ -27,7 +27,7 @@ NAME: Literal["new_file"] = "new_file"
 CELL_S = 5.0
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     """Parameters of one cell."""
 
     workload: Literal["new_file"] = NAME

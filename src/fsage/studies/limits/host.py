@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import sys
 import time
@@ -15,13 +14,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.base import Json, in_words, typed
-from fsage.base.message import Unacceptable
-from fsage.host.structure import files
-from fsage.host.system import caches
-from fsage.layouts import fiemap, fragmentation
-from fsage.model.structure import BLOCK_BYTES
-from fsage.studies.limits.model import DIRECTORY, INODE, PIECES, TREE, Assignment
+from fsage.api.host import allocate, count_extents, flush
+from fsage.api.model import BLOCK_BYTES, Json, program_main
+
+from .model import DIRECTORY, INODE, PIECES, TREE, Assignment
 
 FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 INODES = 320
@@ -59,7 +55,7 @@ def tree(folder: Path) -> None:
     with open(folder / "linked", "r+b") as file:
         try:
             for number in range(1, EXTENTS):
-                files.allocate(file.fileno(), 0, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
+                allocate(file.fileno(), 0, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
         finally:
             file.truncate(BLOCK_BYTES)
 
@@ -69,8 +65,8 @@ def piece(folder: Path, size: int) -> int:
     path = folder / "piece"
     descriptor = os.open(path, FRESH, 0o600)
     try:
-        files.allocate(descriptor, 0, 0, size)
-        return fragmentation.of_file(fiemap.extents(path)).extents
+        allocate(descriptor, 0, 0, size)
+        return count_extents(path)
     finally:
         os.close(descriptor)
         path.unlink()
@@ -94,7 +90,7 @@ def look(folder: Path, number: int) -> Json:
         try:
             seen["had"][name] = call(folder) or 1
         except OSError as error:
-            seen["had"][name] = errno.errorcode.get(error.errno or 0, in_words(error))
+            seen["had"][name] = errno.errorcode.get(error.errno or 0, str(error))
         _given_back(folder, status.f_bfree)
     return seen
 
@@ -104,7 +100,7 @@ def _given_back(folder: Path, wanted: int) -> None:
     free = -1
     changed = time.monotonic()
     while free < wanted and time.monotonic() < changed + STILL_S:
-        caches.flush(folder)
+        flush(folder)
         now = os.statvfs(folder).f_bfree
         if now != free:
             free = now
@@ -118,7 +114,7 @@ def looks(assignment: Assignment) -> Iterator[Json]:
     for number in range(assignment.looks):
         (folder / f"names{number}").mkdir()
     descriptor = os.open(folder / "linked", FRESH, 0o600)
-    files.allocate(descriptor, 0, 0, BLOCK_BYTES)
+    allocate(descriptor, 0, 0, BLOCK_BYTES)
     os.close(descriptor)
     step_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize // (assignment.looks - 1)
     filler = os.open(folder / "filler", FRESH, 0o600)
@@ -130,7 +126,7 @@ def looks(assignment: Assignment) -> Iterator[Json]:
             size = assignment.request_bytes
             while used < wanted and size >= BLOCK_BYTES:
                 try:
-                    files.allocate(filler, 0, used, size)
+                    allocate(filler, 0, used, size)
                     used += size
                 except OSError as error:
                     if error.errno != errno.ENOSPC:
@@ -140,16 +136,10 @@ def looks(assignment: Assignment) -> Iterator[Json]:
         os.close(filler)
 
 
-def main(path: str) -> int:
-    """Exit code 0 and the looks as JSON, or 1 and why not."""
-    try:
-        assignment = typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8")))
-        print(json.dumps(list(looks(assignment))))
-    except (Unacceptable, OSError) as why:
-        print(in_words(why, path), file=sys.stderr)
-        return 1
-    return 0
+def work(assignment: Assignment) -> list[Json]:
+    """All looks."""
+    return list(looks(assignment))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(program_main(Assignment, work, sys.argv[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fsage.base import MIB
+from fsage.api.model import MIB
 
 INODE = "inode"
 DIRECTORY = "directory"

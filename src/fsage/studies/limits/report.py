@@ -7,11 +7,9 @@ from collections.abc import Collection
 
 import pandas as pd
 
-from fsage.analysis.groups import measures
-from fsage.analysis.words import joined
-from fsage.report.parts import Answer, Data, Section
-from fsage.studies.limits.model import PROBES, WORDS
-from fsage.study.study import unseeded
+from fsage.api.report import Answer, Data, Section, joined, measures, unseeded
+
+from .model import PROBES, WORDS
 
 TITLE = "What fails first"
 NEVER = "never until nothing is left"

@@ -7,27 +7,21 @@ each when it first fails: how full the file system is then, how much is free for
 from __future__ import annotations
 
 import errno
-import json
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB, Json, JsonView, typed
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.structure import BLOCK_BYTES, Step
-from fsage.parse import BadOutput
-from fsage.studies.limits.model import PROBES, Assignment
-from fsage.workloads import Outcome, shared
+from fsage.api.model import BLOCK_BYTES, MIB, Claim, Json, JsonView, Phase, PhaseResult, Step
+from fsage.api.workload import CellParams, Metrics, Outcome, judge, places_of, program_phase, program_results
 
-TASK = "limits.json"
+from .model import PROBES, Assignment
+
 PHASE = "limits"
 CELL_S = 20.0
 
 
-class Params(shared.Params):
+class Params(CellParams):
     """Parameters of one cell."""
 
     workload: Literal["limits"] = "limits"
@@ -40,10 +34,8 @@ class Params(shared.Params):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The one phase, on the first store."""
-    assignment = Assignment(shared.places_of(claim)[0], params.looks, params.request_size)
-    task = json.dumps(typed.to_json(assignment), sort_keys=True)
-    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.studies.limits.host", f"{{files}}/{TASK}"]
-    return [{"name": PHASE, "argv": argv, "files": {TASK: task}, "reads": True}]
+    assignment = Assignment(places_of(claim)[0], params.looks, params.request_size)
+    return [program_phase(PHASE, "fsage.studies.limits.host", assignment)]
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
@@ -58,14 +50,12 @@ def rates(params: Params) -> list[str]:
 
 def read(observation: JsonView) -> Outcome:
     """When each that was tried first failed; or why nothing is known."""
-    return shared.judge(observation, Params, lambda params: [PHASE], _judge)
+    return judge(observation, Params, lambda params: [PHASE], _judge)
 
 
-def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    if phase["rc"] != 0:
-        raise BadOutput(phase["stderr"].strip().rpartition("\n")[2] or f"it ended with code {phase['rc']}")
-    looks: list[Json] = json.loads(phase["stdout"])
-    metrics: shared.Metrics = {"from_full_percent": looks[0]["full_percent"], "looks": len(looks)}
+def _judge(params: Params, phase: PhaseResult) -> Metrics:
+    looks: list[Json] = program_results(phase)[0]
+    metrics: Metrics = {"from_full_percent": looks[0]["full_percent"], "looks": len(looks)}
     for name in PROBES:
         failed = next((seen for seen in looks if seen["had"][name] != 1), None)
         if failed is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fsage.model.structure import Step
+from fsage.api.model import Step
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fsage.base import Failure
 from fsage.host.stores import filesystems
-from fsage.host.structure import Work, files
+from fsage.host.structure import Work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.structure import SHARD, Shard, Step, path_of
@@ -26,7 +26,7 @@ def populate(step: Populate, target: Target, done: list[Step], shard: Shard, che
     sizes = step.sizes(target.capacity_bytes)
     quota = Quota(target, making=[step.generation])
     quota.must_hold(sum(sizes), step.describe())
-    files.make_room(mounts, step.generation, len(sizes))
+    quota.make_room(step.generation, len(sizes))
     existing = _there(mounts, step.generation, len(sizes))
     indices = range(shard.index, len(sizes), shard.count)
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fsage.base import Failure
 from fsage.host.stores import filesystems
-from fsage.host.structure import Work, files
+from fsage.host.structure import Work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.structure import Shard, Step, path_of
@@ -30,7 +30,7 @@ def interleave(
     sizes = step.file_sizes(target.capacity_bytes)
     quota = Quota(target)
     quota.must_hold(sum(sizes), step.describe())
-    files.make_room(mounts, step.generation)
+    quota.make_room(step.generation)
     paths = [path_of(mounts, step.generation, index) for index in range(len(sizes))]
     try:
         if step.method == TOGETHER:

@@ -1,4 +1,4 @@
-"""The step of states of striping: a striped file, laid out by a pattern."""
+"""The step of states of striping: a striped file, laid out by a pattern. With it comes the map of the file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fsage.model import striping
+from fsage.model.striping import Layout, Segment, counts, file_bytes, osts_of, pieces
 from fsage.model.structure import Files
+
+__all__ = ["Layout", "Segment", "Stripe", "counts", "file_bytes", "osts_of", "pieces"]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from fsage.workloads import Unsupported, shared
 PERCENT = 100
 
 
-class Params(shared.Params):
+class Params(shared.CellParams):
     """Parameters that the workloads on a striped file share."""
 
     nodes: int | None = Field(

@@ -63,7 +63,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     for number, size in striped.objects(layout).items():
         jobs += [f"--name=object{number}", f"--filename={paths[number]}", f"--size={size}"]
     options = (f"--bs={params.transfer_size}", f"--direct={int(params.direct)}", "--ioengine=psync", "--fallocate=none")
-    start = [*tools.start(claim, "fio"), *shared.FIO]
+    start = [*tools.tool_command(claim, "fio"), *shared.FIO]
     end = ["--end_fsync=1"] if not params.direct else []
     phases: list[Phase] = [
         {"name": name, "argv": [*start, f"--rw={name}", *options, *end, *jobs], "reads": name == "read"}

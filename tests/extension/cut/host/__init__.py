@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.host.structure import Work
-from fsage.host.targets.target import Target
-from fsage.model.structure import Shard, Step, path_of
-from fsage.studies.cut.model import Cut
+from fsage.api.host import Target, Work
+from fsage.api.model import Shard, Step, path_of
 from fsage.studies.paf.model import sizes_of
+
+from ..model import Cut
 
 
 def cut(step: Cut, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:

@@ -1,7 +1,8 @@
 """ext2, a dialect of ext4: the same tools and the same kernel module, without a journal and without extents."""
 
-from fsage.host.filesystems.ext4 import Ext4
-from fsage.studies.cut import model
+from fsage.api.host import Ext4
+
+from .. import model
 
 
 class Ext2(model.Ext2, Ext4):

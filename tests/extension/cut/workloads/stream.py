@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB
-from fsage.model import tools
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.structure import Step
-from fsage.parse import BadOutput, check_end
-from fsage.workloads import Outcome, shared
+from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Step, tool_command
+from fsage.api.workload import BadOutput, CellParams, Metrics, Outcome, check_end, judge, places_of
 
 COPIED = re.compile(r"^(\d+) bytes .* copied, ([\d.e-]+) s", re.MULTILINE)
 
 
-class Params(shared.Params):
+class Params(CellParams):
     """Parameters of one cell; `transfer_size` in bytes."""
 
     workload: Literal["stream"] = "stream"
@@ -31,9 +25,9 @@ class Params(shared.Params):
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """One phase, `write`."""
     argv = [
-        *tools.start(claim, "dd"),
+        *tool_command(claim, "dd"),
         "if=/dev/zero",
-        f"of={shared.places_of(claim)[0]}/stream",
+        f"of={places_of(claim)[0]}/stream",
         f"bs={params.transfer_size}",
         f"count={bytes_written(params, claim) // params.transfer_size}",
         "oflag=direct",
@@ -57,12 +51,12 @@ def rates(params: Params) -> list[str]:
     return ["write_bw_mib_s"]
 
 
-def read(observation: Mapping[str, Any]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """`write_bw_mib_s`, by dd's own clock; or why not."""
-    return shared.judge(observation, Params, lambda params: ["write"], _judge)
+    return judge(observation, Params, lambda params: ["write"], _judge)
 
 
-def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> Metrics:
     check_end("dd", phase["rc"], [], phase["stderr"])
     if not (copied := COPIED.search(phase["stderr"])):
         raise BadOutput("dd does not say what it copied")

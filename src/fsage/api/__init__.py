@@ -1,0 +1,14 @@
+"""What a study imports of fsage: all that its author needs to read. Other modules may change at any time.
+
+Each part of a study has a file here, which lists and explains its names:
+
+- `fsage.api.model`: for `model` and `kinds`, and for all other parts too;
+- `fsage.api.host`: for `host` and `instruments`, beside `model`;
+- `fsage.api.recipe`: for `recipe`;
+- `fsage.api.workload`: for `workloads`, beside `recipe`;
+- `fsage.api.report`: for `report` and `advice`;
+- `fsage.api.launcher`: for `command`, `doctor` and `inputs`.
+
+They are apart because hosts have the first two alone, and because a recipe is read long before a report is drawn.
+Where one study builds on another, the other's docstring says which of its names are for that.
+"""

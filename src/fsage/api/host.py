@@ -1,0 +1,40 @@
+"""What `host` and `instruments` of a study act with, beside fsage.api.model. Hosts have it: Python 3.9.
+
+Steps. `host` has a function for each kind of step, named after it; `verify_<kind>(step, target)` may check its work:
+
+    def cut_files(step, target, done, shard, check_lease) -> Work
+
+It does one shard of the step, after the steps `done`. It calls `check_lease` before each file: that may end it.
+
+- `Target`: what was claimed: its `claim`, `mounts`, `home` and `capacity_bytes`; `made_once` keeps what is made for it;
+- `Work`: how many files the step changed, and notes; `unsupported` among these says why the step cannot be;
+- `Quota`: gives files their directories and bytes, within the claim. A step has no other way;
+- `one_cpu()`: while it is open the same files get the same blocks each time;
+- `format_again(target, options)`: make the file system anew within a step, with options of mkfs;
+- `allocate(descriptor, mode, offset, size)`: fallocate(2), for what is no file of a state;
+- `count_extents(path)`: in how many extents a file lies; `flush(mount)`: write out what is dirty, syncfs(2);
+- `run(argv)`: run a program of the system; it raises Failure with what that says.
+
+Instruments. Each is a subclass in a module of `instruments`, and is found there:
+
+- `Instrument`: what surrounds a cell, a phase or a step, as its methods say; `on_clients` asks all clients;
+- `OtherHost`: what a function of its table `remote` is called with.
+
+File systems and kinds of targets. `host/NAME.py` has FILESYSTEM or TARGET, an instance of the first or a class:
+
+- `FileSystem`: what a host does with one, beside the class of fsage.api.model; `Ext4`: that of ext4, for its dialects;
+- `Target`: the base of a kind's class.
+"""
+
+from fsage.base.shell import run
+from fsage.host.filesystems.ext4 import Ext4
+from fsage.host.instruments.instrument import Instrument
+from fsage.host.states.inspection import format_again
+from fsage.host.stores.filesystem import FileSystem
+from fsage.host.stores.filesystems import one_cpu
+from fsage.host.structure import Work
+from fsage.host.structure.files import allocate
+from fsage.host.structure.quota import Quota
+from fsage.host.system.caches import flush
+from fsage.host.targets.target import OtherHost, Target
+from fsage.layouts.fiemap import count_extents

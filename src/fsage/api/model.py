@@ -1,0 +1,40 @@
+"""What `model` and `kinds` of a study are made of. Every other part may use it too. Hosts have it: Python 3.9.
+
+Steps of a state:
+
+- `Step`: the base of a kind of step, a frozen dataclass; its fields stand in the request, its methods say what they do;
+- `Files`: (generation, index) -> size of each file that must be there; `expect` changes it;
+- `Achieved`: what a generation of files has of the capacity; `achieve` changes it;
+- `Shard`: which of a step's files are this host's;
+- `path_of(mounts, generation, index)`: the path of a file of a state;
+- `BLOCK_BYTES`: bytes of the block that file systems give files.
+
+What launcher and hosts tell each other, as plain JSON with known keys:
+
+- `Claim`: the target that was claimed: its stores, hosts, tools and calibration;
+- `Cell`, `Phase`: what is measured, and one command of it; `PhaseResult`: the phase with what came of it;
+- `Json`: an object of JSON; `JsonView`: one that is only read.
+
+What else a study may add:
+
+- `Tool`: how a program names its version, for the table TOOLS;
+- `tool_command(claim, tool, *folders)`: the words that start it on a claimed target, in its container where it has one;
+- `FileSystem`: the base of a file system: its name, title and defragmenter;
+- `Kind`: the base of a kind of target; `kind_of(claim)`: that of a claimed one;
+- `program_main(Assignment, work, path)`: the body of a study's own program, which a phase runs on a host.
+
+The rest:
+
+- `Failure`: it was tried and failed; `Refusal`: it must not be tried, and nothing was touched;
+- `MIB`: bytes of a MiB.
+"""
+
+from fsage.base import MIB, Failure, Json, JsonView, Refusal
+from fsage.model.claim import Claim
+from fsage.model.filesystems import FileSystem
+from fsage.model.kinds import Kind, kind_of
+from fsage.model.observation import PhaseResult
+from fsage.model.program import program_main
+from fsage.model.request import Cell, Phase
+from fsage.model.structure import BLOCK_BYTES, Achieved, Files, Shard, Step, path_of
+from fsage.model.tools import Tool, tool_command
