@@ -165,7 +165,7 @@ class Place:
             for number, total in enumerate(OSTS_MIB)
         ]
 
-    def made(self, target: Target, seed: int, volumes: int, each: int, check_lease: Any) -> dict:
+    def made(self, target: Target, seed: int, volumes: int, each: int, check_lease: Any) -> tuple[Path, dict]:
         """Files as large as makeblastdb's."""
         place = target.home / claims.KEPT
         place.mkdir(parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ class Place:
             for suffix in model.SUFFIXES:
                 (place / f"{model.name_of(number)}{suffix}").write_bytes(b"")
             os.truncate(place / f"{model.name_of(number)}.nsq", each * model.PACKED_BYTES)
-        return {"bytes": 0}
+        return place, {"bytes": 0}
 
 
 @pytest.fixture(scope="module")

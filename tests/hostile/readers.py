@@ -30,7 +30,7 @@ from fsage.base.message import Unacceptable
 from fsage.evidence import page
 from fsage.host.lustre import clients, lctl, servers, space, stripes
 from fsage.layouts import inspect, terminal
-from fsage.parse import BadOutput, fio, ior, mdtest
+from fsage.parse import BadOutput, fio, ior, mdtest, program
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target
@@ -39,7 +39,6 @@ from fsage.report import layout
 from fsage.report.compare import compare
 from fsage.run import job
 from fsage.studies.blast.workloads import blast as blastn
-from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf import notation
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study
@@ -382,7 +381,7 @@ READERS = {
     "ior": Reader(recorded_texts("corpus/ior-*/*.stdout", 4), _output(ior), (BadOutput,), 150),
     "mdtest": Reader(recorded_texts("corpus/mdtest-*/*.stdout", 4), _output(mdtest), (BadOutput,), 150),
     "blastn": Reader(bent(BLASTN), _output(blastn), (BadOutput,), 100),
-    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(netflow), (BadOutput,), 100),
+    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(program), (BadOutput,), 100),
     "brw_stats": Reader(recorded_texts("lustre/lctl_brw_stats.txt"), _text(servers.parse_stats), LUSTRE, 80),
     "lfs df": Reader(recorded_texts("lustre/lfs_df.txt"), _text(space.parse), LUSTRE, 80),
     "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(lctl.parse), LUSTRE, 80),

@@ -26,10 +26,11 @@ What else a study may add:
 The rest:
 
 - `Failure`: it was tried and failed; `Refusal`: it must not be tried, and nothing was touched;
+- `in_words(error)`: an error in words, without its number;
 - `MIB`: bytes of a MiB.
 """
 
-from fsage.base import MIB, Failure, Json, JsonView, Refusal
+from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words
 from fsage.model.claim import Claim
 from fsage.model.filesystems import FileSystem
 from fsage.model.kinds import Kind, kind_of

@@ -19,7 +19,8 @@ from fsage.base import Json
 from fsage.base.untrusted import read_file
 from fsage.dataset.columns import COLUMNS, Manifest, Record
 from fsage.dataset.tables import DatasetError
-from fsage.model.observation import WARM, PhaseResult
+from fsage.model.caches import WARM
+from fsage.model.observation import PhaseResult
 
 MOST_BYTES = 16 << 20
 """Most bytes of a record's file; one with a trace of 50,000 requests has a tenth of it."""

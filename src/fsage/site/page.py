@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fsage.base.sizes import duration, round_size
-from fsage.model.observation import SERVERS_KEPT
+from fsage.model.caches import SERVERS_KEPT
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.site import actions

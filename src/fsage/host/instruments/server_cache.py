@@ -17,8 +17,8 @@ from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import lctl
 from fsage.host.system import settings
 from fsage.host.targets import lease
+from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import complete, lustre_of
-from fsage.model.observation import SERVERS_KEPT
 from fsage.model.request import Cell, Phase, Request
 from fsage.model.target import Spec
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from fsage.api.host import allocate, count_extents, flush
-from fsage.api.model import BLOCK_BYTES, Json, program_main
+from fsage.api.model import BLOCK_BYTES, Json, in_words, program_main
 
 from .model import DIRECTORY, INODE, PIECES, TREE, Assignment
 
@@ -90,7 +90,7 @@ def look(folder: Path, number: int) -> Json:
         try:
             seen["had"][name] = call(folder) or 1
         except OSError as error:
-            seen["had"][name] = errno.errorcode.get(error.errno or 0, str(error))
+            seen["had"][name] = errno.errorcode.get(error.errno or 0, in_words(error))
         _given_back(folder, status.f_bfree)
     return seen
 
