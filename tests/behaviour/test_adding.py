@@ -72,7 +72,7 @@ def from_the_page(project: Project, folder: Path) -> None:
     (folder / "workloads/scatter.py").write_text(blocks["python"])
     subprocess.run(["chmod", "-R", "go-w", folder], check=True)
     (project.root / "config").mkdir(exist_ok=True)
-    (project.root / "config/scatter.yaml").write_text(blocks["yaml"])
+    (project.root / "config/mystudy.yaml").write_text(blocks["yaml"])
     project.env["FSAGE_EXTENSIONS"] = str(folder)
 
 
@@ -80,7 +80,7 @@ def test_the_workload_of_the_page_has_ten_lines_and_a_plan(new_project: Project,
     from_the_page(new_project, tmp_path / "scatter")
     lines = (tmp_path / "scatter/workloads/scatter.py").read_text().splitlines()
     assert len([line for line in lines if line and not line.startswith('"""')]) <= 10
-    planned = new_project.fsage("plan", "scatter")
+    planned = new_project.fsage("plan", "mystudy")
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert "40 cells, 4 states" in planned.stdout and "0 B written" not in planned.stdout
 
@@ -90,9 +90,9 @@ def test_the_workload_of_the_page_has_ten_lines_and_a_plan(new_project: Project,
 @pytest.mark.timeout(600)
 def test_the_workload_of_the_page_is_measured(project: Project, tmp_path: Path) -> None:
     from_the_page(project, tmp_path / "scatter")
-    ran = project.run("snakemake", "scatter", timeout=500)
+    ran = project.run("snakemake", "mystudy", timeout=500)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    records = [json.loads(path.read_text()) for path in (project.root / "results/records").glob("*/scatter/*/*.json")]
+    records = [json.loads(path.read_text()) for path in (project.root / "results/records").glob("*/mystudy/*/*.json")]
     assert len(records) == 40
     for record in records:
         assert record["status"] == "valid" and record["metrics"]["write_bw_mib_s"] > 0, record
