@@ -108,7 +108,7 @@ def test_every_command_of_fsage_and_its_options_are_there() -> None:
 
 
 def test_every_study_and_setting_of_a_run_is_there() -> None:
-    studies = {path.stem for path in ROOT.glob("config/*.yaml")} | {"scatter"}  # the page on adding makes it
+    studies = {path.stem for path in ROOT.glob("config/*.yaml")}
     inventories = {path.name for path in ROOT.glob("inventories/*")} | {"ssu1", "ssu2", "ssu3", "ssu4", "seek1"}
     wrong = []
     for command in commands_of("snakemake"):
@@ -182,7 +182,7 @@ def test_every_path_of_the_tree_is_there() -> None:
     tree = re.compile(
         r"(src|tests|bench|docs|config|roles|playbooks|profiles|inventories|envs|plugins|workflow|\.ci)/[^\s:]*"
     )
-    made = {"config/mystudy.yaml", "config/scatter.yaml", "config/layouts/ost0012.gz"}
+    made = {"config/mystudy.yaml", "config/layouts/ost0012.gz"}
     gone = []
     for page in PAGES:
         for token in PARSE.parse(page.read_text(encoding="utf-8")):
