@@ -19,9 +19,9 @@ from typing import cast
 
 from fsage.base import Json
 from fsage.host.verbs import checks
+from fsage.studies.kernels import workloads as new_file
 from fsage.studies.kernels.host import asked, uml
 from fsage.studies.kernels.model import boot, images, programs
-from fsage.studies.kernels.workloads import new_file
 from fsage.studies.paf.model import Populate
 
 MIB = 1 << 20
