@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fsage.dataset import unpacked
 from fsage.model.claim import REDUCED
 from fsage.statistics import LAYOUT, PLACE, SAMPLE, TARGET, Units
 
@@ -200,8 +201,11 @@ def _setting(samples: pd.DataFrame) -> pd.Series:
 
 
 def _differing(samples: pd.DataFrame) -> pd.DataFrame:
-    """The columns of SETTING that are not alike in all samples, as text."""
+    """The columns of SETTING that are not alike in all samples, as text; a kernel that a cell names is none of them."""
     texts = samples.reindex(columns=list(SETTING)).astype("str").fillna("unknown")
+    if "params" in samples:
+        named = unpacked(samples["params"], "kernel")["kernel"]
+        texts["kernel"] = texts["kernel"].where(named.isna(), "as the cell names it")
     texts["tunables"] = texts["tunables"].map({text: _in_force(text) for text in texts["tunables"].unique()})
     return texts.loc[:, texts.nunique() > 1]
 

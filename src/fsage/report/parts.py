@@ -203,7 +203,7 @@ def _on_own_disk(compared: Comparison, named: Callable[[str], Named], rows: pd.D
 def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> list[str]:
     """'That is because the measured file has 17 to 33 jumps instead of none'; 'The measured file has ...' alone.
 
-    It is the cause where the device's charges for the extents account for every sure difference.
+    It is the cause where the device's charges account for every sure difference, and more is slower.
     """
     sides = [of_state(rows, name) for name in (state, against)]
     for column, noun in COUNTED.items():
@@ -215,9 +215,13 @@ def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[F
             return [f"{has} in both"]
         sure = [finding.ratio for finding in findings if finding.sure]
         charged = _charged(*sides)
-        if sure and charged and all(_accounts(charged, ratio) for ratio in sure):
-            return [f"that is because {has} instead of {counts[1]}"]
-        return [f"{has} instead of {counts[1]}"]
+        lies = f"{has} instead of {counts[1]}"
+        if not sure or not charged or not all(_accounts(charged, ratio) for ratio in sure):
+            return [lies]
+        if (charged < 1) == (sides[0][column].median() > sides[1][column].median()):
+            return [f"that is because {lies}"]
+        # Fewer pieces cannot be slower: what else a disk charges by is the place.
+        return [f"that is because it is {'slower' if charged < 1 else 'faster'} where the measured file lies", lies]
     return []
 
 
