@@ -363,9 +363,12 @@ class Plan:
         place = cell.params.get("place", 1)
         if place == 1 or not self.claim or "capacity_bytes" not in self.claim:
             return
-        capacity_bytes = self.claim["capacity_bytes"]
-        shares = achieved(steps, capacity_bytes)
-        left_bytes = capacity_bytes - sum(share["bytes"] * (1 - share["deleted_share_bytes"]) for share in shares)
+        if state not in self._left_bytes:  # which files are deleted is drawn file by file
+            capacity_bytes = self.claim["capacity_bytes"]
+            shares = achieved(steps, capacity_bytes)
+            taken = sum(share["bytes"] * (1 - share["deleted_share_bytes"]) for share in shares)
+            self._left_bytes[state] = capacity_bytes - taken
+        left_bytes = self._left_bytes[state]
         if makes_bytes > left_bytes:
             raise ValueError(
                 f"places: {place} files take {makes_bytes / MIB:.0f} MiB, and state {state} leaves "
@@ -397,6 +400,11 @@ class Plan:
         if names and not any("[" in str(name) for name in names):
             return len(names)
         return None
+
+    @cached_property
+    def _left_bytes(self) -> dict[str, float]:
+        """State -> bytes that its files leave, as far as they were asked for."""
+        return {}
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], tuple[float, int]]:
