@@ -15,7 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BARE = """
-STATES = [f"{a}.{b:02d}" for a in range(10, 81, 10) for b in range(0, 71, 10)]
+STATES = [f"{a}.00" for a in range(10, 81, 10)]
+STATES += [f"{a}.{b}+6700{n}" for a in range(10, 81, 10) for b in range(10, 71, 10) for n in range(5, 10)]
 ROOT = config["results"]
 MANIFESTS = {s: f"{ROOT}/manifests/local/series1/{s}@264M.0123456789ab.json" for s in STATES}
 ALL = list(MANIFESTS.values())
