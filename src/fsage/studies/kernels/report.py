@@ -137,7 +137,7 @@ def _said(ways: dict[Way, Counts]) -> str:
     named = ways
     if len(ways) > MOST_NAMED:
         named = _told_apart(ways)
-    for way, counts in sorted(named.items(), key=lambda pair: median(pair[1].values())):
+    for way, counts in sorted(named.items(), key=lambda pair: (median(pair[1].values()), pair[0])):
         of_range[_range(counts)].append(str(way))
     parts = [f"{extents} with {_list(some)}" for extents, some in of_range.items()]
     return "; ".join(parts)
