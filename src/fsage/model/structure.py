@@ -68,6 +68,8 @@ class Step(ABC):
     """Whether several hosts may share the work."""
     REPLACES: ClassVar[bool] = False
     """Whether the files of the steps before are gone after it."""
+    DELETES: ClassVar[bool] = False
+    """Whether it only takes files away."""
     DRAWS: ClassVar[bool] = True
     """Whether what it makes depends on its seed."""
     PLAYBOOK: ClassVar[str] = "apply_step.yml"

@@ -158,6 +158,10 @@ class Plan:
 
     def check(self) -> None:
         """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""
+        return self._checked  # once: a plan does not change
+
+    @cached_property
+    def _checked(self) -> None:
         self.bytes_written()
         for what, seconds, written in self.parts():
             why = limits.why_never(self.target.spec["limits"], what, seconds, written)
@@ -363,12 +367,14 @@ class Plan:
         place = cell.params.get("place", 1)
         if place == 1 or not self.claim or "capacity_bytes" not in self.claim:
             return
-        if state not in self._left_bytes:  # which files are deleted is drawn file by file
-            capacity_bytes = self.claim["capacity_bytes"]
-            shares = achieved(steps, capacity_bytes)
-            taken = sum(share["bytes"] * (1 - share["deleted_share_bytes"]) for share in shares)
-            self._left_bytes[state] = capacity_bytes - taken
-        left_bytes = self._left_bytes[state]
+        capacity_bytes = self.claim["capacity_bytes"]
+        if state not in self._least_left_bytes:  # as if nothing were deleted: what is, is drawn file by file
+            made = achieved([step for step in steps if not step.DELETES], capacity_bytes)
+            self._least_left_bytes[state] = capacity_bytes - sum(share["bytes"] for share in made)
+        if makes_bytes <= self._least_left_bytes[state]:
+            return
+        shares = achieved(steps, capacity_bytes)
+        left_bytes = capacity_bytes - sum(share["bytes"] * (1 - share["deleted_share_bytes"]) for share in shares)
         if makes_bytes > left_bytes:
             raise ValueError(
                 f"places: {place} files take {makes_bytes / MIB:.0f} MiB, and state {state} leaves "
@@ -402,8 +408,8 @@ class Plan:
         return None
 
     @cached_property
-    def _left_bytes(self) -> dict[str, float]:
-        """State -> bytes that its files leave, as far as they were asked for."""
+    def _least_left_bytes(self) -> dict[str, int]:
+        """State -> bytes that its files leave at least, as far as they were asked for."""
         return {}
 
     @cached_property

@@ -100,6 +100,7 @@ class Fragment(Step):
     """Delete `percent` of the files of the generation: those with the lowest draws."""
 
     SHARDED: ClassVar[bool] = True
+    DELETES: ClassVar[bool] = True
     PLAYBOOK: ClassVar[str] = "fragment.yml"
 
     percent: int
