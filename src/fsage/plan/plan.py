@@ -409,7 +409,7 @@ class Plan:
 
     @cached_property
     def _least_left_bytes(self) -> dict[str, int]:
-        """State -> bytes that its files leave at least, as far as they were asked for."""
+        """State -> bytes that its files leave at least, of those states that were looked at."""
         return {}
 
     @cached_property
