@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -84,7 +85,7 @@ def by_hand(kernel: boot.Kernel, image: images.Image | None, number: int, place:
 def cells_of(claim: Json, names: range) -> list[Json]:
     """Cells that each write one new file."""
     params = new_file.Params(file_size=FILE_MIB * MIB, transfer_size=16 * MIB, iteration=1)
-    phases = new_file.commands(params, claim)  # type: ignore[arg-type]
+    phases = new_file.commands(params, claim)  # type: ignore[arg-type] # as a guest gives it
     about = {"kind": "planned", "attempt": 1, "order": 1, "params": params.model_dump(), "phases": phases}
     return [{"name": f"cell{name}", **about} for name in names]
 
@@ -96,7 +97,7 @@ def main(count: int) -> None:
         place = Path(folder)
         os.environ["XDG_CACHE_HOME"] = str(place / "cache")
         boots = [seconds(lambda: boot.boot(kernel, [], [])) for _ in range(3)]
-        bare = [seconds(lambda n=n: by_hand(kernel, None, n, place)) for n in range(3)]  # type: ignore[misc]
+        bare = [seconds(partial(by_hand, kernel, None, number, place)) for number in range(3)]
         print(f"a boot with Python: {min(boots):.2f} s, {min(boots) / min(bare):.2f} times a boot of a shell")
 
         spec = {"name": "bench", "kind": "uml", "size_gib": 2, "amount_mib": 64, "home": str(place / "home")}

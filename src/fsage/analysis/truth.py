@@ -120,8 +120,8 @@ def _expected(theta: Array, reads: Reads) -> Array:
     return np.asarray(np.log(transfer + seek_s * reads.seeks_per_byte) - np.log(elapsed) + fullness * reads.fullness)
 
 
-PLANTED = ("outer_to_inner", "noise_cov", "drift_percent_per_hour")
-"""What a disk may charge besides rate and seeks; a study on one that does is a study of the method."""
+PLANTED = {"outer_to_inner": 1.0, "noise_cov": 0.0, "drift_percent_per_hour": 0.0}
+"""What a disk may charge besides rate and seeks, and what it is where it does not; else a study is of the method."""
 SHOWN = {
     "seek_s": ("seek", "ms", 1e3),
     "bytes_per_s": ("rate, first block", "MiB/s", 2**-20),
@@ -174,8 +174,7 @@ def planted(frame: pd.DataFrame) -> Mapping[str, float] | None:
     costs = json.loads(texts[0])  # a record's, so that it may be anything
     if not isinstance(costs, dict) or not all(isinstance(costs.get(key, 0), (int, float)) for key in SHOWN):
         return None
-    usual = {"outer_to_inner": 1.0}
-    if "seek_s" in costs and any(costs.get(key, usual.get(key, 0.0)) != usual.get(key, 0.0) for key in PLANTED):
+    if "seek_s" in costs and any(costs.get(key, usual) != usual for key, usual in PLANTED.items()):
         return costs
     return None
 

@@ -2,7 +2,7 @@
 
 Each part of a study has a file here, which lists and explains its names:
 
-- `fsage.api.model`: for `model` and `kinds`, and for all other parts too;
+- `fsage.api.model`: for `model`, and for all other parts too;
 - `fsage.api.host`: for `host` and `instruments`, beside `model`;
 - `fsage.api.recipe`: for `recipe`;
 - `fsage.api.workload`: for `workloads`, beside `recipe`;

@@ -20,7 +20,8 @@ Instruments. Each is a subclass in a module of `instruments`, and is found there
 - `Instrument`: what surrounds a cell, a phase or a step, as its methods say; `on_clients` asks all clients;
 - `OtherHost`: what a function of its table `remote` is called with.
 
-File systems and kinds of targets. `host/NAME.py` has FILESYSTEM or TARGET, an instance of the first or a class:
+File systems and kinds of targets. `host.py` with its NAME, or `host/NAME.py`, has FILESYSTEM, an instance of the first
+of these, or TARGET, a class:
 
 - `FileSystem`: what a host does with one, beside the class of fsage.api.model; `Ext4`: that of ext4, for its dialects;
 - `Target`: the base of a kind's class.

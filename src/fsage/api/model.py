@@ -1,4 +1,4 @@
-"""What `model` and `kinds` of a study are made of. Every other part may use it too. Hosts have it: Python 3.9.
+"""What `model` of a study is made of. Every other part may use it too. Hosts have it: Python 3.9.
 
 Steps of a state:
 

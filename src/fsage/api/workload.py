@@ -11,6 +11,7 @@ A module offers:
 - `bytes_written(params, claim)`, if it writes; `makes_bytes(params, claim)`, where its files hold less than that;
 - `CELL_S`, if a cell takes much longer than a few seconds: the estimate before there is a claim;
 - `PROGRAMS`, if it needs others than fio: the commands that `fsage doctor` looks for;
+- `IN_GUESTS`, if it needs a guest's own disk, which nothing else reads from: True;
 - `moved(params, extents, moved_bytes)`, if a device model's charges follow from where its files lie.
 
 All of them but Params:

@@ -20,12 +20,11 @@ from fsage.base.sizes import counted
 from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
-from fsage.model.request import Phase
 from fsage.model.structure import Step, achieved
-from fsage.plan import results
+from fsage.plan import refusals, results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
-from fsage.plan.target import GUESTS, KERNEL, Target, load_claim, load_target
+from fsage.plan.target import Target, load_claim, load_target
 from fsage.study.cells import Cell
 from fsage.study.files import load_study, read_yaml
 from fsage.study.study import Study, StudyError
@@ -33,7 +32,6 @@ from fsage.study.study import Study, StudyError
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
 STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)
 CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more
-IN_GUESTS = f"take a target of kind {GUESTS}, such as --target {KERNEL}"
 CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
 
 
@@ -310,57 +308,20 @@ class Plan:
             steps = self.states[state].steps(self.target.file_scale, self.study.states.seed or 0)
             params = workloads.params_of(cell.params)
             try:
-                self._refuse_pointless(workload, cell)
-                self._refuse_impossible(steps)
+                refusals.of_kind(self.target, workload, cell)
+                refusals.of_room(self.target, self.claim, steps)
                 if self.claim is None:
                     self._refuse_declared(workload, params)
                     self._known[key] = getattr(workload, "CELL_S", CELL_S), 0
                     return self._known[key]
                 with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
-                    self._refuse_unlimited(workload.commands(params, self.claim, steps))
+                    refusals.of_rates(self.target, workload.commands(params, self.claim, steps))
                 written_bytes, makes_bytes = workloads.bytes_of(params, self.claim)
                 self._refuse_places(state, cell, steps, makes_bytes)
                 self._known[key] = workload.seconds(params, self.claim, steps), written_bytes
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
         return self._known[key]
-
-    def _refuse_unlimited(self, phases: Sequence[Phase]) -> None:
-        """Raise ValueError for a workload that cannot be kept to the site's rates."""
-        for phase in phases:
-            why = limits.why_not_kept(self.target.spec["limits"], phase)
-            if why:
-                raise ValueError(f"{why}; nothing was touched")
-
-    def _refuse_pointless(self, workload: ModuleType, cell: Cell) -> None:
-        """Raise ValueError for what no cell on this kind of target could tell anything of."""
-        of_kind = self.target.of_kind
-        name = cell.params["workload"]
-        kernel = cell.params.get("kernel")
-        if not of_kind.guests and getattr(workload, "IN_GUESTS", False):
-            raise ValueError(f"workload {name} needs a guest's own disk: {IN_GUESTS}")
-        if not of_kind.guests and kernel:
-            raise ValueError(f"kernel {kernel}: cells of this target have its host's own kernel: {IN_GUESTS}")
-        why = of_kind.tells_nothing(self.target.spec, name)
-        if why:
-            raise ValueError(why)
-
-    def _refuse_impossible(self, steps: Sequence[Step]) -> None:
-        """Raise ValueError for a state that the target has no room for, even when it is empty.
-
-        Before the claim, the declaration says how large the target is at most.
-        """
-        most_bytes = self.target.of_kind.most_bytes(self.target.spec)
-        if self.claim:
-            capacity_bytes = self.claim.get("capacity_bytes")
-        else:
-            capacity_bytes = most_bytes
-        if capacity_bytes is None:
-            return
-        for step in steps:
-            why = step.unavailable_because(capacity_bytes)
-            if why:
-                raise ValueError(why)
 
     def _refuse_places(self, state: str, cell: Cell, steps: Sequence[Step], makes_bytes: int) -> None:
         """Raise ValueError where the files of all places do not fit beside those of the state."""

@@ -24,7 +24,6 @@ from fsage.layouts import fiemap
 from fsage.model.answers import Obstacle
 
 LOOP_CONTROL = "/dev/loop-control"
-LOOP_CLR_FD = 0x4C01  # linux/loop.h
 LOOP_BYTES = 1 << 20
 LOOP_ATTEMPTS = 4  # another process may take the free device first
 ROOT = "run it as root"
@@ -96,7 +95,7 @@ def _attach_loop_device() -> None:
             device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.ioctl(device, loops.LOOP_SET_FD, memory)
-                fcntl.ioctl(device, LOOP_CLR_FD)
+                fcntl.ioctl(device, loops.LOOP_CLR_FD)
                 return
             except OSError as error:
                 if error.errno != errno.EBUSY or attempt == LOOP_ATTEMPTS - 1:

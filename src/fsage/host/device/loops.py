@@ -181,7 +181,7 @@ def attach(image: Image) -> str:
         _release(device)
         raise Refusal(f"{image['image']}: the loop device on it does not get direct I/O; declare another image_dir")
     if device_of(image) != device:
-        raise Failure(f"losetup named {device} for {image['image']}, but the kernel has {device_of(image)} on it")
+        raise Failure(f"{device} was attached to {image['image']}, but the kernel has {device_of(image)} on it")
     return device
 
 
