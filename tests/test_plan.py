@@ -199,7 +199,11 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
 @pytest.mark.parametrize(
     ("study", "target", "why"),
     [
-        ("f2fs", "local", "workload file_requests needs a guest's own disk: take a target of kind uml, such as"),
+        (
+            "f2fs",
+            "local",
+            "workload file_requests needs a guest's own disk: take a target of kind uml, such as --target kernel_f2fs",
+        ),
         ("kernels", "directory", r"kernel 5\.10: cells of this target have its host's own kernel: take a target of"),
         ("kernels", "virtual", "workload new_file counts, and computes a rate: virtual seconds are for those"),
         ("random4k", "kernel", "workload random_access is timed, and a guest's seconds are not a disk's"),

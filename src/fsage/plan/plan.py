@@ -308,7 +308,7 @@ class Plan:
             steps = self.states[state].steps(self.target.file_scale, self.study.states.seed or 0)
             params = workloads.params_of(cell.params)
             try:
-                refusals.of_kind(self.target, workload, cell)
+                refusals.of_kind(self.target, self.study.target, workload, cell)
                 refusals.of_room(self.target, self.claim, steps)
                 if self.claim is None:
                     self._refuse_declared(workload, params)

@@ -12,17 +12,16 @@ from fsage.model.structure import Step
 from fsage.plan.target import GUESTS, KERNEL, Target
 from fsage.study.cells import Cell
 
-REMEDY = f"take a target of kind {GUESTS}, such as --target {KERNEL}"
 
-
-def of_kind(target: Target, workload: ModuleType, cell: Cell) -> None:
-    """Refuse what no cell on this kind of target could tell anything of."""
+def of_kind(target: Target, usual: str | None, workload: ModuleType, cell: Cell) -> None:
+    """Refuse what no cell on this kind of target could tell anything of. `usual`: the target that the study names."""
+    remedy = f"take a target of kind {GUESTS}, such as --target {usual or KERNEL}"
     name = cell.params["workload"]
     kernel = cell.params.get("kernel")
     if not target.of_kind.guests and getattr(workload, "IN_GUESTS", False):
-        raise ValueError(f"workload {name} needs a guest's own disk: {REMEDY}")
+        raise ValueError(f"workload {name} needs a guest's own disk: {remedy}")
     if not target.of_kind.guests and kernel:
-        raise ValueError(f"kernel {kernel}: cells of this target have its host's own kernel: {REMEDY}")
+        raise ValueError(f"kernel {kernel}: cells of this target have its host's own kernel: {remedy}")
     why = target.of_kind.tells_nothing(target.spec, name)
     if why:
         raise ValueError(why)
