@@ -124,6 +124,17 @@ def test_results_that_differ_between_layouts_are_named_and_the_study_has_not_suc
     assert code == 1 and any(line.startswith(said) for line in lines)
 
 
+def test_a_study_of_which_nothing_could_be_measured_has_not_succeeded(tmp_path):
+    plan, cells = planned("striping", tmp_path, "iterations: 5", "nodes: [1, 2]\n  iterations: 5")
+    none = {"status": "unsupported", "why": "this kernel has no scheduler cfq", "phases": []}
+    data_of(plan, [{**record(plan, state, cell), **none} for state, cell in cells])
+    lines, code = conclusion.conclude(Pool((plan,)))
+    assert code == 1 and "nothing was measured: this kernel has no scheduler cfq (60 cells)" in lines
+    data_of(plan, [record(plan, *cells[0], index_bw_mib_s=9.0)])
+    lines, code = conclusion.conclude(Pool((plan,)))
+    assert code == 0 and "nothing was measured" not in " ".join(lines)
+
+
 def test_another_amount_of_work_may_give_another_result_but_no_other_way_of_doing_it():
     def row(state, checksum, **params):
         known = {"status": "valid", "kind": "planned", "state": state, "cell": "i1", "models_checksum": checksum}

@@ -30,7 +30,8 @@ FIGURES = (".svg", ".pdf", ".csv")
 def conclude(pool: Pool) -> tuple[list[str], int]:
     """Lines for the terminal, and the exit code: 0 only when no planned cell failed or lacks a record without a reason.
 
-    Nor is it 0 where cells that were to compute the same did not, or planted values were not recovered.
+    Nor is it 0 where cells that were to compute the same did not, where planted values were not recovered, or where no
+    cell could be measured.
     """
     status: Counter[str] = Counter()
     wrong = [
@@ -41,6 +42,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         and not request.is_planned(plan, state, evidence.get("steps"))
     ]
     failed: list[str] = []
+    unsupported: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     skipped = {(plan.target.name, state): plan.skipped(state) for plan in pool.plans for state in plan.states}
     for plan, state, cell in pool.cells():
@@ -63,6 +65,8 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
             wrong.append(f"taken for another plan: {path}; {request.quarantine_remedy(plan, state)}")
         elif record["status"] in ("failed", "stopped"):
             failed.append(f"{record['status']}: {where}: {record['why']}")
+        elif record["status"] == "unsupported":
+            unsupported[record["why"]] += 1
     study = pool.study
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
     measured = dataset.load(pool.files())
@@ -70,7 +74,10 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     not_measured = [
         f"not measured: {counted(count, 'cell')} of {state}: {stopping.LEFT_OUT}" for state, count in left_out.items()
     ]
-    for problems in (wrong, failed, not_measured, differ):
+    nothing = []
+    if set(status) == {"unsupported"}:
+        nothing = [f"nothing was measured: {why} ({counted(count, 'cell')})" for why, count in unsupported.items()]
+    for problems in (wrong, failed, nothing, not_measured, differ):
         lines += problems[:SHOWN] + ([f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])
     if failed:
         lines.append(f"to measure just the failed ones again: {pool.commands.remeasure('--failed')}")
@@ -83,7 +90,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         lines.append(f"report: {page}")
     else:
         lines.append(f"there is no report yet: `{pool.commands.measure}` measures and makes it")
-    return lines, 1 if wrong or failed or left_out or differ else 0
+    return lines, 1 if wrong or failed or nothing or left_out or differ else 0
 
 
 def write_report(pool: Pool, study_file: Path, sections: Iterable[Section] = ()) -> Path:
