@@ -40,10 +40,10 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from fsage.host.instruments import neighbours
-from fsage.host.lustre import params, stripes
+from fsage.host.lustre import lctl, stripes
 
 def reads():
-    devices = params.get("osd-ldiskfs.*-OST*.mntdev").values()
+    devices = lctl.get("osd-ldiskfs.*-OST*.mntdev").values()
     return [int(Path("/sys/block", Path(device.strip()).name, "stat").read_text().split()[0]) for device in devices]
 
 def main(folder):
