@@ -253,7 +253,7 @@ def test_a_request_is_a_file_and_never_a_template(given: str | None, said: str, 
         ("{fifo}", "it is a FIFO, where a file is expected"),
         ("{none}", ": No such file or directory"),
         ("{deep}", "is nested deeper than 32 levels"),
-        ("{list}", "holds no request"),
+        ("{list}", "is [], and a block of keys is wanted"),
     ],
 )
 def test_a_file_that_holds_no_request_is_refused(given: str, said: str, tmp_path: Path) -> None:

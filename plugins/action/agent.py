@@ -258,14 +258,11 @@ def request_of(verb, given):
             f"wanted: {HOW} (not -e @request.json)"
         )
     try:
-        request = message.read(untrusted.read_file(given, REQUEST_BYTES))
+        return message.read_block(untrusted.read_file(given, REQUEST_BYTES))
     except (OSError, ValueError) as why:
         raise message.Unacceptable(
             f"fsage_request: {in_words(why, message.shown(given))}; the path of a request's file is wanted: {HOW}"
         ) from None
-    if not isinstance(request, dict):
-        raise message.Unacceptable(f"fsage_request: {message.shown(given)} holds no request: {HOW}")
-    return request
 
 
 def accepted(key, answer, question):

@@ -75,6 +75,14 @@ def read(text: bytes | str, most_bytes: float = math.inf) -> object:
     return value
 
 
+def read_block(text: bytes | str, most_bytes: float = math.inf) -> dict[str, Any]:
+    """`read` of a JSON object."""
+    value = read(text, most_bytes)
+    if not isinstance(value, dict):
+        raise Unacceptable(f"is {shown(value)}, and a block of keys is wanted")
+    return value
+
+
 def check(value: object) -> None:
     """Raise Unacceptable for what is nested too deep, for infinite numbers, and for text that has no bytes in UTF-8."""
     level = [value]
