@@ -14,7 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
-    ValidationError,
     model_serializer,
 )
 
@@ -25,7 +24,7 @@ from fsage.model.observation import CommandResult, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step, read_all
 from fsage.parse import VERSION, BadOutput, fio, printed_version, program
-from fsage.text.strict import Spelled, problems_of
+from fsage.text.strict import Spelled
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
@@ -395,8 +394,6 @@ def judge(
                 raise BadOutput(f"{name}: {error}") from error
     except BadOutput as error:
         return Outcome("failed", str(error))
-    except ValidationError as error:
-        return Outcome("failed", f"these are no parameters of the workload: {'; '.join(map(str, problems_of(error)))}")
     if status != "done":
         return Outcome("failed", why or f"the observation's status is {status!r}")
     return Outcome("valid", None, metrics)
