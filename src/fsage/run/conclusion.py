@@ -45,14 +45,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     unsupported: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     measured = dataset.load(pool.files())
-    rows = {
-        (plan.target.name, state, cell): {"status": store.SKIPPED, "why": skipped["why"]}
-        for plan in pool.plans
-        for state in plan.states
-        for cell, skipped in plan.skipped(state).items()
-    }
-    for row in measured[["target", "state", "cell", "status", "why"]].to_dict("records"):
-        rows[row["target"], row["state"], row["cell"]] = row
+    rows = _rows(pool, measured)
     for plan, state, cell in pool.cells():
         row = rows.get((plan.target.name, state, cell.name), {"status": "missing"})
         path = plan.results.record(state, cell.name)
@@ -94,6 +87,19 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     else:
         lines.append(f"there is no report yet: `{pool.commands.measure}` measures and makes it")
     return lines, 1 if wrong or failed or nothing or left_out or differ else 0
+
+
+def _rows(pool: Pool, measured: pd.DataFrame) -> dict[tuple[str, str, str], Json]:
+    """Status and reason of cells, by target, state and name: of a cell's record, else of what skipped it."""
+    rows = {
+        (plan.target.name, state, cell): {"status": store.SKIPPED, "why": skipped["why"]}
+        for plan in pool.plans
+        for state in plan.states
+        for cell, skipped in plan.skipped(state).items()
+    }
+    for row in measured[["target", "state", "cell", "status", "why"]].to_dict("records"):
+        rows[row["target"], row["state"], row["cell"]] = row
+    return rows
 
 
 def write_report(pool: Pool, study_file: Path, sections: Iterable[Section] = ()) -> Path:
