@@ -12,6 +12,7 @@ from records import CONFIG, make_evidence, make_records, store
 from fsage.archive.crate import CrateError
 from fsage.archive.export import Credit, export, remake
 from fsage.plan.plan import load_plan
+from fsage.records.store import Reason, write_manifest
 
 pytestmark = pytest.mark.usefixtures("figures_undrawn")
 STUDY = CONFIG / "quickstart.yaml"
@@ -47,6 +48,18 @@ def test_the_same_report_is_made_from_a_crate(plan, crate, tmp_path) -> None:
     assert len(files) > 10
     for path in files:
         assert (tmp_path / "again" / path).read_bytes() == (there / path).read_bytes(), path
+
+
+def test_a_cell_that_was_skipped_is_in_the_report_that_is_made_again(tmp_path) -> None:
+    made = load_plan(STUDY, INVENTORY, tmp_path / "results")
+    records = make_records(made.study)
+    left = records.pop()
+    store(records, made.results.root / "records")
+    reason = Reason("a budget left it out")
+    assert not write_manifest(load_plan(STUDY, INVENTORY, made.results.root), left["state"], {left["cell"]: reason})
+    whole = export(load_plan(STUDY, INVENTORY, made.results.root), STUDY, INVENTORY, tmp_path / "crate", raw=False)
+    assert remake(whole, tmp_path / "again").same
+    assert reason.why in (tmp_path / "again" / "records.csv").read_text()
 
 
 def test_a_crate_describes_what_is_in_it_and_holds_no_host(crate) -> None:

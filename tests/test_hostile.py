@@ -30,7 +30,7 @@ from sent import CLAIM, bundle, observation
 
 from fsage import dataset
 from fsage.archive import crate
-from fsage.base.message import DEPTH, Unacceptable
+from fsage.base.message import DEPTH, Unacceptable, check, read
 from fsage.host.targets import lease
 from fsage.plan import results
 from fsage.plan.plan import Plan
@@ -183,12 +183,26 @@ def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan: Pla
         (why,) = unpacked(plan, {**lost, "id": f"x{key}", key: value})
         assert "request" in why
     (why,) = unpacked(plan, {**lost, "params": {**lost["params"], "workload": "os"}})
-    assert "as params" in why and "was requested" in why
+    assert "answers no request to target here, with its parameters and steps" in why
     (why,) = unpacked(plan, {**lost, "nominal": {**lost["nominal"], "recipe": "../../../x"}})
-    assert "as nominal" in why
+    assert "answers no request to target here, with its parameters and steps" in why
+    (why,) = unpacked(plan, {**lost, "layout": {**lost["layout"], "steps": []}})
+    assert "answers no request to target here, with its parameters and steps" in why
     later = plan.study.model_copy(update={"tuning": {"nomerges": 2}})  # the study was edited since
     request.make(Plan(later, plan.target, plan.results, plan.claim), "60.50@8M")
     assert record.unpack(bundle(plan, lost), plan.results.root, "here") == (1, [])
+
+
+def test_an_error_in_a_workloads_code_fails_the_cell_and_names_the_line(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path)
+    odd = observation(plan, STATE, 0)
+    del odd["phases"][0]["stdout"]
+    good = observation(plan, STATE, 1)
+    assert record.unpack(bundle(plan, odd, good), plan.results.root, "here") == (2, [])
+    kept = results.read(plan.results.record(STATE, odd["cell"]))
+    assert kept["status"] == "failed"
+    said = r'workload sequential cannot judge it: KeyError "\'stdout\'" \(shared\.py, line \d+\)'
+    assert re.fullmatch(said, kept["why"]), kept["why"]
 
 
 def test_one_observation_is_taken_of_each_attempt_that_was_requested(tmp_path: Path) -> None:
@@ -280,13 +294,13 @@ def test_the_bounds_are_where_they_are_said_to_be() -> None:
     nested: Any = 1
     for _ in range(DEPTH - 1):
         nested = {"a": nested}
-    messages.check(nested)
+    check(nested)
     with pytest.raises(Unacceptable, match="nested deeper"):
-        messages.check({"a": nested})
+        check({"a": nested})
     for text, message in (
         ('{"a": Infinity}', "the number Infinity, which is none"),
         ('{"a": 1e999}', "the number inf, which is none"),
         ('{"a": ' + "9" * 40 + "}", "a whole number of 40 digits"),
     ):
         with pytest.raises(Unacceptable, match=message):
-            messages.read(text, 100)
+            read(text, 100)

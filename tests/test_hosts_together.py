@@ -21,6 +21,7 @@ from striped import netflow_phases
 from tiers import first_of, first_row_of
 
 from fsage.base import Refusal, typed
+from fsage.base.message import Unacceptable
 from fsage.host.cells import measure
 from fsage.host.remote import remote_hosts
 from fsage.host.states import state
@@ -28,6 +29,7 @@ from fsage.host.targets import claims, lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.claim import BUILDING, READY
+from fsage.records.messages import read_observation
 from fsage.records.record import make_record
 from fsage.studies.netflow.workloads import netflow
 from fsage.studies.paf.model import Populate
@@ -202,7 +204,9 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
     )
     assert "write: host n3: fio's output holds no whole JSON" in told("n3", stdout=another[:500])
     assert "host n3: its clock was set while the phase ran" in told("n3", clock_ahead_s=7.0)
-    assert "host n3: what it left is not whole" in told("n3", clock_ahead_s="now")
+    one["phases"][0]["by_host"]["n3"]["clock_ahead_s"] = "now"
+    with pytest.raises(Unacceptable, match=r"phases\[0\]\.by_host\.n3\.clock_ahead_s is 'now': a number is wanted"):
+        read_observation(json.dumps(one).encode())
     del write["by_host"]["n3"]
     assert sequential.read(one).why == "write: of the clients n1, n2, n3 there is output of n1, n2"
 

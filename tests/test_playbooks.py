@@ -248,12 +248,12 @@ def test_a_request_is_a_file_and_never_a_template(given: str | None, said: str, 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("/dev/zero", "is no regular file"),
-        ("/", "is no regular file"),
-        ("{fifo}", "is no regular file"),
-        ("{none}", "cannot be read: No such file or directory"),
+        ("/dev/zero", "it is a device, where a file is expected"),
+        ("/", "it is a folder, where a file is expected"),
+        ("{fifo}", "it is a FIFO, where a file is expected"),
+        ("{none}", ": No such file or directory"),
         ("{deep}", "is nested deeper than 32 levels"),
-        ("{list}", "holds no request"),
+        ("{list}", "is [], and a block of keys is wanted"),
     ],
 )
 def test_a_file_that_holds_no_request_is_refused(given: str, said: str, tmp_path: Path) -> None:

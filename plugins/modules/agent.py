@@ -19,7 +19,7 @@ description:
     verbs need none. The file is read and never templated, for a study's text, or what a host once answered, may stand
     in it.
   - An answer is no template either. Ansible sees of it only the keys that roles use. What is saved has its type
-    (C(src/fsage/records/messages.py)) and belongs to the requested study, state, steps and claim.
+    (C(src/fsage/records/messages.py)) and belongs to the requested study, state and claim.
   - When C(ansible-playbook) is killed, its worker dies too, and the agent notices that its parent is gone.
   - "It refuses: a host without C(fsage_target); a request that is given as data (C(-e @request.json)), is no regular
     file, or is not as C(fsage request) writes it; an answer whose claim, evidence or probe is not the requested one.

@@ -66,9 +66,9 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
     for as_caller, verb, given, said in (
         (f"SUDO_UID={UID}", "id", "{}", "no verb 'id'; there are hello, drop-caches, kernel-log, lustre-network"),
         (f"SUDO_UID={UID}", "lustre-sync", "{}", "no verb 'lustre-sync'; .* want the name of a file system"),
-        (f"SUDO_UID={UID}", "hello", "[]", "standard input is not a JSON object"),
-        (f"SUDO_UID={UID}", "hello", "[" * 100_000, "standard input is not JSON"),
-        (f"SUDO_UID={UID}", "hello", " " * (helper.MOST_BYTES + 1), f"more than {helper.MOST_BYTES} bytes"),
+        (f"SUDO_UID={UID}", "hello", "[]", r"what came on standard input is \[\], and a block of keys is wanted"),
+        (f"SUDO_UID={UID}", "hello", "[" * 100_000, "what came on standard input is nested deeper than 32 levels"),
+        (f"SUDO_UID={UID}", "hello", " " * (helper.MOST_BYTES + 1), f"and at most {helper.MOST_BYTES} are taken"),
         ("SUDO_UID=0", "hello", "{}", "root needs no helper"),
         ("SUDO_UID=", "hello", "{}", "root needs no helper"),
     ):

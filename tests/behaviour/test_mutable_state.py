@@ -139,9 +139,11 @@ def test_exit_0_means_that_every_planned_record_exists(finished: Project) -> Non
     assert (
         ran.returncode != 0 and "taken for another plan" in ran.stdout + ran.stderr and name.split("/")[1] in ran.stdout
     )
-    path.write_text("{half a rec")
-    ran = finished.fsage("conclude", "small")
-    assert ran.returncode == 1 and str(path.relative_to(finished.root)) in ran.stdout and "Traceback" not in ran.stderr
+    for altered in ("{half a rec", '{"status": "valid"}', "[1]"):
+        path.write_text(altered)
+        ran = finished.fsage("conclude", "small")
+        assert ran.returncode == 1 and "Traceback" not in ran.stderr
+        assert f"{path.relative_to(finished.root)}: not a readable record: " in ran.stdout
     path.write_text(aside)
     assert json.loads(path.read_text())["status"] == "valid"
     assert finished.fsage("conclude", "small").returncode == 0

@@ -16,6 +16,7 @@ from records import make_store
 from sent import CLAIM, STUDY, bundle, observation
 
 from fsage import dataset
+from fsage.base import message
 from fsage.host import __main__ as agent
 from fsage.host.lustre import servers
 from fsage.host.verbs import checks
@@ -128,7 +129,8 @@ def made_request() -> dict[str, Any]:
 
 def saved(key: str, value: Any) -> Any:
     """What is kept of an answer. Raises Unacceptable."""
-    return json.loads(messages.saved(key, value, {"name": "here"}, made_request()))
+    sent = message.read(bend.as_json(value), action().ANSWER_BYTES)
+    return json.loads(messages.saved(key, sent, {"name": "here"}, made_request()))
 
 
 def read_saved(key: str) -> Callable[[Any], None]:

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from fsage.archive.crate import CrateError
-from fsage.base import Json, untrusted
+from fsage.base import Json
 from fsage.model import structure, tools, tuning
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
@@ -171,7 +171,7 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
     taken = {path: path for path in [*paths, where.seed]} | {where.last_claim: where.claim}
     for path, known_as in taken.items():
         if path.exists():
-            content = listed.value(untrusted.read_json(untrusted.read_file(path, 256 << 20)))
+            content = listed.value(results.read(path))
             results.write(to / "results" / known_as.relative_to(where.root), content)
     anonymous = load_plan(study, place, to / "results")
     if {state: [cell.name for cell in cells] for state, cells in anonymous.cells.items()} != {

@@ -39,7 +39,8 @@ TAKEN = {
     METADATA: MOST_JSON_BYTES,
     rf"config/{NAME}\.yaml": MOST_YAML_BYTES,
     rf"inventories/{NAME}/group_vars/all/target\.yml": MOST_YAML_BYTES,
-    rf"results/(records/{NAME}/{NAME}/{NAME}/{NAME}|states/{NAME}/{NAME}/{NAME}|targets/{NAME})\.json": MOST_JSON_BYTES,
+    rf"results/(records/{NAME}/{NAME}/{NAME}/{NAME}|targets/{NAME})\.json": MOST_JSON_BYTES,
+    rf"results/(states|manifests)/{NAME}/{NAME}/{NAME}\.json": MOST_JSON_BYTES,
     rf"results/report/{NAME}/{NAME}/index\.html": 64 << 20,
 }
 """What a report is made from, and the one that is there: the most bytes of each."""

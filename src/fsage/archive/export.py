@@ -23,7 +23,7 @@ from fsage import dataset
 from fsage.archive import anonymous
 from fsage.archive import crate as crates
 from fsage.archive.crate import METADATA, CrateError
-from fsage.base import untrusted
+from fsage.base import message, untrusted
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.pool import Pool
 from fsage.report.provenance import commit
@@ -169,6 +169,8 @@ def remake(crate: Path, to: Path) -> Remade:
             report = _one_report(folder)
         except FileNotFoundError:
             raise CrateError(f"{crate} is not an RO-Crate: it has no {METADATA}") from None
+        except message.Unacceptable as why:
+            raise CrateError(f"{crate}: its {METADATA} {why}") from None
         except untrusted.NotTaken as error:
             raise CrateError(f"{crate}: {error}") from None
         target = report.parent.parent.name
@@ -235,8 +237,8 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
 
 
 def _made_by(folder: Path) -> str:
-    """The code that wrote the crate, as its metadata names it. Raises NotTaken, OSError."""
-    metadata = untrusted.read_json((folder / METADATA).read_bytes())
+    """The code that wrote the crate, as its metadata names it. Raises Unacceptable, NotTaken, OSError."""
+    metadata = message.read((folder / METADATA).read_bytes())
     graph = metadata.get("@graph") if isinstance(metadata, dict) else None
     software = [
         entity

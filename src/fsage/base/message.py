@@ -12,7 +12,6 @@ import json
 import math
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +59,7 @@ class Unacceptable(ValueError):
     """What came is not to be used; the text says why, without its beginning: "{what came} {text}"."""
 
 
-def read(text: bytes | str, most_bytes: int) -> object:
+def read(text: bytes | str, most_bytes: float = math.inf) -> object:
     """The value of a JSON text. Raises Unacceptable: too large, too deep, not JSON, or with what JSON has not."""
     if len(text) > most_bytes:
         raise Unacceptable(f"has {len(text)} bytes, and at most {most_bytes} are taken")
@@ -73,6 +72,14 @@ def read(text: bytes | str, most_bytes: int) -> object:
     except ValueError as error:  # UnicodeDecodeError too
         raise Unacceptable(f"is not JSON ({error})") from None
     check(value)
+    return value
+
+
+def read_block(text: bytes | str, most_bytes: float = math.inf) -> dict[str, Any]:
+    """`read` of a JSON object."""
+    value = read(text, most_bytes)
+    if not isinstance(value, dict):
+        raise Unacceptable(f"is {shown(value)}, and a block of keys is wanted")
     return value
 
 
@@ -95,19 +102,6 @@ def check(value: object) -> None:
             return
         level = below
     raise Unacceptable(f"is nested deeper than {DEPTH} levels")
-
-
-def read_file(path: str | os.PathLike[str], most_bytes: int) -> object:
-    """`read` of a regular file. Raises Unacceptable, also for a file that is none."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a FIFO would wait for its writer
-    except (OSError, ValueError) as error:  # a NUL in it
-        raise Unacceptable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Unacceptable("is no regular file")
-    with open(descriptor, "rb") as file:
-        return read(file.read(most_bytes + 1), most_bytes)
 
 
 def is_name(value: object) -> bool:

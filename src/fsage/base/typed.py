@@ -102,7 +102,7 @@ def _resolved(hint: object, module: str) -> object:
     return eval(compile(tree, module, "eval"), {**vars(sys.modules[module]), "Union": Union})
 
 
-def _read(kind: object, value: Any, where: str) -> Any:
+def _read(kind: Any, value: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
     if kind in (Any, object):
         return value
@@ -130,15 +130,11 @@ def _read(kind: object, value: Any, where: str) -> Any:
         good, wanted = PLAIN[kind]
         _must(good(value), where, value, wanted)
         return value
-    if not isinstance(kind, type):
-        raise TypeError(f"{kind} is no type of a message")
     if hasattr(kind, "from_json"):
         return kind.from_json(value, where)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return kind(*_read_list(tuple, tuple(hints(kind).values()), value, where))
-    if dataclasses.is_dataclass(kind) or _is_typed_dict(kind):
-        return read_block(kind, value, where)
-    raise TypeError(f"{kind} is no type of a message")
+    return read_block(kind, value, where)
 
 
 def _read_any(kinds: tuple[object, ...], value: object, where: str) -> object:
@@ -166,36 +162,28 @@ def _read_list(origin: Any, kinds: tuple[object, ...], value: Any, where: str) -
 
 
 def read_block(kind: Any, value: Any, where: str) -> Any:
-    """Read the block of a dataclass or TypedDict itself, without its own `read`."""
+    """Read the block of a dataclass or TypedDict itself, without its own `from_json`."""
     _must(isinstance(value, dict), where, value, "a block of keys")
     types = hints(kind)
-    if dataclasses.is_dataclass(kind):
-        fields = {field.name: field for field in dataclasses.fields(kind)}
-        for key in value:
-            if key not in fields:
-                near = difflib.get_close_matches(str(key), fields, 1, 0)
-                raise Unacceptable(f"{_below(where, key)} is no key here; did you mean {near[0]!r}?")
-        needed = [name for name, field in fields.items() if field.init and not _has_default(field)]
-        checked = {key: _read(types[key], entry, _below(where, key)) for key, entry in value.items()}
-        _no_lack(needed, value, where)
-        made: Any = kind
-        return made(**checked)
-    _no_lack(sorted(kind.__required_keys__), value, where)
-    return {key: _read(types.get(key, object), entry, _below(where, key)) for key, entry in value.items()}
+    if not dataclasses.is_dataclass(kind):
+        _no_lack(sorted(kind.__required_keys__), value, where)
+        return {key: _read(types.get(key, object), entry, _below(where, key)) for key, entry in value.items()}
+    for key in value:
+        if key not in types:
+            near = difflib.get_close_matches(str(key), types, 1, 0)
+            raise Unacceptable(f"{_below(where, key)} is no key here; did you mean {near[0]!r}?")
+    checked = {key: _read(types[key], entry, _below(where, key)) for key, entry in value.items()}
+    without = (dataclasses.MISSING, dataclasses.MISSING)
+    fields = dataclasses.fields(kind)
+    _no_lack([field.name for field in fields if (field.default, field.default_factory) == without], value, where)
+    made: Any = kind
+    return made(**checked)
 
 
 def _no_lack(needed: list[str], value: Mapping[str, object], where: str) -> None:
     for key in needed:
         if key not in value:
             raise Unacceptable(f"{_below(where, key)} is missing")
-
-
-def _has_default(field: dataclasses.Field[object]) -> bool:
-    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-
-
-def _is_typed_dict(kind: type) -> bool:
-    return issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
 
 def _below(where: str, key: Any) -> str:

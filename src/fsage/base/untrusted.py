@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import stat
 from pathlib import Path
@@ -16,8 +15,6 @@ KINDS = {
     stat.S_ISCHR: "a device",
     stat.S_ISBLK: "a device",
 }
-DEEPEST = 40
-"""Blocks within blocks of a JSON text; ours have ten."""
 
 
 class NotTaken(ValueError):
@@ -71,46 +68,3 @@ def read_file(path: Path | str, most_bytes: int) -> bytes:
     """All of a regular file. Raises NotTaken, OSError."""
     with open_file(path) as stream:
         return bounded(stream, most_bytes)
-
-
-def read_json(content: bytes | str) -> object:
-    """The value of a JSON text. Raises NotTaken for what is not JSON, nested too deep, or has numbers that are none."""
-    try:
-        values = json.loads(content, parse_constant=_no_number, parse_float=_finite)
-    except RecursionError:
-        raise NotTaken("its blocks are nested too deep") from None
-    except NotTaken:
-        raise
-    except ValueError as error:
-        raise NotTaken(f"it is not JSON ({error})") from None
-    if depth_of(values) > DEEPEST:
-        raise NotTaken(f"its blocks are nested more than {DEEPEST} deep")
-    return values
-
-
-def _no_number(text: str) -> object:
-    raise NotTaken(f"it has {text} where a number should be")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise NotTaken(f"it has {text[:20]} where a number should be")
-    return number
-
-
-def depth_of(value: object) -> int:
-    """How deep blocks and lists lie in each other, DEEPEST + 1 for whatever is deeper."""
-    level = [value]
-    depth = 0
-    while level and depth <= DEEPEST:
-        inside = (
-            entry
-            for block in level
-            if isinstance(block, (dict, list))
-            for entry in (block.values() if isinstance(block, dict) else block)
-            if isinstance(entry, (dict, list))
-        )
-        level = list({id(block): block for block in inside}.values())  # a block that stands in many places, once
-        depth += 1
-    return depth

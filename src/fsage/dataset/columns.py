@@ -2,14 +2,14 @@
 
 The site's page reference/records.md is made of it (docs/generate.py).
 
-A record may come from anywhere: what of it is used has types and bounds.
+A record may come from anywhere: what of it is used has types. The bounds are those of a row (fsage.dataset.records).
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 SCHEMA_VERSION = 1
 UNITS = {
@@ -219,11 +219,6 @@ def page() -> str:
     )
 
 
-MOST = 1e18
-Number = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
-Text = Annotated[str, Field(max_length=10_000)]
-Name = Annotated[str, Field(min_length=1, max_length=255)]
 Metric = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")]
 RATES = ("_bw_mib_s", "_per_s")
 Block = dict[str, object]
@@ -236,23 +231,23 @@ class _Part(BaseModel):
 
 
 class Generation(_Part):
-    files: Count
-    capacity_percent_achieved: Number
-    deleted_files: Count
-    deleted_share_bytes: Number
+    files: int
+    capacity_percent_achieved: float
+    deleted_files: int
+    deleted_share_bytes: float
 
 
 class Layout(_Part):
     """Shares of `generations` are added up."""
 
-    capacity_bytes: Annotated[int, Field(gt=0, lt=1 << 63)]
-    used_bytes: Count
+    capacity_bytes: PositiveInt
+    used_bytes: int
     generations: list[Generation] | None = None
     notes: dict[str, Block] | None = None
 
 
 class Wait(_Part):
-    seconds: Number
+    seconds: float
 
 
 class Probe(_Part):
@@ -266,7 +261,8 @@ class Command(_Part):
 
 
 class Phase(Command):
-    name: Text
+    name: str
+    metadata: str = ""
     extents: Block | None = None
     beside: list[Command] = []
 
@@ -277,34 +273,35 @@ class Tunable(_Part):
 
 class Conditions(_Part):
     device_model: Block | None = None
+    disks: list[Block] | None = None
     tunables: dict[str, Tunable] | None = None
     tools: Block | None = None
     images: Block | None = None
 
 
 class Nominal(_Part):
-    recipe: Text
+    recipe: str
     axes: Block | None = None
 
 
 class Record(_Part):
     """One file of `results/records`."""
 
-    study: Name
-    target: Name
-    state: Name
-    cell: Name
+    study: str
+    target: str
+    state: str
+    cell: str
     kind: Literal["planned", "sentinel", "reference", "traced", "warm_up"]
-    order: Count
-    attempt: Count
+    order: int
+    attempt: int
     status: Literal["valid", "failed", "unsupported", "skipped", "stopped"]
-    why: Text | None
-    warnings: list[Text] = []
-    absent: dict[Text, Text] = {}
-    began: Text | None
-    host: Text | None
-    kernel: Text | None
-    code: Text | None = None
+    why: str | None
+    warnings: list[str] = []
+    absent: dict[str, str] = {}
+    began: str | None
+    host: str | None
+    kernel: str | None
+    code: str | None = None
     params: Block
     nominal: Nominal
     layout: Layout
@@ -312,7 +309,7 @@ class Record(_Part):
     check: Block
     seconds: Block = {}
     probe: Probe | None = None
-    metrics: Annotated[dict[Metric, Number], Field(max_length=200)]
+    metrics: dict[Metric, float]
     phases: list[Phase]
 
     @model_validator(mode="after")
@@ -326,19 +323,19 @@ class Record(_Part):
 class Listed(_Part):
     """A row of a manifest; one with a reason `why` has no record."""
 
-    cell: Name
+    cell: str
     kind: Literal["planned", "sentinel", "reference", "traced", "warm_up"]
-    order: Count
+    order: int
     params: Block
-    why: Text | None
-    predicted: Annotated[dict[Metric, Number], Field(max_length=200)] = {}
+    why: str | None
+    predicted: dict[Metric, float] = {}
 
 
 class Manifest(_Part):
     """One file of `results/manifests`."""
 
-    study: Name
-    target: Name
-    state: Name
+    study: str
+    target: str
+    state: str
     nominal: Nominal
     cells: list[Listed]

@@ -76,11 +76,11 @@ def apply_step(given: Json, request: Request, check: bool) -> Json:
 def question(text: bytes) -> Json:
     """What came on stdin. Raises Refusal."""
     try:
-        given = message.read(text, QUESTION_BYTES)
+        given = message.read_block(text, QUESTION_BYTES)
     except message.Unacceptable as why:
         raise Refusal(f"what came on standard input {why}; nothing was touched") from None
-    if not isinstance(given, dict) or not isinstance(given.get("target"), dict):
-        raise Refusal("what came on standard input is no JSON object with a target; nothing was touched")
+    if not isinstance(given.get("target"), dict):
+        raise Refusal("what came on standard input has no target; nothing was touched")
     return given
 
 

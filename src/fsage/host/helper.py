@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.base import Failure, Refusal, in_words
+from fsage.base import Failure, Refusal, in_words, message
 from fsage.host.lustre import lctl
 from fsage.host.system import caches, files, kernel_log, privilege, settings
 
@@ -151,12 +151,15 @@ def main(arguments: list[str]) -> int:
         if verb == UNDO:
             given = {}
         else:
-            given = _read(sys.stdin.buffer.read(MOST_BYTES + 1))
+            given = message.read_block(sys.stdin.buffer.read(MOST_BYTES + 1), MOST_BYTES)
         given["user"] = int(caller or 0)
         if words:
             given["fsname"] = words[0]
         answer = {"value": verbs[verb](given)}
         code = 0
+    except message.Unacceptable as why:
+        answer = {"refused": f"what came on standard input {why}"}
+        code = 1
     except Refusal as why:
         answer = {"refused": str(why)}
         code = 1
@@ -206,15 +209,3 @@ def _undisturbed() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _read(text: bytes) -> Given:
-    if len(text) > MOST_BYTES:
-        raise Refusal(f"more than {MOST_BYTES} bytes on standard input")
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(f"standard input is not JSON ({error})") from error
-    if not isinstance(given, dict):
-        raise Refusal("standard input is not a JSON object")
-    return given

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import PurePath
 
 from fsage.host import helper
+from fsage.host.system.library import zipped
 from fsage.host.system.privilege import HELPER, INSTALL, texts
 
 CLIENTS = "clients"
@@ -24,11 +23,7 @@ def program() -> bytes:
     """The helper: some of the agent as a zip that Python runs, alone: no variables, no packages (-IS)."""
     modules = {f"fsage/{path}": text for path, text in texts().items()}
     packages = {f"{parent}/__init__.py": b"" for path in modules for parent in list(PurePath(path).parents)[:-1]}
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, text in {**packages, **modules, "__main__.py": MAIN.encode()}.items():
-            archive.writestr(zipfile.ZipInfo(path), text)
-    return b"#!/usr/bin/python3 -IS\n" + buffer.getvalue()
+    return b"#!/usr/bin/python3 -IS\n" + zipped({**packages, **modules, "__main__.py": MAIN.encode()})
 
 
 def rules(user: str, fsname: str | None = None, role: str = CLIENTS) -> str:

@@ -354,7 +354,6 @@ def _check_rows_of(name: bytes, is_file: bool) -> None:
 
 FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")
 GROUP = re.compile(rb".*\s1\s+\(0\.\.\d+\)\s+\d+$")
-FSMAP_HEAD = b"EXT: DEV BLOCK-RANGE"
 FSMAP_FREE = b"free space"
 
 

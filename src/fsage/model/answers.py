@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 from fsage.base import MIB, Json, typed
-from fsage.base.message import printable, read
+from fsage.base.message import printable, read_block
 from fsage.base.typed import Check, Count, Printable, Seconds, Signed, Word
 from fsage.model.hosts import Facts
 from fsage.model.signs import Look
@@ -172,7 +172,7 @@ ANSWERS: dict[str, object] = {
 
 def checked(text: bytes, verb: str, role: str) -> dict[str, object]:
     """The answer of a client or server to what it was told to do. Raises Unacceptable."""
-    answer = typed.read(Json, read(text, ANSWER_BYTES))
+    answer = read_block(text, ANSWER_BYTES)
     if "failed" in answer:
         return {"failed": printable(str(answer["failed"]))[:2000]}
     kind: Any = Dropped if (verb, role) == ("drop", "client") else ANSWERS.get(verb, Json)

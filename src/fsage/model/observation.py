@@ -1,7 +1,7 @@
 """What is seen of a cell and of a state: the observation and the evidence that a host sends home; declared here alone.
 
 Keys beside those declared are kept as they are: plain JSON. Who receives one reads it by these types
-(fsage.records.messages), for a host's word is believed about what it measured and nothing else.
+(fsage.records.messages).
 """
 
 from __future__ import annotations
@@ -125,6 +125,13 @@ class Mounting(TypedDict):
     mount_cpu_s: Seconds
 
 
+class HostResult(CommandResult):
+    """What the command of one host gave, and that host's clock (fsage.host.remote.connection.Host.clock)."""
+
+    clock_ahead_s: float
+    clock_error_s: float
+
+
 class _PhaseResult(TypedDict):
     name: Name
     cache_drop_s: Seconds
@@ -142,7 +149,7 @@ class PhaseResult(CommandResult, _PhaseResult, total=False):
     cache_drop_hosts: Json
     metadata: str
     beside: list[CommandResult]
-    by_host: dict[str, Json]
+    by_host: dict[Word, HostResult]
     told: float
     prepare_s: Seconds
     extents: Extents | None

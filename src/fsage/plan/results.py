@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage import seam
-from fsage.base import Json, Refusal, untrusted
+from fsage.base import Json, Refusal, message
 from fsage.study.cells import Cell
 
 
@@ -172,11 +172,11 @@ def stored(folder: Path) -> list[Path]:
 def read(path: Path) -> Any:
     """JSON of `path`, or None where the file does not exist. Raises ValueError naming the file when it is broken."""
     try:
-        return untrusted.read_json(path.read_bytes())
+        return message.read(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}; move it away and give the same command again") from error
+    except message.Unacceptable as why:
+        raise ValueError(f"{path} {why}; move it away and give the same command again") from why
 
 
 def encoded(value: object) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -84,7 +85,7 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
     """Whether one observation ran right, and its numbers."""
     layout = observation["layout"]
     judged = signs.judge(observation["phases"])
-    outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
+    outcome, charges_s = _judged(observation)
     if judged.failed and outcome.status in ("valid", "failed"):
         outcome = workloads.Outcome("failed", judged.failed)
     return {
@@ -97,8 +98,27 @@ def make_judgement(observation: JsonView) -> dict[str, object]:
         "warnings": [*judged.warnings, *signs.lost_osts(observation.get("osts", {}).get("fullness", {}))],
         "absent": absent_of(observation),
         "metrics": outcome.metrics,
-        "model_seconds": _charges_s(observation, outcome.metrics),
+        "model_seconds": charges_s,
     }
+
+
+def _judged(observation: JsonView) -> tuple[workloads.Outcome, float | None]:
+    """What the workload says of an observation, and what the device model charges for it (`_charges_s`).
+
+    An error in a workload's code fails its cell, and the reason names the line: the rest of the run goes on.
+    """
+    over = _of_budget(observation["layout"])
+    if over:
+        return over, None
+    workload = observation["params"]["workload"]
+    try:
+        outcome = workloads.load(workload).read(observation)
+        return outcome, _charges_s(observation, outcome.metrics)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}, line {last.lineno}"
+        what = f"{type(error).__name__} {shown(str(error))}"
+        return workloads.Outcome("failed", f"workload {workload} cannot judge it: {what} ({place})"), None
 
 
 def measured_extents(phases: Sequence[JsonView]) -> Json | None:
@@ -158,19 +178,12 @@ def _is_remote(phases: Sequence[JsonView]) -> bool:
 
 
 def make_record(observation: Mapping[str, object], raw: Path, root: Path) -> dict[str, object]:
-    """Judge one observation: its record, with the place below `root` and the SHA-256 of the raw file that keeps it.
-
-    Raises Unacceptable where it cannot be judged: what it lacks would stop its whole study.
-    """
-    try:
-        judgement = make_judgement(observation)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise Unacceptable(f"cannot be judged ({type(error).__name__}: {shown(str(error))})") from None
+    """Judge one observation: its record, with the place below `root` and the SHA-256 of the raw file that keeps it."""
     digest = hashlib.sha256(results.encoded(observation)).hexdigest()
     return {
         **observation,
         "schema": SCHEMA,
-        **judgement,
+        **make_judgement(observation),
         "raw": {"path": str(raw.relative_to(root)), "sha256": digest},
     }
 
@@ -314,9 +327,8 @@ def _set_aside_bundle(where: Results, bundle: Path) -> Path:
 def keep(observation: JsonView, root: Path, target: str) -> None:
     """Put an observation into raw/ (write-once) and its record into the store, as the next attempt of its cell.
 
-    A record is written once. A disturbed sample has none, so that its cell is measured again. Raises Unacceptable, with
-    nothing kept, where no record can be made of it. Of those that hosts send only what `unpack` accepted comes here,
-    for its words become paths.
+    A record is written once. A disturbed sample has none, so that its cell is measured again. Of those that hosts send
+    only what `unpack` accepted comes here, for its words become paths.
     """
     where = Results(root, target, observation["study"])
     state = observation["state"]

@@ -44,32 +44,28 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     failed: list[str] = []
     unsupported: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    skipped = {(plan.target.name, state): plan.skipped(state) for plan in pool.plans for state in plan.states}
+    measured = dataset.load(pool.files())
+    rows = _rows(pool, measured)
     for plan, state, cell in pool.cells():
+        row = rows.get((plan.target.name, state, cell.name), {"status": "missing"})
         path = plan.results.record(state, cell.name)
         where = f"{state} {cell.name}" + (f" on {plan.target.name}" if pool.several else "")
-        try:
-            record = results.read(path)
-        except ValueError as error:
-            record = {"status": "unreadable", "why": str(error), "params": None}
-        reason = skipped[plan.target.name, state].get(cell.name)
-        status[record["status"] if record else store.SKIPPED if reason else "missing"] += 1
-        if record is None and reason:
-            if reason["why"].startswith(stopping.LEFT_OUT):
-                left_out[state] += 1
-        elif record is None:
+        status[row["status"]] += 1
+        if row["status"] == "missing":
             wrong.append(f"missing: {where}")
-        elif record["status"] == "unreadable":
-            wrong.append(record["why"])
-        elif not _is_of(plan, state, cell, record):
+        elif row["status"] == store.SKIPPED:
+            if row["why"].startswith(stopping.LEFT_OUT):
+                left_out[state] += 1
+        elif row["status"] == "unreadable":
+            wrong.append(f"{path}: {row['why'].partition(': ')[2]}; move it away and give the same command again")
+        elif not _is_of(plan, state, cell, results.read(path)):
             wrong.append(f"taken for another plan: {path}; {request.quarantine_remedy(plan, state)}")
-        elif record["status"] in ("failed", "stopped"):
-            failed.append(f"{record['status']}: {where}: {record['why']}")
-        elif record["status"] == "unsupported":
-            unsupported[record["why"]] += 1
+        elif row["status"] in ("failed", "stopped"):
+            failed.append(f"{row['status']}: {where}: {row['why']}")
+        elif row["status"] == "unsupported":
+            unsupported[row["why"]] += 1
     study = pool.study
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
-    measured = dataset.load(pool.files())
     differ = conditions.disagreements(measured) + truth.failures(measured)
     not_measured = [
         f"not measured: {counted(count, 'cell')} of {state}: {stopping.LEFT_OUT}" for state, count in left_out.items()
@@ -91,6 +87,19 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     else:
         lines.append(f"there is no report yet: `{pool.commands.measure}` measures and makes it")
     return lines, 1 if wrong or failed or nothing or left_out or differ else 0
+
+
+def _rows(pool: Pool, measured: pd.DataFrame) -> dict[tuple[str, str, str], Json]:
+    """Status and reason of cells, by target, state and name: of a cell's record, else of what skipped it."""
+    rows = {
+        (plan.target.name, state, cell): {"status": store.SKIPPED, "why": skipped["why"]}
+        for plan in pool.plans
+        for state in plan.states
+        for cell, skipped in plan.skipped(state).items()
+    }
+    for row in measured[["target", "state", "cell", "status", "why"]].to_dict("records"):
+        rows[row["target"], row["state"], row["cell"]] = row
+    return rows
 
 
 def write_report(pool: Pool, study_file: Path, sections: Iterable[Section] = ()) -> Path:

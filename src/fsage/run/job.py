@@ -128,15 +128,24 @@ def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None
     return process.wait()
 
 
-def reason(output: str) -> str:
-    """What went wrong, and on which host, in the output of Ansible's default callback (results as YAML)."""
-    failures = re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE)
-    for host, result in reversed(failures):
+def failures(output: str) -> dict[str, str]:
+    """What went wrong on each host, by the output of Ansible's default callback (results as YAML)."""
+    whys = {}
+    for host, result in re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE):
         try:
-            message = yaml_text.load(result)["msg"]
+            why = str(yaml_text.load(result)["msg"])
         except (yaml.YAMLError, KeyError, TypeError):
-            continue
-        return f"{host}: {' '.join(str(message).removeprefix('Task failed: ').split())}"
+            why = result
+        whys[host] = " ".join(why.removeprefix("Task failed: ").split())
+    return whys
+
+
+def reason(output: str) -> str:
+    """What went wrong, and on which host, in Ansible's output."""
+    whys = failures(output)
+    if whys:
+        host = list(whys)[-1]
+        return f"{host}: {whys[host]}"
     errors = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
     if errors:
         return errors[-1].strip()

@@ -14,16 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from fsage import seam
 from fsage.base import Json
 from fsage.model.hosts import differences, skews
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
+from fsage.run.job import failures
 from fsage.study.study import StudyError
-from fsage.text import yaml_text
 
 PLAYBOOK = "playbooks/check_site.yml"
 
@@ -70,7 +68,7 @@ def inspect(inventory: Path, tuned: bool = False) -> Site:
         command = ["ansible-playbook", "-i", str(inventory), PLAYBOOK, "-e", variables]
         asked_at = time.time()
         ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        whys = _whys(ran.stdout)
+        whys = failures(ran.stdout)
         hosts = []
         for name in names:
             path = Path(folder) / f"{name}.json"
@@ -145,17 +143,6 @@ def _groups(inventory: Path, read: Json | None = None) -> dict[str, list[str]]:
         walk(group)
     groups.pop("ungrouped", None)
     return groups
-
-
-def _whys(output: str) -> dict[str, str]:
-    """Host -> why it did not answer, in the output of Ansible's default callback (results as YAML)."""
-    reasons = {}
-    for host, result in re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE):
-        try:
-            reasons[host] = " ".join(str(yaml_text.load(result)["msg"]).removeprefix("Task failed: ").split())
-        except (yaml.YAMLError, KeyError, TypeError):
-            reasons[host] = " ".join(result.split())
-    return reasons
 
 
 MUST_HAVE_HOSTS = ("clients",)

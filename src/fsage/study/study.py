@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationEr
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
-from fsage.base import Json, untrusted
+from fsage.base import Json
 from fsage.model import tuning
 from fsage.recipes import State
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
@@ -277,8 +277,6 @@ class Study(Strict):
 
         Numbers may be text, as a command line gives them.
         """
-        if untrusted.depth_of(entry) > untrusted.DEEPEST:
-            raise StudyError(f"study {self.name}: only: its blocks are nested more than {untrusted.DEEPEST} deep")
         study = self.model_copy()
         try:
             study._narrowed = [Axes(self.states, self.cells, self.mkfs).read(_typed(entry))]

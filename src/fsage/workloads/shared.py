@@ -14,18 +14,17 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
-    ValidationError,
     model_serializer,
 )
 
 from fsage.base import Json, JsonView
 from fsage.model import limits, tools
 from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
+from fsage.model.observation import CommandResult, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step, read_all
 from fsage.parse import VERSION, BadOutput, fio, printed_version, program
-from fsage.text.strict import Spelled, problems_of
+from fsage.text.strict import Spelled
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
@@ -222,9 +221,9 @@ def check_version(phase: PhaseResult, claimed: Mapping[str, str | None]) -> None
     """
     if "groups" in phase:
         return
-    of_hosts = [{**answer, "argv": phase["argv"]} for answer in phase.get("by_host", {}).values()]
-    for answer in of_hosts or (phase, *phase.get("beside", ())):
-        tool = next((word for word in answer["argv"] if word in VERSION), None)
+    answers: list[CommandResult] = [*phase.get("by_host", {}).values()] or [phase, *phase.get("beside", ())]
+    for answer in answers:
+        tool = next((word for word in answer.get("argv", phase["argv"]) if word in VERSION), None)
         if tool and (wanted := claimed.get(tool)) and (ran := printed_version(tool, answer["stdout"])) != wanted:
             raise BadOutput(
                 f"{tool} {ran or 'of an unknown version'} ran, and the target was claimed with {tool} {wanted}: put "
@@ -300,8 +299,6 @@ def of_hosts(phase: PhaseResult, run_of: Callable[[str, Mapping[str, object]], R
             runs.append(run_of(name, phase["by_host"][name]))
         except BadOutput as error:
             raise BadOutput(f"host {name}: {error}") from error
-        except (KeyError, TypeError) as error:
-            raise BadOutput(f"host {name}: what it left is not whole: {error}") from error
     return runs
 
 
@@ -397,10 +394,6 @@ def judge(
                 raise BadOutput(f"{name}: {error}") from error
     except BadOutput as error:
         return Outcome("failed", str(error))
-    except ValidationError as error:
-        return Outcome("failed", f"these are no parameters of the workload: {'; '.join(map(str, problems_of(error)))}")
-    except KeyError as error:
-        return Outcome("failed", f"the observation is not whole: it lacks {error}")
     if status != "done":
         return Outcome("failed", why or f"the observation's status is {status!r}")
     return Outcome("valid", None, metrics)

@@ -17,7 +17,7 @@ import uuid
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Failure, Json, Refusal, message
+from fsage.base import Failure, Json
 from fsage.host.remote.remote_hosts import inventory_of
 from fsage.host.system import library, places
 from fsage.host.system.files import read_json, write_json
@@ -128,12 +128,9 @@ def refuse_failed(cell: Cell, result: PhaseResult) -> None:
 
 
 def place(target: Target, request: Request, cell: Cell) -> Path:
-    """The file of one cell's observation under the target's present claim. Raises Refusal."""
-    parts = (target.claim["id"], request["study"], request["state"], cell["name"])
-    wrong = [part for part in parts if not message.is_name(part)]
-    if wrong:
-        raise Refusal(f"{message.shown(wrong[0])} is no name, and would become part of a path; nothing was touched")
-    return target.home.joinpath("outbox", *parts[:-1], f"{cell['name']}.{cell['attempt']}.json")
+    """The file of one cell's observation under the target's present claim."""
+    parts = (target.claim["id"], request["study"], request["state"])
+    return target.home.joinpath("outbox", *parts, f"{cell['name']}.{cell['attempt']}.json")
 
 
 def keep(path: Path, observation: Observation) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import os
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from fsage.host.system.privilege import digest_of
 from fsage.model import plugins
 
 PACKAGE = Path(__file__).absolute().parents[2]  # not resolved: a file without a name has no other path than this
@@ -73,26 +73,31 @@ def packed() -> bytes:
     """All of the agent: the zip that it runs from, else one made of its files (the same files give the same bytes)."""
     if (whole := PACKAGE.parent).is_file():
         return whole.read_bytes()
+    return zipped(_contents())
+
+
+def zipped(contents: Mapping[str, bytes]) -> bytes:
+    """Files, by their names, as a zip."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in sorted(_files().items()):
-            archive.writestr(zipfile.ZipInfo(name), path.read_bytes() if path.exists() else b"")
+        for name in sorted(contents):
+            archive.writestr(zipfile.ZipInfo(name), contents[name])
     return buffer.getvalue()
 
 
 @cache
 def digest() -> str:
     """A digest of all that hosts run of fsage, 12 digits: what measured a cell, whatever its version is called."""
+    return digest_of(_contents())[:12]
+
+
+def _contents() -> dict[str, bytes]:
+    """What hosts run of fsage, by its name in the zip: of the zip that it runs from, else of its files."""
     whole = PACKAGE.parent
     if whole.is_file():
         with zipfile.ZipFile(whole) as archive:
-            contents = {name: archive.read(name) for name in archive.namelist()}
-    else:
-        contents = {name: path.read_bytes() if path.exists() else b"" for name, path in _files().items()}
-    code = hashlib.sha256()
-    for name in sorted(contents):
-        code.update(f"{name} {len(contents[name])} ".encode() + contents[name])
-    return code.hexdigest()[:12]
+            return {name: archive.read(name) for name in archive.namelist()}
+    return {name: path.read_bytes() if path.exists() else b"" for name, path in _files().items()}
 
 
 def _files() -> dict[str, Path]:

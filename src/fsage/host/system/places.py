@@ -180,10 +180,9 @@ def remove(path: Path | str) -> None:
         remove_in(above, path)
 
 
-def remove_in(above: int, path: Path, threads: int = 1) -> None:
+def remove_in(above: int, path: Path) -> None:
     """Remove an entry of an open directory (`remove`)."""
-    with ThreadPoolExecutor(threads) as pool:
-        _remove(above, path, os.fstat(above).st_dev, DEEPEST, map if threads == 1 else pool.map)
+    _remove(above, path, os.fstat(above).st_dev, DEEPEST, map)
 
 
 def remove_emptied(above: int, path: Path) -> None:

@@ -13,7 +13,7 @@ import json
 import os
 import pkgutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -65,9 +65,14 @@ def texts() -> dict[str, bytes]:
 @functools.cache
 def version() -> str:
     """The version of the helper that belongs to this agent: a digest of its modules."""
+    return digest_of(texts())
+
+
+def digest_of(contents: Mapping[str, bytes]) -> str:
+    """A digest of files and their names."""
     whole = hashlib.sha256()
-    for path, text in texts().items():
-        whole.update(f"{path} {len(text)}\n".encode() + text)
+    for name in sorted(contents):
+        whole.update(f"{name} {len(contents[name])}\n".encode() + contents[name])
     return whole.hexdigest()
 
 
