@@ -107,7 +107,7 @@ def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
     others = {name for name in named if not name.startswith("quota.")}
     assert others == NOT_BY_QUOTA.get(module, set())
     if "files.allocate" in others:
-        assert "files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE" in Path(str(module.__file__)).read_text()
+        assert "quota.punch(descriptor" in Path(str(module.__file__)).read_text()
 
 
 class Place:

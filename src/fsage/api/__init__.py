@@ -7,8 +7,11 @@ Each part of a study has a file here, which lists and explains its names:
 - `fsage.api.recipe`: for `recipe`;
 - `fsage.api.workload`: for `workloads`, beside `recipe`;
 - `fsage.api.report`: for `report` and `advice`;
-- `fsage.api.launcher`: for `command`, `doctor` and `inputs`.
+- `fsage.api.command`: for `command`;
+- `fsage.api.launcher`: for what a command does, `doctor` and `inputs`;
+- `fsage.api.evidence`: for commands and `inputs` that read free space.
 
-They are apart because hosts have the first two alone, and because a recipe is read long before a report is drawn.
-Where one study builds on another, the other's docstring says which of its names are for that.
+They are apart because hosts have the first two alone, and because each is read when it is needed: a recipe long before
+a report is drawn. Where one study builds on another, the other's docstring says which of its names are for that. The
+docstring of fsage.layouts, which reads how free space and files lie, does so too.
 """

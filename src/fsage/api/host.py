@@ -29,13 +29,17 @@ of these, or TARGET, a class:
 
 from fsage.base.shell import run
 from fsage.host.filesystems.ext4 import Ext4
+from fsage.host.instruments.eviction import make_files as make_eviction_files
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.states.inspection import format_again
-from fsage.host.stores.filesystem import FileSystem
+from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import FileSystem, Mover
 from fsage.host.stores.filesystems import one_cpu
 from fsage.host.structure import Work
 from fsage.host.structure.files import allocate
 from fsage.host.structure.quota import Quota
 from fsage.host.system.caches import flush
+from fsage.host.system.caches import give_up as drop_pages
+from fsage.host.system.space import available_bytes as available_memory_bytes
 from fsage.host.targets.target import OtherHost, Target
 from fsage.layouts.fiemap import count_extents

@@ -31,11 +31,15 @@ The rest:
 """
 
 from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words
+from fsage.base.sizes import counted, format_size, parse_size, round_size
+from fsage.model import filesystems
 from fsage.model.claim import Claim
+from fsage.model.counting import Device
 from fsage.model.filesystems import FileSystem
 from fsage.model.kinds import Kind, kind_of
 from fsage.model.observation import PhaseResult
 from fsage.model.program import program_main
 from fsage.model.request import Cell, Phase
+from fsage.model.striping import EVICTION_FILES, Segment
 from fsage.model.structure import BLOCK_BYTES, Achieved, Files, Shard, Step, path_of
 from fsage.model.tools import Tool, tool_command

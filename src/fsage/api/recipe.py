@@ -14,5 +14,5 @@ It uses:
 - `Size`: bytes, written as `4K` or `1.5G`.
 """
 
-from fsage.recipes import State
-from fsage.text.strict import Levels, Size, Strict
+from fsage.recipes import SizeInBlocks, State
+from fsage.text.strict import Levels, Problems, Size, Spelled, Strict, unknown_value

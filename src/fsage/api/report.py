@@ -26,8 +26,11 @@ Advice offers `options(measured, states, request) -> Options`: what can be chose
 
 from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.analysis.groups import measures
-from fsage.analysis.words import joined
-from fsage.figures import Axis, limits_with_zero, lines
-from fsage.report.parts import Answer, Data, Section, View
+from fsage.analysis.groups import Measure, counts, factors, params_labels, plotted
+from fsage.analysis.words import Finding, bounds, joined, times
+from fsage.dataset import unpacked, without
+from fsage.figures import Axis, Figure, Level, Place, Plane, Strips, lines, placed, shares
+from fsage.report.parts import Answer, Card, Data, Named, Section, View, by_comparisons
+from fsage.report.planted import planted
+from fsage.statistics import Ratio, ratio, summarise
 from fsage.study.study import unseeded

@@ -41,20 +41,17 @@ Judging what came of them:
 - `program_results(phase)`: what a program of the study's own returned, on each client;
 - `assignment_of(phase, Assignment)`: what the program was given;
 - `steps_of(observation)`: the steps of the state in which it was measured.
-
-Estimating:
-
-- `reach_s(claim, span_bytes)`: seconds that the modelled device takes to reach another place within so many bytes.
 """
 
-from fsage.model.device import reach_s
 from fsage.model.program import assignment_of, program_phase
 from fsage.parse import BadOutput, check_end
 from fsage.workloads import Outcome, Unsupported
 from fsage.workloads.by_fio import fio_workload
+from fsage.workloads.sequential import ior_command, judge_ior
 from fsage.workloads.shared import (
     CellParams,
     Metrics,
+    fio_command,
     fio_phase,
     is_launched,
     judge,

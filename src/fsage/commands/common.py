@@ -251,6 +251,16 @@ class Where:
 
         return load_target(self.inventory)
 
+    def claim_copy(self, target: Target) -> Path:
+        """Where the copy of a target's claim lies, once there is one."""
+        from fsage.plan.results import Results
+
+        return Results(self.results, target.name, "").claim
+
+    def start(self, plan: Plan) -> NoReturn:
+        """Measure what a plan has, in place of this process."""
+        start_snakemake(plan.commands.measure_words)
+
     def other_targets(self) -> dict[str, Target]:
         """The declarations of the other inventories, by folder; one that cannot be read is said and left out."""
         from fsage.plan.target import inventories_in, load_target

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fsage.base import GIB, Failure, Json, Refusal
 from fsage.base.sizes import counted
 from fsage.plan.plan import Plan
-from fsage.run.request import DEFAULTS, with_inputs
+from fsage.run.request import DEFAULTS
 from fsage.studies.kernels import building, images
 from fsage.studies.kernels.images import Recipe
 from fsage.studies.kernels.model import programs, run
@@ -132,7 +132,7 @@ class Bisection:
         return Lies(answer["extents"], answer["jumps"])
 
     def _recipe(self) -> Recipe:
-        steps, inputs = with_inputs(self.plan, self.plan.steps(self.state))
+        steps, inputs = self.plan.with_inputs(self.plan.steps(self.state))
         spec = self.plan.target.spec
         size_bytes = int(spec["size_gib"] * GIB)
         name = self.state.partition("@")[0]

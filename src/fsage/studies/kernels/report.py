@@ -15,7 +15,6 @@ from fsage.dataset import unpacked
 from fsage.recipes import USUAL_MKFS
 from fsage.report.parts import Answer, Data, Section, View
 from fsage.statistics.intervals import LEAST, median_interval
-from fsage.study.study import Study
 
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""
@@ -109,7 +108,7 @@ def _layouts(ways: dict[Way, Counts]) -> int:
     return min(LEAST, *map(len, ways.values()))
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """Where kernels and options differ most, what they give; and where they are alike."""
     rows = rows_of(data.frame)
     places = _by_place(rows)

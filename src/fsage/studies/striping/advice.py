@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fsage.advise.decide import AdviceRequest
-from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.base.sizes import round_size
-from fsage.model.striping import Segment
-from fsage.studies.striping.recipe import States
+from fsage.api.model import Segment, round_size
+from fsage.api.report import AdviceRequest, Choice, Measured, Options, Parts
+
+from .recipe import States
 
 BY_MAP = ("striped_file", "netflow")
 """Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""
