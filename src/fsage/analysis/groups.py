@@ -214,7 +214,7 @@ class Measure(NamedTuple):
 
     @property
     def plural(self) -> str:
-        """Of several: 'searches', 'models'."""
+        """The name of several: 'searches', 'models'."""
         if self.name.endswith("s"):
             return self.name
         if self.name.endswith(("h", "x")):

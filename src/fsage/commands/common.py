@@ -269,6 +269,28 @@ class Where:
         others = {folder.name: folder for folder in beside if folder.name != self.inventory.name}
         return _readable(others, load_target)
 
+    @staticmethod
+    def study_names(context: typer.Context, incomplete: str) -> list[str]:
+        """For a shell: the studies whose names begin so."""
+        folder = Path((context.find_root().params or {}).get("studies") or "config")
+        return sorted(path.stem for path in folder.glob(f"{incomplete}*.yaml"))
+
+    @staticmethod
+    def state_names(context: typer.Context, incomplete: str) -> list[str]:
+        """For a shell: the states of the study named before, in planned order."""
+        given = context.find_root().params or {}
+        where = Where(
+            given.get("target"),
+            Path(given.get("inventories") or "inventories"),
+            Path(given.get("results") or "results"),
+            Path(given.get("studies") or "config"),
+        )
+        try:
+            states = where.plan(context.params["study"]).states
+        except Exception:  # nobody who completes a word wants to read why it cannot be
+            return []
+        return [name for name in states if name.startswith(incomplete)]
+
 
 def check_writable(option: str, path: Path | None) -> None:
     """Raise ValueError, before the work begins, where the file of an option cannot be written at its end."""
@@ -304,33 +326,13 @@ def start_snakemake(words: list[str]) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-P", "-m", "fsage.start", *words[1:]])
 
 
-def study_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: the studies whose names begin so."""
-    folder = Path((context.find_root().params or {}).get("studies") or "config")
-    return sorted(path.stem for path in folder.glob(f"{incomplete}*.yaml"))
-
-
 def target_names(context: typer.Context, incomplete: str) -> list[str]:
     """For a shell: the inventories whose names begin so."""
     folder = Path((context.params or {}).get("inventories") or "inventories")
     return sorted(path.parents[2].name for path in folder.glob(f"{incomplete}*/group_vars/all/target.yml"))
 
 
-def state_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: the states of the study named before, in planned order."""
-    given = context.find_root().params or {}
-    where = Where(
-        given.get("target"),
-        Path(given.get("inventories") or "inventories"),
-        Path(given.get("results") or "results"),
-        Path(given.get("studies") or "config"),
-    )
-    try:
-        states = where.plan(context.params["study"]).states
-    except Exception:  # nobody who completes a word wants to read why it cannot be
-        return []
-    return [name for name in states if name.startswith(incomplete)]
-
-
-StudyName = Annotated[str, typer.Argument(help="a study: config/<study>.yaml", autocompletion=study_names)]
-StateName = Annotated[str, typer.Argument(help="a state of the study, e.g. 70.30@264M", autocompletion=state_names)]
+StudyName = Annotated[str, typer.Argument(help="a study: config/<study>.yaml", autocompletion=Where.study_names)]
+StateName = Annotated[
+    str, typer.Argument(help="a state of the study, e.g. 70.30@264M", autocompletion=Where.state_names)
+]

@@ -22,7 +22,7 @@ A study may use what follows of it; all else may change:
 
 - `extents`: `Extents`, sets of bytes, and the `Head` of a list of them; `read`, `written`, and of sets `size`,
   `common`, `without`, `joined`, `centre` and `shares`;
-- `fiemap`: `extents` of a file, and `address_of` a place in one;
+- `fiemap`: `extents` of a file, `count_extents` in which it lies, and `address_of` a place in one;
 - `fragmentation`: `Extent`, `Fragmentation`, `NONE`, `of_file` and `moved_bytes`;
 - `filesystems`: `F2fs`, and the `Defragmenter` of a file system; `geometry`: `why_not` made like another one;
 - `freespace`: `Counting`, and the `BUCKETS` of sizes, of which each extent has its `bucket`;

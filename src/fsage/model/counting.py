@@ -11,7 +11,7 @@ from typing import TypedDict
 from fsage.base import MIB, Json
 from fsage.model.claim import Claim
 from fsage.model.declaration import device_model
-from fsage.model.device import KINDS, RANDOM_FROM_BYTES, REQUEST_BYTES, Model, Moved
+from fsage.model.device import KINDS, RANDOM_FROM_BYTES, REQUEST_BYTES, Model, Moved, Virtual
 
 Extents = Sequence[Sequence[int]]
 
@@ -98,6 +98,8 @@ class Device:
 
     FAR_BYTES = RANDOM_FROM_BYTES
     """A jump of more bytes is charged as random."""
+    REQUEST_BYTES = REQUEST_BYTES
+    """The most that one request has."""
     requests = staticmethod(requests)
     jumps = staticmethod(jumps)
     joined = staticmethod(joined)
@@ -115,6 +117,16 @@ class Device:
     def declared(cls, claim: Claim) -> Device:
         """The one that a claimed target declares, else the usual one: rates are computed for it."""
         return cls(claim.get("declared", {}).get("device_model") or device_model({}))
+
+    @property
+    def is_computable(self) -> bool:
+        """Whether what it takes for a file follows from where that lies: one with noise or drift does not."""
+        return is_computable(self.parameters)
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether its disk waits inside the guests, so that what they time are a disk's seconds."""
+        return self.model is Virtual
 
     @property
     def charges_all(self) -> bool:

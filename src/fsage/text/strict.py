@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, NoReturn, get_args
+from typing import Annotated, Any, NamedTuple, NoReturn, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -37,6 +37,14 @@ class Strict(BaseModel):
     """A block of keys that cannot change; unknown keys are refused, values are never converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @classmethod
+    def read(cls, block: Json) -> Self:
+        """The block from plain values. Raises ValueError, in plain words."""
+        try:
+            return cls.model_validate(block)
+        except ValidationError as error:
+            raise ValueError("\n".join(problem.text for problem in problems_of(error, cls))) from None
 
 
 class Problem(NamedTuple):

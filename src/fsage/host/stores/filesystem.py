@@ -120,7 +120,7 @@ class FileSystem(facts.FileSystem, ABC):
         return os.stat(point).st_dev == os.stat(device).st_rdev
 
     def take_free(self, device: str, choose: Callable[[Extents], Extents]) -> None:
-        """Mark free blocks of one that is mounted nowhere as in use (takes_blocks); `choose` says which, of those.
+        """Mark free blocks as in use, while it is mounted nowhere (takes_blocks). `choose` says which of the free ones.
 
         Raises Failure, OSError.
         """

@@ -6,7 +6,7 @@ from functools import partial
 from statistics import median
 
 from fsage.api.model import MIB, Json, round_size
-from fsage.api.report import AdviceRequest, Choice, Measured, Options, Parts, summarise
+from fsage.api.report import AdviceRequest, Choice, Measured, Options, summarise
 
 from .recipe import BEFORE, States
 
@@ -64,7 +64,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     )
 
 
-def _of_size(piece_bytes: int, parts: Parts, size_bytes: int) -> Parts:
+def _of_size(piece_bytes: int, parts: dict[str, float], size_bytes: int) -> dict[str, float]:
     if size_bytes > piece_bytes:
         return parts
     return {}

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
-from fsage.api.host import Quota, Target, Work, count_extents, flush, one_cpu
+from fsage.api.host import Quota, Target, Work, flush, one_cpu
 from fsage.api.model import Failure, Shard, Step, in_words, path_of
+from fsage.layouts.fiemap import count_extents
 from fsage.studies.defrag.host import MORE_PERCENT
 
 from .model import BETWEEN, FILES, IN_PIECES, INNER, OTHER_WHOLE, PAGE_BYTES, WHOLE, ContendedFiles, Sqlite

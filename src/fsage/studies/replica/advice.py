@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from fsage.api.model import round_size
-from fsage.api.report import AdviceRequest, Choice, Measured, Options, Parts
+from fsage.api.report import AdviceRequest, Choice, Measured, Options
 
 from .recipe import COPIED, EMPTY, JOINED, States
 
@@ -45,5 +45,5 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     )
 
 
-def _of_size(parts: Parts, size_bytes: int) -> Parts:
+def _of_size(parts: dict[str, float], size_bytes: int) -> dict[str, float]:
     return parts

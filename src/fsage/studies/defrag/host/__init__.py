@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.api.host import Quota, Target, Work, count_extents, one_cpu
+from fsage.api.host import Quota, Target, Work, one_cpu
 from fsage.api.model import BLOCK_BYTES, Failure, Json, Refusal, Shard, Step, path_of
+from fsage.layouts.fiemap import count_extents
 
 from ..model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
 from . import defragmentation

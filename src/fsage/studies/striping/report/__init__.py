@@ -51,7 +51,7 @@ PUBLISHED_SCALING = (
     "beats 128 OSTs. "
 )
 ORDER = ("write", "read", "index", "models", "search")
-"""Of measures, in sentences."""
+"""The order of measures in sentences."""
 RATE = "_bw_mib_s"
 ENDING = "_seconds"
 
