@@ -25,7 +25,8 @@ from .model import images, run
 from .model.boot import LONGEST_S, Kernel, boot
 from .model.images import Image
 
-GUEST = Path(__file__).parent / "host/guest.py"
+GUEST = Path(__file__).parents[2] / "host/guests/work.py"
+"""What makes them."""
 LEAST_BYTES = 512 << 20
 
 
