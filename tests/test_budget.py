@@ -38,7 +38,6 @@ from fsage.studies.aged import model as uses
 from fsage.studies.allocator import host as measured_calls
 from fsage.studies.blast import host as database
 from fsage.studies.blast import model
-from fsage.studies.iocontrol import host as contended_files
 from fsage.studies.replica.host import free_space_layout, whole_extents
 from fsage.studies.replica.model import Replica
 

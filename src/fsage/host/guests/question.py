@@ -1,4 +1,4 @@
-"""What a kind is asked whose targets are not opened on this host: the target, its claim, its lease and what is kept."""
+"""A question to a target that is not opened on this host: its claim, its lease, and what is kept of its cells."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ class Question:
             "kinds": [],
         }
 
+    @staticmethod
+    def are_quick(cells: Sequence[Cell]) -> bool:
+        """Whether no cell runs a command: the guest's own process does all."""
+        return all(does_itself(phase) for cell in cells for phase in cell["phases"])
 
-def are_quick(cells: Sequence[Cell]) -> bool:
-    """Whether no cell runs a command: the guest's own process does all."""
-    return all(does_itself(phase) for cell in cells for phase in cell["phases"])
-
-
-def with_notes(cell: Cell, **more: object) -> Cell:
-    """A cell with what its guest is to note of it."""
-    return cast(Cell, {**cell, **more})
+    @staticmethod
+    def noting(cell: Cell, **more: object) -> Cell:
+        """A cell with what its guest is to note of it: why it is `unsupported`, or `failed`."""
+        return cast(Cell, {**cell, **more})

@@ -1,7 +1,8 @@
 """What a guest does: pieces of work on its own disk, each a JSON object that says what to `do`.
 
-`try`: whether a file system can be made; `build`: one in a state; `verbs`: what the host side answers; `count`: where
-new files lie in the states of a layout; `write`: where one does.
+- `try`: whether a file system can be made; `build`: one in a state;
+- `verbs`: what the host side answers;
+- `count`: where new files lie in the states of a layout; `write`: where one does.
 """
 
 from __future__ import annotations
@@ -39,42 +40,45 @@ COLLAPSE = 8  # fallocate(2)
 TRIAL_BYTES = 4 << 20
 
 
-def begin(point: Path) -> None:
-    """Prepare a guest in which nothing is mounted yet; file systems come to be mounted at `point`."""
-    for kind, place in (("proc", "/proc"), ("sysfs", "/sys")):
-        mounting.mount_call(kind, place, kind, 0, "")
-    point.mkdir()
-    files.page_of_content = bytes
+class Guest:
+    """This process, the first one of a guest. `point`: where file systems come to be mounted."""
 
+    def __init__(self, kind: type[GuestTarget], point: Path) -> None:
+        self.kind = kind
+        self.point = point
 
-def mount_folder(folder: str, point: Path) -> None:
-    """Let the guest see a folder of the machine outside at a place of its own."""
-    point.mkdir()
-    mounting.mount_call("none", str(point), "hostfs", 0, folder)
+    def begin(self) -> None:
+        """Prepare it: nothing is mounted yet."""
+        for kind, place in (("proc", "/proc"), ("sysfs", "/sys")):
+            mounting.mount_call(kind, place, kind, 0, "")
+        self.point.mkdir()
+        files.page_of_content = bytes
 
+    def see(self, folder: str, point: Path) -> None:
+        """Let it see a folder of the machine outside at a place of its own. Raises OSError."""
+        point.mkdir()
+        mounting.mount_call("none", str(point), "hostfs", 0, folder)
 
-def filesystem_of(job: Json) -> str:
-    """The file system that a piece of work is about; '': the usual one."""
-    about = job.get("given", {}).get("target") or job.get("job", {}).get("spec") or job
-    return about.get("filesystem") or ""
+    def filesystem_of(self, job: Json) -> str:
+        """The file system that a piece of work is about; '': the usual one."""
+        about = job.get("given", {}).get("target") or job.get("job", {}).get("spec") or job
+        return about.get("filesystem") or ""
 
+    def do(self, job: Json, device: str) -> Json:
+        """Do a piece of work on a disk; its answer, or the `error`."""
+        try:
+            answer = WORK[job["do"]](job, device, self.point, self.kind)
+            mounting.unmount(self.point)
+            return answer
+        except (Failure, Refusal, OSError, ValueError) as why:
+            with contextlib.suppress(OSError):  # nothing is mounted
+                mounting.let_go(self.point)
+            return {"error": in_words(why)}
 
-def do(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Json:
-    """Do a piece of work on a disk; its answer, or the `error`."""
-    try:
-        answer = WORK[job["do"]](job, device, point, kind)
-        mounting.unmount(point)
-        return answer
-    except (Failure, Refusal, OSError, ValueError) as why:
-        with contextlib.suppress(OSError):  # nothing is mounted
-            mounting.let_go(point)
-        return {"error": in_words(why)}
-
-
-def end() -> None:
-    """Halt the guest."""
-    os.sync()
-    libc.library.reboot(POWER_OFF)
+    def end(self) -> None:
+        """Halt the guest."""
+        os.sync()
+        libc.library.reboot(POWER_OFF)
 
 
 def tried(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Json:

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
-from fsage.api.guest import Question, are_quick, with_notes
+from fsage.api.guest import Question
 from fsage.api.model import Cell, Claim, Failure, Json, Refusal, Spec
 
 from ..model import HOME, boot, images, is_virtual, programs
@@ -197,7 +197,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     By its process id ext4 chooses where a file begins, and a guest's second command has another one.
     """
     builder = programs.named(claim["kernel"])
-    if are_quick(cells):
+    if Question.are_quick(cells):
         most = min(TOGETHER, math.ceil(len(cells) / GUESTS))  # no guest works while the other has ended
     else:
         most = 1
@@ -209,7 +209,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
             kernel = programs.with_virtual_time(name) if virtual else programs.some(name)
         except Refusal as why:
             kernel = builder
-            cell = with_notes(cell, unsupported=cell.get("unsupported") or str(why))
+            cell = Question.noting(cell, unsupported=cell.get("unsupported") or str(why))
         with_room = [batch for batch in batches if batch.kernel == kernel and len(batch.cells) < most]
         if with_room:
             with_room[-1].cells.append(cell)
@@ -233,7 +233,7 @@ def _in_guest(
             taken += _in_guest(asked, claim, image, stopped, kernel, [cell])
             continue
         if seen is None:
-            failed = with_notes(cell, failed=why)
+            failed = Question.noting(cell, failed=why)
             [(seen, why)] = _observed(asked, claim, image, [failed], programs.named(claim["kernel"]))
         if seen is None:
             raise Failure(f"cell {cell['name']}: {why}")

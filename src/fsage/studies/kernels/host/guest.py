@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from fsage.api import guest
+from fsage.api.guest import Guest
 from fsage.api.model import Failure, Json, in_words
 
 from ..model.modules import places as places_of
@@ -25,35 +25,38 @@ IMAGES = Path("/dev/images")
 """Where a guest sees images as files: they may lie in the /dev/shm of this machine, which its own /dev hides."""
 
 
+GUEST = Guest(Uml, POINT)
+
+
 def device_of(job: Json) -> str:
     """The disk of a piece of work: one of the guest's, or where time is virtual the image itself, from this machine."""
     if "image" not in job:
         return f"/dev/ubd{'abcdefgh'[job['disk']]}"
     image = Path(job["image"])
     if not IMAGES.exists():
-        guest.mount_folder(str(image.parent), IMAGES)
+        GUEST.see(str(image.parent), IMAGES)
     return str(IMAGES / image.name)
 
 
 def answer_to(job: Json) -> Json:
     """Do a piece of work, with the modules that it needs."""
     try:
-        provide(guest.filesystem_of(job))
+        provide(GUEST.filesystem_of(job))
         device = device_of(job)
     except (Failure, OSError) as why:
         return {"error": in_words(why)}
-    return guest.do(job, device, POINT, Uml)
+    return GUEST.do(job, device)
 
 
 def main(folder: Path, kernel: Path) -> None:
     """Do all, and halt."""
-    guest.begin(POINT)
+    GUEST.begin()
     PLACES.extend(places_of(kernel, os.uname().release))
     for job in json.loads((folder / "work.json").read_text(encoding="utf-8")):
         answer = answer_to(job)
         with open(folder / "answers.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps({"kernel": os.uname().release, **answer}) + "\n")
-    guest.end()
+    GUEST.end()
 
 
 if __name__ == "__main__":
