@@ -5,6 +5,7 @@ Patterns are data: directory types, and patterns of them (patterns.yaml, or a st
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -150,8 +151,9 @@ MEMORY = "memory"
 def _eviction_file(value: Any) -> float | str:
     if value == MEMORY or (type(value) in (int, float) and 0 < value <= MOST_PERCENT):
         return value
+    given = json.dumps(value, default=str)
     raise ValueError(
-        f"{value!r} is not allowed: percent of the capacity, above 0 and at most {MOST_PERCENT}, or {MEMORY}"
+        f"{given} is not allowed: percent of the capacity, above 0 and at most {MOST_PERCENT}, or {MEMORY}"
     )
 
 
