@@ -1,25 +1,16 @@
-"""What surrounds a cell in a guest: its kernel and its mount, and files that the guest's own process writes and moves.
-
-A program of its own takes longer to start in a guest. Each fio reads the clock half a million times before it begins:
-in a guest's virtual time that takes 5 real seconds.
-"""
+"""What surrounds a cell in a guest: its kernel and its mount, and the new file that the guest's own process writes."""
 
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import Literal
 
-from fsage.base import MIB, Failure, Json
-from fsage.host.instruments.instrument import Instrument
-from fsage.host.structure import files
-from fsage.host.system import caches
-from fsage.model.request import TRANSFER, Cell, Phase
-from fsage.model.structure import Method
-from fsage.studies.kernels.model import TASK
+from fsage.api.host import Instrument, Quota, flush
+from fsage.api.model import Cell, Failure, Json, Phase
+
+from .model import TASK
 
 DEFAULTS = "defaults"
 """The option that changes nothing (mount(8)); the kernel does not know it."""
@@ -49,7 +40,7 @@ class Surroundings(Instrument):
         yield seen
         if self.target.own_stores:
             for mount in self.target.mounts:
-                caches.flush(mount)
+                flush(mount)
                 seen["left_bytes"] = seen.get("left_bytes", 0) + self.target.free(mount).bytes
 
     def _other_kernel(self, name: str | None) -> str | None:
@@ -80,52 +71,11 @@ class NewFile(Instrument):
     task = TASK
 
     def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
-        method: Method = "write" if task["direct"] else "buffered"
+        method: Literal["write", "buffered"] = "write" if task["direct"] else "buffered"
         path = self.target.mounts[0] / "measured/new"
         try:
-            files.in_turns([path], [task["bytes"]], task["request_bytes"], method, check_alive)
+            # What is free decides: where the file ends before is a result.
+            quota = Quota(self.target, known_bytes=0)
+            quota.in_turns([path], [task["bytes"]], task["request_bytes"], method, check_alive)
         finally:
             said["bytes"] = path.stat().st_size if path.exists() else 0
-
-
-class Transfers(Instrument):
-    """Moves a file, timed by its clock. Its phases print how many bytes they moved, and in how many seconds."""
-
-    task = TRANSFER
-
-    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
-        said.update(bytes=0, seconds=0.0)
-        with opened(self.target.mounts[0] / "measured" / task["file"], task["reads"]) as descriptor:
-            began = time.monotonic()
-            for size in moved(descriptor, task):
-                check_alive()
-                said["bytes"] += size
-            said["seconds"] = time.monotonic() - began
-
-
-@contextlib.contextmanager
-def opened(path: Path, reads: bool) -> Iterator[int]:
-    """A file past the cache: one that is there, or a new one. Raises OSError."""
-    descriptor = os.open(path, os.O_DIRECT | (os.O_RDONLY if reads else os.O_WRONLY | os.O_CREAT | os.O_EXCL), 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def moved(descriptor: int, task: Json) -> Iterator[int]:
-    """Move a file; what each request moved. One that moved less than it should is the last. Raises OSError."""
-    call = os.preadv if task["reads"] else os.pwritev
-    pieces = _memory(task["request_bytes"])
-    for offset in range(0, task["bytes"], task["request_bytes"]):
-        size = call(descriptor, pieces, offset)
-        yield size
-        if size < task["request_bytes"]:
-            return
-
-
-def _memory(size: int) -> list[memoryview]:
-    """Memory for a request: the same MiB again and again, for a guest takes long to have new pages."""
-    piece = memoryview(mmap.mmap(-1, min(size, MIB)))
-    whole, rest = divmod(size, len(piece))
-    return [piece] * whole + ([piece[:rest]] if rest else [])
