@@ -322,7 +322,7 @@ def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_
     study = tmp_path / "config"
     (study / "layouts").mkdir(parents=True)
     shutil.copy(CONFIG / "replica.yaml", study)
-    stores = {"claim": {"kind": "loop", "stores": [{"image_id": {"bytes": SIZE}}]}, "studies": study}
+    stores = {"claim": {"kind": "loop", "stores": [{"image_id": {"bytes": SIZE}}]}, "layouts": study / "layouts"}
     plan = SimpleNamespace(study=SimpleNamespace(name="replica"), target=SimpleNamespace(name="t"), **stores)
     step = Replica(1, "example.gz", False, 1, 16, 1)
     head = Head(SIZE, 4096, 128 * MIB, "ext4", "a test")
