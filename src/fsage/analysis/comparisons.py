@@ -5,7 +5,6 @@ Two runs of a study are compared by pairs: what was measured in the same blocks 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ import pandas as pd
 from fsage.analysis.conditions import labelled, units
 from fsage.analysis.groups import measures, params_labels, plural, samples
 from fsage.analysis.words import Finding
+from fsage.dataset import parameters
 from fsage.statistics import Ratio, adjust_primary, compare, exchanged, factor
 from fsage.study.study import Study
 
@@ -69,13 +69,14 @@ class Comparison:
 def comparisons(frame: pd.DataFrame, study: Study) -> list[Comparison]:
     """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
     rows = at_largest_transfer(frame)
-    labels = params_labels(rows["params"])
+    labels = params_labels(rows)
+    sets = parameters(rows)
     declared = [
         (pair, params, measure)
         for pair in study.headline
         for params in labels
         for measure in measures(rows)
-        if pair.takes(json.loads(params), measure)
+        if pair.takes(sets[params], measure)
     ]
     groups = []
     for pair, params, measure in declared:

@@ -7,19 +7,18 @@ Whether what cells computed is the same in every layout: metrics `<phase>_checks
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
 from typing import NamedTuple
 
 import pandas as pd
 
-from fsage.dataset import unpacked
+from fsage.dataset import metrics, texts_of, unpacked, without
 from fsage.model.claim import REDUCED
 from fsage.statistics import LAYOUT, PLACE, SAMPLE, TARGET, Units
 
 AXES = [
     *("state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes"),
-    *("reference", "axes", "params"),
+    *("reference", "params"),
 ]
 """The request: samples of one group are alike in all of these."""
 SETTING = {
@@ -38,7 +37,8 @@ SETTING = {
     "launch": "launch",
     "metadata": "names and inodes",
 }
-"""Under what it was taken: the column, and words for it."""
+"""Under what it was taken: the column, or FAMILIES' texts, and words for it."""
+FAMILIES = {"tunables": "tunable", "tools": "tool"}
 SHOWN = 3
 
 
@@ -200,23 +200,18 @@ def _setting(samples: pd.DataFrame) -> pd.Series:
     return pd.Series("", samples.index, "str")
 
 
+def settings(samples: pd.DataFrame) -> pd.DataFrame:
+    """SETTING as texts; of tunables the values that were set, not those found before."""
+    texts = samples.reindex(columns=list(SETTING)).astype("str")
+    return texts.assign(**{name: texts_of(samples, family).replace("", "none") for name, family in FAMILIES.items()})
+
+
 def _differing(samples: pd.DataFrame) -> pd.DataFrame:
-    """The columns of SETTING that are not alike in all samples, as text; a kernel that a cell names is none of them."""
-    texts = samples.reindex(columns=list(SETTING)).astype("str").fillna("unknown")
-    if "params" in samples:
-        named = unpacked(samples["params"], "kernel")["kernel"]
-        texts["kernel"] = texts["kernel"].where(named.isna(), "as the cell names it")
-    texts["tunables"] = texts["tunables"].map({text: _in_force(text) for text in texts["tunables"].unique()})
+    """Those of `settings` that are not alike in all samples; a kernel that a cell names is none of them."""
+    texts = settings(samples).fillna("unknown")
+    named = unpacked(samples, "param", "kernel")["kernel"]
+    texts["kernel"] = texts["kernel"].where(named.isna(), "as the cell names it")
     return texts.loc[:, texts.nunique() > 1]
-
-
-def _in_force(tunables: str) -> str:
-    """The values that were set, not those found before: '{"a": {"before": 1, "now": 2}}' -> 'a=2'."""
-    try:
-        noted = json.loads(tunables)
-        return " ".join(f"{name}={json.dumps(tunable['now'])}" for name, tunable in sorted(noted.items())) or "none"
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return tunables
 
 
 def _counts(values: pd.Series) -> str:
@@ -252,9 +247,9 @@ class Result(NamedTuple):
 def results(frame: pd.DataFrame) -> list[Result]:
     """One for each phase with a checksum, and each set of parameters that its result may depend on."""
     valid = frame[frame["status"] == "valid"]
-    what = valid["params"].map({text: _what(text) for text in valid["params"].unique()})
+    what = without(valid, *HOW)
     agreements = []
-    for name in [name for name in frame.columns if name.endswith(ENDING)]:
+    for name in metrics(frame, ENDING):
         for params, part in valid.dropna(subset=name).groupby(what, sort=True):
             cells: dict[int, list[str]] = {}
             for value, state, cell in zip(part[name], part["state"], part["cell"], strict=True):
@@ -280,8 +275,3 @@ def disagreements(frame: pd.DataFrame) -> list[str]:
                 "it counts"
             )
     return sentences
-
-
-def _what(params: str) -> str:
-    values = json.loads(params)
-    return json.dumps({key: value for key, value in values.items() if key not in HOW}, sort_keys=True)

@@ -6,8 +6,6 @@ anything changed while it was measured, within a state and from state to state, 
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 
 from fsage.analysis.groups import measure_label, measures, samples
@@ -47,8 +45,9 @@ def _rows(frame: pd.DataFrame) -> list[tuple[str, str, int]]:
     for (workload, why), cells in unsupported.groupby(["workload", "why"], dropna=False, sort=False):
         counts[f"{counted(len(cells), 'cell')} of workload {workload}", str(why)] = len(cells)
     for text in frame["absent"].dropna():
-        for what, why in json.loads(text).items():
-            counts[what, str(why)] = counts.get((what, str(why)), 0) + 1
+        for reason in text.split("; "):
+            what, _, why = reason.partition(": ")
+            counts[what, why] = counts.get((what, why), 0) + 1
     return [(what, why, count) for (what, why), count in counts.items()]
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
-from fsage.analysis.conditions import SETTING
+from fsage.analysis.conditions import SETTING, settings
 from fsage.analysis.groups import measure_label, of_ratio, params_labels, plural, samples, summarise
 from fsage.analysis.words import joined
 from fsage.base.sizes import counted, round_size
@@ -87,7 +87,8 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     Beside these p by measure that the whole did not change. All p are of one family: of the groups that both measured
     in the same blocks (`fsage.analysis.comparisons`). Other layouts have neither p nor verdict.
     """
-    both = main_groups(before).merge(main_groups(after), on=ALIKE, suffixes=("_before", "_after"))
+    latter = main_groups(after)
+    both = main_groups(before).merge(latter, on=ALIKE, suffixes=("_before", "_after"))
     both = both.sort_values(ORDER, kind="stable", ignore_index=True)
     ps, whole = changed_between(paired(before, after))
     p = pd.Series(list(map(ps.get, both[ALIKE].itertuples(index=False, name=None))), both.index, "float64")
@@ -100,7 +101,7 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
             "capacity_percent": both["capacity_percent_after"],
             "fragmentation_percent": both["fragmentation_percent_after"],
             "transfer_size_bytes": both["transfer_size_bytes_after"],
-            "cell": both["params"].map(params_labels(both["params"])),
+            "cell": both["params"].map(params_labels(latter[latter["params"].isin(both["params"])])),
             "rate": [" ".join(measure_label(name)) for name in both["measure"]],
             **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
             **{name: factors[name] for name in ("median", "low", "high", "samples")},
@@ -175,8 +176,10 @@ def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
 def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
     """Conditions that are not the same in both."""
     rows = []
+    taken = list(map(samples, frames))
+    settings_of = [settings(frame).join(frame[list(ORIGIN)]) for frame in taken]
     for column, what in {**ORIGIN, **SETTING}.items():
-        values = [sorted(samples(frame)[column].dropna().astype(str).unique()) for frame in frames]
+        values = [sorted(texts[column].dropna().unique()) for texts in settings_of]
         if values[0] != values[1]:
             before, after = (", ".join(some) or "not known" for some in values)
             rows.append({"what": what, "before": before, "after": after})

@@ -6,7 +6,6 @@ report of a recipe is its View, in the module `report` of a study's folder.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fsage import dataset
 from fsage.analysis.comparisons import Comparison, at_largest_transfer, comparisons, of_state
 from fsage.analysis.conditions import units, values
 from fsage.analysis.groups import measure_label, of_samples
@@ -45,8 +45,8 @@ class Data:
     @cached_property
     def notes(self) -> dict[str, Json]:
         """State -> what its steps noted, of the planned ones that have any, in planned order."""
-        noted = self.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
-        return {state: noted[state] for state in self.planned if state in noted.index}
+        noted = dataset.notes(self.frame)
+        return {state: noted[state] for state in self.planned if state in noted}
 
     def nominal_of(self, state: str) -> Json:
         """What the recipe declares of a state, by its whole name or as a headline calls it; {} of one not planned."""

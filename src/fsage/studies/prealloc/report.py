@@ -6,10 +6,8 @@ what is left of them in percent.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterable
 
 import pandas as pd
 
@@ -18,7 +16,7 @@ from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import counts, factors, plural, samples
 from fsage.analysis.words import joined
 from fsage.base.sizes import round_size
-from fsage.dataset import unpacked
+from fsage.dataset import unpacked, values_of
 from fsage.figures import Axis, Level, limits, limits_with_zero, lines, placed, powers_of_two, shares
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.study.study import Study
@@ -35,7 +33,7 @@ CODES = (
 
 def rows_of(data: Data) -> pd.DataFrame:
     """The groups in the order of their preallocation, the fullest last."""
-    rows = data.table.join(unpacked(data.table["axes"], "preallocation_bytes", "deleted", "files"))
+    rows = data.table.join(unpacked(data.table, "axis", "preallocation_bytes", "deleted", "files"))
     return rows.assign(
         size=rows["preallocation_bytes"].map(round_size),
         x=100 * (rows["files"] - rows["deleted"]) / rows["files"],
@@ -175,10 +173,7 @@ def extent_sizes(data: Data) -> Section | None:
     for size, part in rows_of(data).groupby("size", sort=False):
         filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
         states = [*part.loc[part["deleted"] == 0, "state"].unique(), *dict.fromkeys([*filled[:1], *filled[-1:]])]
-        by_state = {
-            state: _classes(measured_rows.loc[measured_rows["state"] == state, "measured_extents_of_size"])
-            for state in states
-        }
+        by_state = {state: _classes(measured_rows[measured_rows["state"] == state]) for state in states}
         by_state = {state: classes for state, classes in by_state.items() if classes}
         if by_state:
             # The middle of a class is about 1.5 times its lower end in all: that does not change a share.
@@ -206,12 +201,11 @@ def _measured(data: Data) -> pd.DataFrame:
     return valid_rows[valid_rows["main"]]
 
 
-def _classes(texts: Iterable[str]) -> Counter[int]:
+def _classes(rows: pd.DataFrame) -> Counter[int]:
     """Size class in bytes -> extents, over all iterations."""
     classes: Counter[int] = Counter()
-    for text in texts:
-        if isinstance(text, str):
-            classes.update({int(size): number for size, number in json.loads(text).items()})
+    for row in values_of(rows, "measured_extents_of"):
+        classes.update({int(size): number for size, number in row.items()})
     return classes
 
 

@@ -20,6 +20,7 @@ from fsage.analysis.comparisons import Comparison, at_largest_transfer
 from fsage.analysis.groups import compared, measure_label, measures, plural
 from fsage.analysis.words import span
 from fsage.base.sizes import round_size
+from fsage.dataset import lists
 from fsage.figures import Figure, Strips
 from fsage.model import filesystems
 from fsage.report.parts import Answer, Data, Named, Section, View, by_comparisons
@@ -100,8 +101,9 @@ def agreement(data: Data) -> Section | None:
 def _drawn(data: Data) -> list[str]:
     """How well samples stand for the layout."""
     return [
-        f"{state}: {len(drawn['windows'])} of {drawn['of_windows']} windows of {drawn['window_groups']} groups, "
-        f"{100 * drawn['free_share_sample']:.1f}% free where the whole is {100 * drawn['free_share_whole']:.1f}%. "
+        f"{state}: {len(lists(drawn['windows'])[0])} of {drawn['of_windows']} windows of "
+        f"{drawn['window_groups']} groups, {100 * drawn['free_share_sample']:.1f}% free where the whole is "
+        f"{100 * drawn['free_share_whole']:.1f}%. "
         f"The earth mover's distance of free bytes by size is {_distance(drawn['emd_size'])} powers of two. That of "
         f"groups by free share is {_distance(drawn['emd_share'])}."
         for state, noted in copied(data).items()
@@ -123,7 +125,8 @@ def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _shares(free_space: dict[str, Any]) -> tuple[float, ...]:
-    return tuple(share / 100 for share in free_space["free_percent"])
+    [percents] = lists(free_space["free_percent"])
+    return tuple(share / 100 for share in percents)
 
 
 def _full(free_space: dict[str, Any]) -> float:

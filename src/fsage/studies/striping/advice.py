@@ -8,6 +8,7 @@ from functools import partial
 from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options, Parts
 from fsage.base.sizes import round_size
+from fsage.dataset import lists
 from fsage.model.striping import Segment
 from fsage.studies.striping.recipe import States
 
@@ -22,7 +23,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     """
     stripes = {state: notes["stripe"] for state, notes in measured.notes.items() if "stripe" in notes}
     layouts = {
-        state: [Segment(*part) for part in stripes[state]["segments"]]
+        state: [Segment(*part) for part in lists(stripes[state]["segments"])]
         for state in measured.seconds_per_mib
         if "segments" in stripes.get(state, ())
     }

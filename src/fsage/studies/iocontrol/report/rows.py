@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from fsage.analysis.groups import of_samples, samples
 from fsage.analysis.words import times
 from fsage.base import MIB, Json
 from fsage.base.sizes import round_size
-from fsage.dataset import unpacked
+from fsage.dataset import parameters, unpacked
 from fsage.figures import Axis
 from fsage.report.parts import Data
 from fsage.statistics import MARGIN, Ratio, ratio
@@ -71,9 +70,10 @@ def shared(data: Data, workload: str) -> list[Shared]:
     valid_rows = valid_rows[valid_rows["workload"] == workload]
     if valid_rows.empty:
         return []
-    params = list(map(json.loads, valid_rows["params"]))
-    odd = [key for key in params[0] if key not in OWN and len({str(param.get(key)) for param in params}) > 1]
-    axes = unpacked(valid_rows["axes"], "piece_bytes", "stage")
+    sets = parameters(valid_rows)
+    params = [sets[text] for text in valid_rows["params"]]
+    odd = [key for key in params[0] if key not in OWN and len({param.get(key) for param in sets.values()}) > 1]
+    axes = unpacked(valid_rows, "axis", "piece_bytes", "stage")
     valid_rows = valid_rows.assign(
         scheduler=[_scheduler(param, odd) for param in params],
         pattern=[param["pattern"] for param in params],

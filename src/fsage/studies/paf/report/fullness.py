@@ -9,7 +9,6 @@ Fragmented states stand beside unfragmented ones that are equally full. A disk i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +21,7 @@ from fsage.analysis.groups import factors, of_ratio, params_labels, samples
 from fsage.analysis.truth import planted
 from fsage.analysis.words import doing, joined
 from fsage.base.sizes import ratio_text
+from fsage.dataset import unpacked
 from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, lines
 from fsage.report.parts import Data, Named, Section
 from fsage.statistics import factor
@@ -47,15 +47,12 @@ SHARE = "share of the capacity that is measured, %"
 
 def several_amounts(rows: pd.DataFrame) -> bool:
     """Whether the study compares shares of the target."""
-    return rows["params"].map(share).nunique() > 1
+    return shares(rows).nunique() > 1
 
 
-def share(params: str) -> float | None:
-    """`amount_percent` of a cell's parameters, as they stand in the table."""
-    percent: Any = json.loads(params).get("amount_percent")
-    if percent is None:
-        return None
-    return float(percent)
+def shares(rows: pd.DataFrame) -> pd.Series:
+    """What share of the capacity is measured, in percent."""
+    return unpacked(rows, "param", "amount_percent")["amount_percent"].astype("float64")
 
 
 def amount(data: Data) -> Section | None:
@@ -65,7 +62,7 @@ def amount(data: Data) -> Section | None:
     rows = factors(main_rows(data))
     if rows.empty:
         return None
-    rows = rows.assign(x=rows["params"].map(share)).sort_values("x")
+    rows = rows.assign(x=shares(rows)).sort_values("x")
     text = (
         f"Each state over {rows['clean'].iloc[0]} with as much measured: below 1 is a loss. Who writes little may find "
         "whole runs where who writes much has to take the holes: the table has in how many extents the files lie."
@@ -86,7 +83,7 @@ def amount(data: Data) -> Section | None:
 def details(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, Any]:
     """Sentences and figure of the answer: what each share of the target shows of the first pair that is compared."""
     rows = at_largest_transfer(data.frame)
-    shares = {label: share(text) for text, label in params_labels(rows["params"]).items()}
+    percents = dict(zip(rows["params"].map(params_labels(rows)), shares(rows), strict=True))
     compared = [comparison for comparison in comparisons(data.frame, study) if comparison.ratio.value is not None]
     section = amount(data)
     if not compared or section is None:
@@ -103,12 +100,12 @@ def details(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str
         ]
         rates.append(f"{doing(measure)} reaches {joined(reached)}")
     measured = joined(
-        [f"{shares[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
+        [f"{percents[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
     )
     state = named(of_pair[0].state).where
     against = named(of_pair[0].against).where
     sure = [
-        f"{doing(comparison.measure)} with {shares[comparison.params]:g}%"
+        f"{doing(comparison.measure)} with {percents[comparison.params]:g}%"
         for comparison in of_pair
         if comparison.finding.sure
     ]
@@ -136,7 +133,7 @@ def _both(figures: Sequence[Figure]) -> Lines:
 def _table(frame: pd.DataFrame) -> list[list[str]]:
     """Extents of the measured files, a row a share, a column a state."""
     states = sorted(frame["state"].unique())
-    extents = frame.assign(share=frame["params"].map(share)).pivot_table(
+    extents = frame.assign(share=shares(frame)).pivot_table(
         index="share", columns="state", values="measured_extents", aggfunc="median"
     )
     return [
@@ -198,7 +195,7 @@ def factor_lines(title: str, equal: pd.DataFrame) -> Lines:
     """Factors over BB, a line a transfer size, with 1 as the level to compare with."""
     x = levels_axis(equal, "fragmentation_percent", FRAGMENTATION)
     y = Axis("factor (1 = as unfragmented)", limits(pd.concat([equal, equal.assign(median=1.0)])))
-    labels = params_labels(equal["params"])
+    labels = params_labels(equal)
     return lines(title, equal, "params", x, y, at="fragmentation_percent", labels=labels, levels=[Level(1.0)])
 
 
