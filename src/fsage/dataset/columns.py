@@ -44,11 +44,11 @@ NAME = "numbers and plain words, of a path its last part"
 NUMBER = "numbers"
 VERSION = "a version's numbers"
 OPTIONS = "mount options without addresses"
-PRIVATE = ""
+PRIVATE = "nothing"
 
 
 class Column(NamedTuple):
-    """`type` as pandas calls it; any of them may be missing in a row. `public`: what leaves with `--anonymous`."""
+    """`type` as pandas calls it; any may be missing in a row. `public`: what of its texts leaves with `--anonymous`."""
 
     type: str
     meaning: str
@@ -205,13 +205,15 @@ FAMILIES = {
 }
 """Columns `FAMILY.NAME`, as many as the records have names. A list stands as its items, lists in it parted by `; `."""
 NOTES = """
-after agree_share before device_bytes drawn draws emd_share emd_size extents filesystem files found fragmented
-free_bytes free_extents free_percent free_share_sample free_share_whole groups held_by high left_bytes low
-metadata_bytes moved_bytes of_windows original osts piece_bytes queries ranges_after ranges_before run_group seconds
-segments stripes taken_bytes this tool volumes window_groups windows
+after agree_bytes agree_share before bytes capacity_bytes count device_bytes differ drawn draws emd_share emd_size
+eviction_bytes extents filesystem files folders found fragmentation_factor fragmented free_bytes free_extents
+free_percent free_share_sample free_share_whole groups held_by high ideal_extents largest_free_bytes left_bytes length
+level low metadata_bytes moved_bytes of_windows original osts piece_bytes queries range_bytes ranges ranges_after
+ranges_before ranges_moved realisation rows run_group seconds seed segments sequences source stripes taken_bytes this
+time_limit_s tool volumes whole_extents window_groups windows
 """
 """Names of public notes; those in WORDED may be words."""
-WORDED = ("filesystem", "held_by", "tool")
+WORDED = ("filesystem", "held_by", "realisation", "tool")
 
 
 def family_of(name: str) -> Column | None:
@@ -224,14 +226,14 @@ def family_of(name: str) -> Column | None:
 
 def page() -> str:
     """The schema as Markdown."""
-    head = ["| column | type | what | with `--anonymous` |", "|---|---|---|---|"]
+    head = ["| column | type | what | texts that leave with `--anonymous` |", "|---|---|---|---|"]
     rows = [_line(name, column) for name, column in COLUMNS.items()]
     families = [_line(f"{name}.NAME", column) for name, column in FAMILIES.items()]
     return "\n".join([INTRODUCTION, *head, *rows, "", "## Families", "", *head, *families])
 
 
 def _line(name: str, column: Column) -> str:
-    return f"| `{name}` | {column.type} | {column.meaning} | {column.public or 'stays'} |"
+    return f"| `{name}` | {column.type} | {column.meaning} | {column.public} |"
 
 
 INTRODUCTION = f"""# The table of records

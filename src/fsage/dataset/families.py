@@ -151,6 +151,10 @@ def _nested(row: Json) -> Json:
         *blocks, last = name.split(".")
         block = nested
         for key in blocks:
-            block = block.setdefault(key, {})
+            inner = block.get(key)
+            if not isinstance(inner, dict):  # a record's, so that it may be anything
+                inner = {}
+                block[key] = inner
+            block = inner
         block[last] = value
     return nested

@@ -73,8 +73,9 @@ def known(value: object) -> object:
 def undigested(frame: pd.DataFrame) -> list[str]:
     """A sentence for each reason why states have no digest of extents."""
     reasons = unpacked(frame, "note", "digest.absent")["digest.absent"]
+    own = "Each layout instance counts as a layout of its own."
     return [
-        f"No digest of extents: {', '.join(sorted(set(states)))}. {why}. Each instance counts as a layout of its own."
+        f"No digest of extents: {', '.join(sorted(set(states)))}. {why}. {own}"
         for why, states in frame["state"].groupby(reasons)
     ]
 
