@@ -12,7 +12,7 @@ import pandas as pd
 
 from fsage.analysis.conditions import labelled, units
 from fsage.analysis.groups import measures, params_labels, plural, samples
-from fsage.analysis.words import Finding
+from fsage.analysis.words import Finding, doing
 from fsage.dataset import parameters
 from fsage.statistics import Ratio, adjust_primary, compare, exchanged, factor
 from fsage.study.study import Study
@@ -38,6 +38,13 @@ class Comparison:
     def ratio(self) -> Ratio:
         """The state's rate over that of the state it is compared with."""
         return self.finding.ratio
+
+    @property
+    def subject(self) -> str:
+        """What a sentence is about: 'writing', with its parameters where there are several sets."""
+        if self.several:
+            return f"{doing(self.measure)} ({self.params})"
+        return doing(self.measure)
 
     @property
     def title(self) -> str:

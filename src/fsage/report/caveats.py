@@ -10,6 +10,7 @@ import pandas as pd
 
 from fsage.analysis.groups import measure_label, measures, samples
 from fsage.analysis.validity import drifts, over_group
+from fsage.analysis.words import paragraph
 from fsage.base.sizes import counted, duration
 from fsage.figures import Axis, Cloud, RunChart
 from fsage.report.parts import Section
@@ -149,8 +150,7 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
         more = [f"{len(drifting) - TRENDS_SHOWN} more"]
     else:
         more = []
-    found = [f"{trend[:1].upper()}{trend[1:]}." for trend in [*drifting[:TRENDS_SHOWN], *more]]
-    return " ".join([text, *found]), []
+    return f"{text} {paragraph([*drifting[:TRENDS_SHOWN], *more])}".strip(), []
 
 
 def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
