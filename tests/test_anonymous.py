@@ -130,8 +130,7 @@ def test_records_and_evidence_stay_and_of_notes_the_known_numbers_leave(asked, t
     assert [name for name in table.columns if name.startswith("note.")] == ["note.stripe.osts"]
     target = (crate / "inventories/mine/group_vars/all/target.yml").read_text()
     assert "directory: /withheld/mine" in target and "home" not in target and "#" not in target
-    claim = json.loads((crate / "results/targets/mine.json").read_text())
-    assert claim == {"capacity_bytes": 1 << 34}
+    assert not (crate / "results/targets").exists()
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ Whether what cells computed is the same in every layout: metrics `<phase>_checks
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
+from fsage.base.sizes import counted
 from fsage.dataset import metrics, texts_of, unpacked, without
 from fsage.model.claim import REDUCED
 from fsage.statistics import LAYOUT, PLACE, SAMPLE, TARGET, Units
@@ -141,6 +142,13 @@ def basis(samples: pd.DataFrame) -> str:
     return f"Intervals are over {'; over '.join(over)}.{other}"
 
 
+def few(parts: Sequence[str], most: int, between: str = ", ") -> str:
+    """'a, b and 3 more', where there are more than so many."""
+    if len(parts) > most:
+        return f"{between.join(parts[:most])} and {len(parts) - most} more"
+    return between.join(parts)
+
+
 def _some(states: list[str]) -> str:
     """'80.50', '10.00, 40.00 and 80.00', '64 states'."""
     if len(states) > 2 * SHOWN:
@@ -170,12 +178,8 @@ def conditions(samples: pd.DataFrame) -> list[str]:
     places = [(key[0], part["layout_digest"].str[:6]) for key, part in frame.groupby(alike, sort=False, dropna=False)]
     mixed = [f"{state} ({_counts(digests)})" for state, digests in places if digests.nunique() > 1]
     if mixed:
-        if len(mixed) > SHOWN:
-            more = f" and {len(mixed) - SHOWN} more"
-        else:
-            more = ""
         sentences.append(
-            f"Measured in more than one layout: {'; '.join(mixed[:SHOWN])}{more}. "
+            f"Measured in more than one layout: {few(mixed, SHOWN, '; ')}. "
             "Samples of different layouts are never pooled: figures show the commonest of each group."
         )
     return sentences
@@ -217,7 +221,7 @@ def _differing(samples: pd.DataFrame) -> pd.DataFrame:
 def _counts(values: pd.Series) -> str:
     """'6.18.0: 20 samples, 6.19.1: 1 sample', the commonest first."""
     counts = values.value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
-    return ", ".join(f"{value}: {count} sample{'s' * (count > 1)}" for value, count in counts.items())
+    return ", ".join(f"{value}: {counted(count, 'sample')}" for value, count in counts.items())
 
 
 ENDING = "_checksum"
@@ -265,12 +269,8 @@ def disagreements(frame: pd.DataFrame) -> list[str]:
     for result in results(frame):
         (value, most), *others = result.cells.items()
         for other, cells in others:
-            if len(cells) > SHOWN_CELLS:
-                more = f" and {len(cells) - SHOWN_CELLS} more"
-            else:
-                more = ""
             sentences.append(
-                f"results differ: {result.phase} has checksum {other} in {', '.join(cells[:SHOWN_CELLS])}{more}, and "
+                f"results differ: {result.phase} has checksum {other} in {few(cells, SHOWN_CELLS)}, and "
                 f"{value} in {len(most)} other cells: one of them read or computed something else, and no timing of "
                 "it counts"
             )

@@ -138,16 +138,6 @@ class Finding:
             return f"{self.ratio.n} against {self.ratio.n_reference} samples are too few to rule out chance"
         return "chance is not ruled out"
 
-    @property
-    def over(self) -> str:
-        """What its interval is over."""
-        return over_words(self.ratio)
-
-    @property
-    def margin(self) -> str:
-        """The difference that would matter."""
-        return f"{MARGIN:.0%}"
-
     def said(self, subject: str, than: str = "", over: bool = True) -> str:
         """'SUBJECT is 21% slower than THAN (17 to 23% over 5 layouts)', or like this.
 
@@ -190,8 +180,8 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters.update(times=_times, percent=_percent)
-    templates.globals["twice"] = TWICE
+    templates.filters.update(times=_times, percent=_percent, over=over_words)
+    templates.globals.update(twice=TWICE, margin=f"{MARGIN:.0%}")
     return templates
 
 

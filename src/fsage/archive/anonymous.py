@@ -2,8 +2,8 @@
 
 Each column of the table says what of its texts leaves (fsage.dataset.columns); any other text reads `withheld`. A
 column of a family leaves where its name is made of known words.
-Records, evidence of states and raw output stay at home. The names of study, target, states and of what a study varies
-leave: who publishes results publishes these.
+Records, evidence of states, the claim and raw output stay at home. The names of study, target, states and of what a
+study varies leave: who publishes results publishes these.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import yaml
 from fsage import dataset
 from fsage.archive.crate import TABLE, CrateError
 from fsage.base import Json
-from fsage.dataset.columns import COLUMNS, NAME, NOTES, NUMBER, OPTIONS, PLAIN, PRIVATE, VERSION, WORDED, family_of
+from fsage.dataset.columns import NAME, NOTES, NUMBER, OPTIONS, PLAIN, PRIVATE, VERSION, WORDED, column_of
 from fsage.model import structure, tools, tuning
-from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target
 from fsage.text import yaml_text
@@ -29,7 +28,6 @@ from fsage.text import yaml_text
 WITHHELD = "withheld"
 NAMING = ["study", "target", "state", "cell", "reference"]
 """Columns whose texts tell rows apart."""
-OF_CLAIM = ("capacity_bytes", "amount_mib", "calibration")
 WORDS = re.compile(r"(?!/)(?!.*[\s=:(,]/)([\w .,:;+%()=<>\u00d7/-]|@(?=\d)){1,300}")
 PATH = re.compile(r"[\w./+@-]+")
 NUMBERS = re.compile(r"[\d., ;+-]*")
@@ -80,7 +78,7 @@ def public(frame: pd.DataFrame) -> pd.DataFrame:
     columns = {}
     for name, values in frame.items():
         family, _, rest = str(name).partition(".")
-        column = COLUMNS.get(str(name)) or family_of(str(name))
+        column = column_of(str(name))
         names = rest.split(".")
         if family in known and not known[family].issuperset(names):
             continue
@@ -101,7 +99,6 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
 
     Raises CrateError where the study cannot be told without a text that stays.
     """
-    where = plan.results
     compare = plan.study.compare
     study = to / "config" / study_file.name
     for path in [study_file, *([study_file.with_stem(compare.study)] if compare else [])]:
@@ -109,9 +106,6 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
     place = to / "inventories" / inventory.name
     _write_yaml(place / "group_vars/all/target.yml", {"fsage_target": _declaration(plan.target)})
     dataset.write(public(dataset.load([*plan.files(), *map(Path, plan.compared_records())])), (to / TABLE).parent)
-    claim = results.read(where.last_claim) or {}
-    noted = {key: _numbers(claim[key]) for key in OF_CLAIM if key in claim}
-    results.write(to / "results" / where.claim.relative_to(where.root), noted)
     anonymous = load_plan(study, place, to / "results")
     if {state: [cell.name for cell in cells] for state, cells in anonymous.cells.items()} != {
         state: [cell.name for cell in cells] for state, cells in plan.cells.items()
@@ -120,15 +114,6 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
             f"{study_file}: its states or cells have names that are no plain words: --anonymous leaves them"
         )
     return anonymous, study, place
-
-
-def _numbers(value: object) -> object:
-    """The numbers in a value; of anything else nothing."""
-    if isinstance(value, dict):
-        return {key: part for key, part in value.items() if isinstance(part, (int, float))}
-    if isinstance(value, (int, float)):
-        return value
-    return None
 
 
 def _study(study: Json) -> Json:

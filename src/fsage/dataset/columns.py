@@ -216,12 +216,12 @@ time_limit_s tool volumes whole_extents window_groups windows
 WORDED = ("filesystem", "held_by", "realisation", "tool")
 
 
-def family_of(name: str) -> Column | None:
-    """What is known of a column `FAMILY.NAME`; None for any other."""
+def column_of(name: str) -> Column | None:
+    """What is declared of a column, of one `FAMILY.NAME` of its family; None for a metric."""
     family, dot, _ = name.partition(".")
     if dot:
         return FAMILIES.get(family)
-    return None
+    return COLUMNS.get(name)
 
 
 def page() -> str:
@@ -255,11 +255,9 @@ The metadata of the Parquet file has `fsage_schema_version`; this is version {SC
 field has `description` and, where there is one, `unit`. What the kernel counted during each phase, and what mounting
 took, is in the records alone (`results/records`): keys `counters` and `mounting` of a phase.
 
-More columns follow, all float64, with the unit in the name:
-
-- what a workload measures besides;
-- `<rate>_predicted`, and `_low` and `_high` of its 95% interval, where a time budget predicts a rate;
-- `<rate>_as_measured`, where several targets share a study and a rate is divided by its target's factor.
+More columns follow, all float64, with the unit in the name. A workload may measure more than these. Where a time budget
+predicts a rate, there are `<rate>_predicted`, and `_low` and `_high` of its 95% interval. `<rate>_as_measured` is there
+where several targets share a study and a rate is divided by its target's factor.
 
 In the CSV, a text that a spreadsheet would read as a formula (it begins with `=`, `+`, `-`, `@`) has an
 apostrophe first.

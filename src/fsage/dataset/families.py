@@ -1,4 +1,4 @@
-"""Columns `FAMILY.NAME`: a record's blocks as flat columns, and what is asked of them by name.
+"""Columns `FAMILY.NAME`: a record's blocks as flat columns, and their values by name.
 
 A block's keys follow the name, parted by a dot. A list stands as its items, parted by a comma; lists in it, by `; `.
 """
@@ -11,10 +11,12 @@ from typing import Any
 import pandas as pd
 
 from fsage.base import Json
-from fsage.dataset.columns import ANY, COLUMNS, family_of
+from fsage.dataset.columns import ANY, FAMILIES, column_of
 
 NOT_IN_FORCE = (".asked", ".before")
 """Ends of names of tunables that say what else is known of them."""
+INFERRED = {"boolean": "boolean", "integer": "Int64", "floating": "float64", "mixed-integer-float": "float64"}
+"""What pandas calls plain values, and a column of them; all else is text."""
 
 
 def flat(name: str, value: object) -> Iterator[tuple[str, Any]]:
@@ -23,15 +25,9 @@ def flat(name: str, value: object) -> Iterator[tuple[str, Any]]:
         for key, part in value.items():
             yield from flat(f"{name}.{key}", part)
     elif isinstance(value, list):
-        yield name, _listed(value)
+        yield name, word(value)
     elif value is not None:
         yield name, value
-
-
-def _listed(items: list[Any]) -> str:
-    if any(isinstance(item, list) for item in items):
-        return "; ".join(map(word, items))
-    return word(items)
 
 
 def word(value: object) -> str:
@@ -41,7 +37,8 @@ def word(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
-        return ",".join(map(word, value))
+        nested = any(isinstance(item, list) for item in value)
+        return ("; " if nested else ",").join(map(word, value))
     if isinstance(value, dict):
         return words(value)
     return str(value)
@@ -65,24 +62,17 @@ def words(values: Json) -> str:
 
 def type_of(name: str, values: Iterable[object]) -> str:
     """The type of a column, as pandas calls it: as declared, or as all its values have it."""
-    column = COLUMNS.get(name) or family_of(name)
+    column = column_of(name)
     if not column:
         return "float64"
     if column.type != ANY:
         return column.type
-    types = {type(value) for value in values if value is not None}
-    if types == {bool}:
-        return "boolean"
-    if types == {int}:
-        return "Int64"
-    if types <= {int, float}:
-        return "float64"
-    return "str"
+    return INFERRED.get(pd.api.types.infer_dtype(list(values), skipna=True), "str")
 
 
 def metrics(frame: pd.DataFrame, *ends: str) -> list[str]:
     """Columns of no family whose names end so."""
-    return [name for name in frame.columns if name.endswith(ends) and not family_of(name)]
+    return [name for name in frame.columns if name.endswith(ends) and name.partition(".")[0] not in FAMILIES]
 
 
 def names_of(frame: pd.DataFrame, family: str) -> list[str]:
@@ -92,7 +82,7 @@ def names_of(frame: pd.DataFrame, family: str) -> list[str]:
 
 
 def values_of(frame: pd.DataFrame, family: str, names: Iterable[str] | None = None) -> list[Json]:
-    """Of each row what it has of a family, by name, as plain values."""
+    """What each row has of a family, by name, as plain values."""
     names = names_of(frame, family) if names is None else names
     part = frame.reindex(columns=[f"{family}.{name}" for name in names]).set_axis(names, axis="columns")
     plain = part.astype(object)
@@ -109,7 +99,7 @@ def unpacked(frame: pd.DataFrame, family: str, *names: str, **usual: object) -> 
 
 
 def texts_of(frame: pd.DataFrame, family: str, *without: str) -> pd.Series:
-    """Of each row what it has of a family as one text, without these names."""
+    """What each row has of a family as one text, without these names."""
     names = [name for name in names_of(frame, family) if name not in without and not name.endswith(NOT_IN_FORCE)]
     return pd.Series(list(map(words, values_of(frame, family, names))), frame.index, "str")
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fsage.base import Json
 from fsage.base.untrusted import read_file
-from fsage.dataset.columns import ANY, COLUMNS, FAMILIES, Manifest, Record, family_of
+from fsage.dataset.columns import ANY, COLUMNS, FAMILIES, Manifest, Record, column_of
 from fsage.dataset.families import flat, type_of, word, words
 from fsage.dataset.tables import DatasetError
 from fsage.model.caches import WARM
@@ -66,8 +66,8 @@ def load(paths: Iterable[Path]) -> pd.DataFrame:
 
 def _place(name: str) -> tuple[int, str]:
     """The order of columns beside COLUMNS: families first."""
-    families = [*FAMILIES, name.partition(".")[0]]
-    return families.index(name.partition(".")[0]), name
+    family = name.partition(".")[0]
+    return [*FAMILIES, family].index(family), name
 
 
 def _key(row: Json) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def _read(path: Path) -> list[Json]:
 def _check(row: Json, place: dict[str, str]) -> None:
     """Raise ValueError for a cell of the table that is not of its column's type, or no record of here."""
     for name, value in row.items():
-        column = COLUMNS.get(name) or family_of(name)
+        column = column_of(name)
         if value is not None and not isinstance(value, TYPES[column.type] if column else NUMBER):
             raise ValueError(f"{name} is {str(value)[:60]!r}")
         if isinstance(value, int | float) and abs(value) > MOST_NUMBER:
@@ -246,9 +246,9 @@ def _absent(reasons: dict[str, str]) -> str | None:
 
 def _of_stores(values: list[object] | None) -> str | None:
     """What the stores have, in order; once where they are alike."""
-    if not values or set(map(type, values)) == {type(None)}:
+    texts = ["unknown" if value is None else word(value) for value in values or ()]
+    if set(texts) <= {"unknown"}:
         return None
-    texts = ["unknown" if value is None else word(value) for value in values]
     if len(set(texts)) == 1:
         return texts[0]
     return "; ".join(texts)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fsage.base import untrusted
-from fsage.dataset.columns import ANY, COLUMNS, SCHEMA_VERSION, family_of, unit_of
+from fsage.dataset.columns import ANY, COLUMNS, SCHEMA_VERSION, column_of, unit_of
 
 VERSION = b"fsage_schema_version"
 TIME = "began"
@@ -70,7 +70,7 @@ def _for_strangers(table: pa.Table) -> pa.Table:
 
 
 def _about(name: str) -> dict[str, str]:
-    column = COLUMNS.get(name) or family_of(name)
+    column = column_of(name)
     about = {"description": column.meaning if column else None, "unit": unit_of(name)}
     return {key: value for key, value in about.items() if value}
 
@@ -152,7 +152,7 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
     if lacking:
         raise DatasetError(f"{path} lacks the columns {', '.join(lacking)}")
     for field in schema:
-        column = COLUMNS.get(field.name) or family_of(field.name)
+        column = column_of(field.name)
         kind = column.type if column else "float64"
         if not OF_TYPE[kind](field.type) and not (field.name == TIME and field.type == TIMESTAMP):
             raise DatasetError(

@@ -6,6 +6,8 @@ anything changed while it was measured, within a state and from state to state, 
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pandas as pd
 
 from fsage.analysis.groups import measure_label, measures, samples
@@ -42,13 +44,13 @@ def absent_section(frame: pd.DataFrame) -> Section | None:
 def _rows(frame: pd.DataFrame) -> list[tuple[str, str, int]]:
     """What is absent, why, and in how many cells; unsupported cells first."""
     unsupported = frame[frame["status"] == "unsupported"]
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for (workload, why), cells in unsupported.groupby(["workload", "why"], dropna=False, sort=False):
         counts[f"{counted(len(cells), 'cell')} of workload {workload}", str(why)] = len(cells)
     for text in frame["absent"].dropna():
         for reason in text.split("; "):
             what, _, why = reason.partition(": ")
-            counts[what, why] = counts.get((what, why), 0) + 1
+            counts[what, why] += 1
     return [(what, why, count) for (what, why), count in counts.items()]
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
-from fsage.analysis.conditions import SETTING, settings
+from fsage.analysis.conditions import SETTING, few, settings
 from fsage.analysis.groups import measure_label, of_ratio, params_labels, plural, samples, summarise
 from fsage.analysis.words import joined
 from fsage.base.sizes import counted, round_size
@@ -131,13 +131,9 @@ def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, s
     if same.empty:
         return sentences
     sure = same[same["p"] <= statistics.ALPHA].sort_values("p", kind="stable")
-    shown = ", ".join(f"{_short(row)} {row.median:.3f}x" for row in sure.head(SHOWN).itertuples())
-    if len(sure) > SHOWN:
-        more = f" and {len(sure) - SHOWN} more"
-    else:
-        more = ""
     if len(sure):
-        result = f"{counted(len(sure), 'group')} changed: {shown}{more}"
+        each = [f"{_short(row)} {row.median:.3f}x" for row in sure.itertuples()]
+        result = f"{counted(len(sure), 'group')} changed: {few(each, SHOWN)}"
     else:
         result = "no group stands out"
     moved = [plural(measure) for measure, p in whole.items() if p <= statistics.ALPHA]
@@ -164,12 +160,7 @@ def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
     for name, key, others in zip(names, keys, reversed(keys), strict=True):
         states = sorted({state for state, *_ in key - others})
         if states:
-            if len(states) > SHOWN:
-                more = f" and {len(states) - SHOWN} more"
-            else:
-                more = ""
-            groups = len(key - others)
-            sentences.append(f"Only {name} has {groups} groups, in states {', '.join(states[:SHOWN])}{more}.")
+            sentences.append(f"Only {name} has {len(key - others)} groups, in states {few(states, SHOWN)}.")
     return sentences
 
 

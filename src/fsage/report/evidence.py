@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,7 @@ class States:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """Headings over the columns, and how many each spans."""
-        spans: list[tuple[str, int]] = []
-        for column in self.columns:
-            if spans and spans[-1][0] == column.group:
-                spans[-1] = (column.group, spans[-1][1] + 1)
-            else:
-                spans.append((column.group, 1))
-        return spans
+        return [(name, len(list(columns))) for name, columns in groupby(self.columns, lambda column: column.group)]
 
 
 def _number(digits: int, of: float = 1.0) -> Callable[[Any], str]:

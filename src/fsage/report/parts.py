@@ -6,6 +6,7 @@ report of a recipe is its View, in the module `report` of a study's folder.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -83,6 +84,7 @@ class Section:
 
 MOST_CARDS = 4
 SENTENCES = 2
+WIDTH = 16
 PAIRS = 3  # whose states stand side by side in a figure
 MOST_OUTLIERS = 2
 OF_ONE = (PLACE, SAMPLE)
@@ -200,12 +202,12 @@ def _on_own_disk(compared: Comparison, named: Callable[[str], Named], rows: pd.D
 class Lies:
     """What a sentence says of how the measured file lies: what it `has`, and has `instead` in the state compared with.
 
-    `cause`: of every sure difference, the pieces, or that the place is slower or faster; '' where that is not known.
+    `cause`: of every sure difference, the pieces, or that the place is slower or faster; none where both are alike; ''
+    where that is not known.
     """
 
     has: str
     instead: str
-    in_both: bool = False
     cause: str = ""
 
 
@@ -218,7 +220,7 @@ def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[F
             continue
         lies = Lies(f"{counts[0].replace('none', 'no')} {noun}{'s' * (counts[0] != '1')}", counts[1])
         if counts[0] == counts[1]:
-            return replace(lies, in_both=True)
+            return replace(lies, cause="none")
         sure = [finding.ratio for finding in findings if finding.sure]
         charged = _charged(*sides)
         if not sure or not charged or not all(_accounts(charged, ratio) for ratio in sure):
@@ -301,12 +303,7 @@ def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Cal
 
 def _wrapped(text: str) -> str:
     """In lines that stand beside others under an axis."""
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > 15:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+    return "\n".join(textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 @dataclass(frozen=True)

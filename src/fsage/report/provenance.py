@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -11,10 +10,10 @@ import pandas as pd
 import fsage
 from fsage.analysis.conditions import settings
 from fsage.analysis.groups import samples
-from fsage.base import in_words
+from fsage.base import JsonView, in_words
 from fsage.base.sizes import counted
 from fsage.dataset import unpacked
-from fsage.dataset.families import NOT_IN_FORCE, names_of
+from fsage.dataset.families import NOT_IN_FORCE, names_of, word, words
 from fsage.plan.target import Target
 from fsage.recipes import expand
 from fsage.report.evidence import Evidence
@@ -36,14 +35,11 @@ OF_RECORDS = (
 OF_THE_CLAIM = (
     ("capacity, bytes", "capacity_bytes"),
     ("amount per task, MiB", "amount_mib"),
-    ("calibration", "calibration"),
 )
-UNITS = {"_mib_s": "MiB/s", "_s": "s"}
-"""By the end of a key; the first that fits."""
 
 
 def facts(
-    study: Study, target: Target, frame: pd.DataFrame, evidence: Evidence, claim: Mapping[str, object] | None
+    study: Study, target: Target, frame: pd.DataFrame, evidence: Evidence, claim: JsonView | None
 ) -> list[tuple[str, list[str]]]:
     """(what, values): each distinct value that the records hold, and what the claim says."""
     claim = claim or {}
@@ -66,9 +62,10 @@ def facts(
             ],
         ),
     ]
-    lines += [(label, [_flat(claim[key])]) for label, key in OF_THE_CLAIM if claim.get(key) is not None]
+    lines += [(label, [word(claim[key])]) for label, key in OF_THE_CLAIM if claim.get(key) is not None]
+    lines.append(("calibration", [words({**(claim.get("calibration") or {}), "commands": None})]))
     lines.append(("report made by", [f"fsage {fsage.__version__}, {commit()}"]))
-    return [(label, values) for label, values in lines if values]
+    return [(label, values) for label, values in lines if any(values)]
 
 
 def tunables(frame: pd.DataFrame) -> list[dict[str, str]]:
@@ -112,21 +109,3 @@ def _distinct(column: pd.Series) -> list[str]:
     if len(counts) < 2:
         return list(counts.index)
     return [f"{text} ({counted(number, 'cell')})" for text, number in counts.items()]
-
-
-def _flat(value: object) -> str:
-    """Nested values in words, without those that say nothing: {'pair_s': 2.8, 'why_none': None} -> 'pair 2.8 s'."""
-    if isinstance(value, Mapping):
-        said = [_part(*item) for item in sorted(value.items()) if item[0] != "commands" and item[1] not in (None, [])]
-        return ", ".join(said) or "none"
-    if isinstance(value, list):
-        return ", ".join(map(_flat, value)) or "none"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "none" if value is None else str(value)
-
-
-def _part(key: str, value: object) -> str:
-    """'read_mib_s', 713.1 -> 'read 713.1 MiB/s'."""
-    end = next((end for end in UNITS if key.endswith(end)), "")
-    return f"{key.removesuffix(end).replace('_', ' ')} {_flat(value)} {UNITS.get(end, '')}".strip()
