@@ -93,7 +93,7 @@ def _read(path: Path) -> list[Json]:
         reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
     except OSError as error:
         reason = str(error.strerror)
-    except (ValueError, orjson.JSONEncodeError) as error:
+    except (ValueError, RecursionError) as error:
         reason = str(error)
     place = "/".join(path.parts[-4:])  # the same wherever the results lie
     unreadable = {"kind": "unknown", "status": "unreadable", "why": f"{place}: not a readable record: {reason}"}
@@ -161,7 +161,7 @@ def _row(record: Json) -> dict[str, object]:
         },
         "amount_mib": conditions.get("amount_mib"),
         "amount_source": conditions.get("amount_source"),
-        "launch": words(conditions.get("launch") or {}) or None,
+        "launch": word(conditions.get("launch")) or None,
         "metadata": _metadata(record["phases"]),
         **_tunables(conditions.get("tunables") or {}),
         **dict(flat("tool", conditions.get("tools"))),
@@ -244,9 +244,11 @@ def _absent(reasons: dict[str, str]) -> str | None:
     return "; ".join(f"{what}: {why.replace('; ', ', ')}" for what, why in reasons.items()) or None
 
 
-def _of_stores(values: list[object] | None) -> str | None:
+def _of_stores(values: object) -> str | None:
     """What the stores have, in order; once where they are alike."""
-    texts = ["unknown" if value is None else word(value) for value in values or ()]
+    texts = [
+        "unknown" if value is None else word(value) for value in (values if isinstance(values, list) else [values])
+    ]
     if set(texts) <= {"unknown"}:
         return None
     if len(set(texts)) == 1:
