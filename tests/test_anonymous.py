@@ -7,14 +7,17 @@ import os
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from records import CONFIG, make_evidence, make_records, store
 from studies import blocks
 
-from fsage import cli
+from fsage import cli, dataset
+from fsage.archive import anonymous
 from fsage.archive.crate import CrateError
 from fsage.archive.export import export, remake
+from fsage.dataset import columns
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 
@@ -105,39 +108,64 @@ def test_nothing_leaves_but_what_is_listed_and_the_report_is_made_again(asked, t
     left = {name: place for name in SECRETS for place, text in files.items() if name in text}
     assert not left
     assert not [place for place in files if "/raw/" in place], "raw output stays at home"
-    import pandas as pd
-
     table = pd.read_parquet(crate / "results/report/mine/quickstart/records.parquet")
     plain = pd.read_parquet(tmp_path / "plain/results/report/mine/quickstart/records.parquet")
-    assert list(table["why"].dropna()) == ["withheld"]
-    assert set(table["host"]) == {"host1"} and set(table["kernel"]) == {"6.18.44"}
+    assert set(table["kernel"]) == {"6.18.44"} and set(table["mount_options"]) == {"rw"}
+    private = [name for name, column in dataset.COLUMNS.items() if column.public == columns.PRIVATE]
+    assert set(table[private].stack().dropna()) == {"withheld"}
+    pd.testing.assert_frame_equal(table[private].isna(), plain[private].isna())
     assert not any(name in text for name in SECRETS for text in map(str, table.to_numpy().ravel()))
-    numbers = plain.select_dtypes("number").columns
+    numbers = [name for name in plain.select_dtypes("number").columns if name != "note.acme.osts"]
+    assert "note.acme.osts" in plain and "note.acme.osts" not in table
     pd.testing.assert_frame_equal(table[numbers], plain[numbers])
-    same = ["state", "cell", "status", "params", "axes", "structure", "began", "device_model", "filesystem"]
+    same = ["state", "cell", "status", "params", "structure", "began", "device_model", "filesystem"]
+    same += [name for name in plain.columns if name.startswith(("param.", "axis.", "tool.", "tunable."))]
     pd.testing.assert_frame_equal(table[same], plain[same])
     assert remake(crate, tmp_path / "again").same
 
 
-def test_what_stays_is_told_from_what_leaves(asked, tmp_path) -> None:
+def test_records_and_evidence_stay_and_of_notes_the_known_numbers_leave(asked, tmp_path) -> None:
     crate = export(*asked, tmp_path / "crate", without_names=True)
-    place = next((asked[0].results.root / "records").rglob("i2.json"))
-    before, record = json.loads(place.read_bytes()), json.loads(next((crate / "results").rglob("i2.json")).read_bytes())
-    for key in ("params", "metrics", "nominal", "status", "cell", "order"):
-        assert record[key] == before[key]
-    assert record["raw"] == {"sha256": before["raw"]["sha256"]}
-    assert record["hosts"] == ["host2", "host3"] and record["id"].startswith("id")
-    assert (
-        record["layout"]["notes"] == {"stripe": {"osts": 2, "target": "target1"}}
-        and "added_later" not in record["conditions"]
-    )
-    argv = record["phases"][0]["argv"]
-    assert argv[0] == before["phases"][0]["argv"][0] and "--filename=withheld" in argv and "--db=withheld" in argv
-    assert record["conditions"]["mount_options"] == ["rw"]
-    failed = json.loads(next((crate / "results/records").rglob("i1.json")).read_bytes())
-    assert (failed["status"], failed["why"]) == ("failed", "withheld")
+    assert not [place for place in everything(crate) if "/records/" in place or "/states/" in place]
+    table = dataset.read(crate / "results/records.parquet")
+    assert [name for name in table.columns if name.startswith("note.")] == ["note.stripe.osts"]
     target = (crate / "inventories/mine/group_vars/all/target.yml").read_text()
     assert "directory: /withheld/mine" in target and "home" not in target and "#" not in target
+    assert not (crate / "results/targets").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "left"),
+    [
+        ("note.replica.found.free_percent", "0,12.5,100", "0,12.5,100"),
+        ("note.replica.source", "/scratch/acme/e2freefrag", "withheld"),
+        ("note.replica.held_by", "marks in block bitmaps", "marks in block bitmaps"),
+        ("note.defragment.tool", "/opt/acme/e4defrag", "withheld"),
+        ("note.stripe.segments", "n17", "withheld"),
+        ("note.acme.extents", "3", None),
+        ("axis.layout", "/gpfs/secret-project/oss-a", "oss-a"),
+        ("param.mount", "addr=fd00:17::3,dir=/scratch", "withheld"),
+        ("tool.fio", "fio-3.33-acme", "3.33"),
+        ("tool.acme", "3.33", None),
+        ("tunable.read_ahead_kb", "4096", "4096"),
+        ("tunable.acme.read_ahead_kb", "4096", None),
+        ("mount_options", "rw,noatime; rw,mgs=10.17.3.4@o2ib1,lazystatfs", "rw,noatime; rw,lazystatfs"),
+        ("commands", "fio --filename=/scratch/acme/x", "withheld"),
+    ],
+)
+def test_a_text_leaves_as_its_column_allows(asked, name, value, left) -> None:
+    frame = dataset.load(asked[0].files())
+    found = anonymous.public(frame.assign(**{name: pd.Series(value, frame.index, "str")}))
+    kept = set(found[name].dropna()) if name in found else set()
+    assert kept == ({left} if left else set())
+
+
+def test_cells_that_only_a_withheld_text_tells_apart_are_refused(asked) -> None:
+    frame = dataset.load(asked[0].files())
+    ways = [f"/a/{number} b" + "!" * number for number in range(1, len(frame) + 1)]
+    frame = frame.assign(**{"param.way": pd.Series(ways, frame.index, "str"), "params": ways})
+    with pytest.raises(CrateError, match="is no plain words"):
+        anonymous.public(frame)
 
 
 def test_export_says_what_it_discloses(asked, tmp_path, monkeypatch, capsys) -> None:

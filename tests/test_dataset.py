@@ -37,9 +37,9 @@ def versioned(frame, folder: Path, version: str | None, without: tuple[str, ...]
 @pytest.mark.parametrize(
     ("version", "without", "said"),
     [
-        ("2", (), "has schema version 2, this fsage reads 1: make the table again"),
+        ("1", (), "has schema version 1, this fsage reads 2: make the table again"),
         (None, (), "is no table of fsage: its metadata has no fsage_schema_version"),
-        ("1", ("state",), "lacks the columns state"),
+        ("2", ("state",), "lacks the columns state"),
     ],
 )
 def test_what_is_no_table_of_a_known_version_is_refused(frame, tmp_path, version, without, said) -> None:
@@ -60,8 +60,11 @@ def test_what_is_no_parquet_is_refused(frame, tmp_path) -> None:
 def test_the_file_tells_strangers_what_its_columns_are(frame, tmp_path) -> None:
     dataset.write(frame, tmp_path)
     schema = pq.read_schema(tmp_path / "records.parquet")
-    documented = re.findall(r"^\| `(\w+)` \|", columns.page(), re.MULTILINE)
-    assert schema.names == documented == list(dataset.COLUMNS)
+    documented = re.findall(r"^\| `([\w.]+)` \|", columns.page(), re.MULTILINE)
+    assert documented == [*dataset.COLUMNS, *(f"{family}.NAME" for family in columns.FAMILIES)]
+    assert schema.names[: len(dataset.COLUMNS)] == list(dataset.COLUMNS)
+    others = schema.names[len(dataset.COLUMNS) :]
+    assert others and all(f"{name.partition('.')[0]}.NAME" in documented for name in others)
     assert str(schema.field("began").type) == "timestamp[ms, tz=UTC]"
     units = {name: (schema.field(name).metadata or {}).get(b"unit", b"").decode() for name in schema.names}
     assert {units[name] for name in schema.names if name.endswith("_bw_mib_s")} == {"MiB/s"}

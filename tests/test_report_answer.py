@@ -8,7 +8,7 @@ from records import MODEL, PLAIN, build, contents, make_records, planned, store,
 
 from fsage import dataset, report
 from fsage.analysis.conditions import conditions
-from fsage.analysis.words import Finding
+from fsage.analysis.words import Finding, sentences
 from fsage.report.parts import in_layout
 from fsage.statistics import Interval, Ratio
 from fsage.study.files import load_study
@@ -82,7 +82,7 @@ def test_a_cause_is_named_where_the_charges_account_for_the_difference(jumps, se
         rows["measured_jumps"] = [*jumps, 0, 0, 0]
     if seconds is not None:
         rows["model_seconds"] = [seconds] * 3 + [1.06] * 3
-    assert in_layout(rows, "aged", "whole", [finding]) == [said]
+    assert sentences("lies", lies=in_layout(rows, "aged", "whole", [finding])) == [said]
 
 
 @pytest.mark.parametrize(("aged_s", "how"), [(1.30, "slower"), (1.06, "faster")])
@@ -92,7 +92,7 @@ def test_what_has_fewer_jumps_is_slower_by_its_place_alone(aged_s, how):
     rows["measured_jumps"] = [0, 0, 0, 1, 1, 1] if how == "slower" else [1, 1, 1, 0, 0, 0]
     rows["model_seconds"] = [aged_s] * 3 + [2.36 - aged_s] * 3
     sure = SURE if how == "slower" else Finding(Ratio(1.22, Interval(1.15, 1.3, 0.94), 5, 5), 0.03)
-    cause, lies = in_layout(rows, "aged", "whole", [sure])
+    cause, lies = sentences("lies", lies=in_layout(rows, "aged", "whole", [sure]))
     assert cause == f"that is because it is {how} where the measured file lies"
     assert lies.startswith("the measured file has")
 
@@ -147,12 +147,12 @@ def test_why_samples_are_missing_stands_on_the_first_screen(quickstart, tmp_path
 
 
 def test_a_kernel_that_cells_name_is_no_condition_and_another_one_is():
-    columns = {"state": "80.50", "cell": "a", "layout_digest": "d", "device_model": "none", "tunables": "{}"}
-    rows = pd.DataFrame([{**columns, "kernel": kernel, "params": "{}"} for kernel in ("5.10.46", "7.2.7")])
-    for name in ("recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "reference", "axes"):
+    columns = {"state": "80.50", "cell": "a", "layout_digest": "d", "device_model": "none"}
+    rows = pd.DataFrame([{**columns, "kernel": kernel, "params": ""} for kernel in ("5.10.46", "7.2.7")])
+    for name in ("recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "reference"):
         rows[name] = None
     assert "Samples were taken under more than one kernel: 5.10.46: 1 sample, 7.2.7: 1 sample." in conditions(rows)
-    rows["params"] = ['{"kernel": "5.10"}', '{"kernel": "7.2"}']
+    rows["param.kernel"] = ["5.10", "7.2"]
     assert conditions(rows) == []
 
 

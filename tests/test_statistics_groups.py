@@ -1,6 +1,5 @@
 """From samples to what a report says of them: what is pooled, compared, flagged and called a drift."""
 
-import json
 import re
 from types import SimpleNamespace
 
@@ -44,7 +43,7 @@ def record(state, iteration, rate, order, **more):
         "workload": "sequential",
         "transfer_size_bytes": 64 * MIB,
         "iteration": iteration,
-        "params": json.dumps({"workload": "sequential", "transfer_size": 64 * MIB}),
+        "params": f"transfer_size={64 * MIB} workload=sequential",
         "real_fullness_percent": capacity,
         "layout_digest": f"digest of {state}",
         "write_bw_mib_s": rate,
@@ -52,7 +51,8 @@ def record(state, iteration, rate, order, **more):
         "kernel": "6.18.0",
         "device_model": "no device model",
         "filesystem": "ext4",
-        "tunables": json.dumps({"read_ahead_kb": {"before": ["128"], "now": ["4096"]}}),
+        "tunable.read_ahead_kb": "4096",
+        "tunable.read_ahead_kb.before": "128",
         "amount_mib": 384.0,
         **more,
     }
@@ -60,7 +60,7 @@ def record(state, iteration, rate, order, **more):
 
 def table_of(rows):
     types = {name: column.type for name, column in dataset.COLUMNS.items()}
-    types |= {"place": "Int64"}
+    types |= {name: "str" for row in rows for name in row if "." in name}
     return pd.DataFrame(rows, columns=list(types)).astype(types)
 
 
@@ -95,7 +95,7 @@ def test_a_group_holds_its_iterations_and_is_compared_with_the_clean_state():
     [
         ("kernel", "6.19.1", "kernel 6.19.1"),
         ("device_model", "modelled device", "device modelled device"),
-        ("tunables", '{"read_ahead_kb": {"before": ["128"], "now": ["64"]}}', 'tunables read_ahead_kb=["64"]'),
+        ("tunable.read_ahead_kb", "64", "tunables read_ahead_kb=64"),
         ("amount_mib", 512.0, "MiB a task 512.0"),
     ],
 )
@@ -115,7 +115,7 @@ def test_samples_under_other_conditions_are_a_group_of_their_own_and_compared_wi
 
 def test_a_tunable_that_was_found_at_another_value_is_no_other_condition():
     rows = taken()
-    rows[0]["tunables"] = json.dumps({"read_ahead_kb": {"before": ["4096"], "now": ["4096"]}})
+    rows[0]["tunable.read_ahead_kb.before"] = "4096"
     assert conditions(table_of(rows)) == []
     assert len(summarise(table_of(rows))) == 3
 
@@ -296,7 +296,7 @@ def drifting(rise, passes_fall=0.0, states=8, seed=3):
         for order, place in enumerate(rng.permutation(30), 1):
             group = int(place) // 5
             rate = 100 * (group + 1) * rng.normal(1, 0.01) * (1 + (number == states - 1) * rise * order / 30)
-            params = json.dumps({"workload": "sequential", "transfer_size": group * MIB})
+            params = f"transfer_size={group * MIB} workload=sequential"
             rows.append(record(state, int(place) % 5 + 1, rate, order, params=params))
     return table_of(rows)
 

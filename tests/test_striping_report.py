@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -138,7 +137,7 @@ def test_a_study_of_which_nothing_could_be_measured_has_not_succeeded(tmp_path):
 def test_another_amount_of_work_may_give_another_result_but_no_other_way_of_doing_it():
     def row(state, checksum, **params):
         known = {"status": "valid", "kind": "planned", "state": state, "cell": "i1", "models_checksum": checksum}
-        return {**known, "params": json.dumps(params)}
+        return known | {f"param.{name}": value for name, value in params.items()}
 
     rows = [row("A", 1.0, flows=10, nodes=1), row("B", 1.0, flows=10, nodes=2), row("A", 2.0, flows=20, nodes=1)]
     assert not conditions.disagreements(pd.DataFrame(rows))

@@ -13,11 +13,9 @@ have, over as many of the bytes as all choices were measured for.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 import pandas as pd
 
@@ -26,6 +24,8 @@ from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import measures, params_labels, samples
 from fsage.base import Json
 from fsage.base.sizes import parse_size
+from fsage.dataset import levels, notes, parameters, values_of
+from fsage.dataset.families import word
 from fsage.text.strict import show, unknown_value
 
 BANDWIDTH = "_bw_mib_s"
@@ -56,13 +56,12 @@ class Measured:
 
     def axes(self, state: str) -> Json:
         """The levels of a state on the axes of its recipe."""
-        return json.loads(self.rows.loc[self.rows["state"] == state, "axes"].iloc[0])
+        return levels(self.rows)[state]
 
     @property
     def notes(self) -> dict[str, Json]:
         """State -> what its steps noted, of all records."""
-        notes = self.records.dropna(subset="notes").groupby("state")["notes"].first()
-        return {str(state): json.loads(text) for state, text in notes.items()}
+        return notes(self.records)
 
 
 def read_pairs(texts: Sequence[str], option: str) -> dict[str, list[str]]:
@@ -89,7 +88,7 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> M
     if rows.empty:
         raise ValueError("no valid planned cell with a bandwidth is there")
     rows = rows[_meant(rows, at)]
-    sets = _preferred({text: _facts(text, None) for text in rows["params"].unique()}, at)
+    sets = _preferred(parameters(rows), at)
     if len(sets) > 1:
         differences = []
         for key in sorted(set[str]().union(*sets.values())):
@@ -106,25 +105,20 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> M
         str(state): dict(zip(part["iteration"].astype(int), part["seconds_per_mib"], strict=True))
         for state, part in rows.sort_values("iteration", kind="stable").groupby("state", sort=False)
     }
-    return Measured(rows, records, at, params_labels(pd.Series([params]))[params], shares, by_state)
+    return Measured(rows, records, at, params_labels(rows)[params], shares, by_state)
 
 
 def _meant(rows: pd.DataFrame, at: At) -> list[bool]:
     """Which rows have the values of `at`, each of which some row must have."""
-    facts = [_facts(*texts) for texts in zip(rows["params"], rows["axes"], strict=True)]
+    facts = [{**params, **axes} for params, axes in zip(values_of(rows, "param"), values_of(rows, "axis"), strict=True)]
     for key, texts in at.items():
-        values = {json.dumps(fact[key]): fact[key] for fact in facts if key in fact}
+        values = {word(fact[key]): fact[key] for fact in facts if key in fact}
         if not values:
             raise ValueError(f"--at {key}: {unknown_value(key, sorted(set[str]().union(*facts)))}")
         for text in texts:
             if not any(_same(text, value) for value in values.values()):
-                raise ValueError(f"--at {key}={text}: {unknown_value(text, sorted(map(str, values.values())))}")
+                raise ValueError(f"--at {key}={text}: {unknown_value(text, sorted(values))}")
     return [all(key in fact and any(_same(text, fact[key]) for text in at[key]) for key in at) for fact in facts]
-
-
-@cache
-def _facts(params: str, axes: str | None) -> dict[str, object]:
-    return {**json.loads(params), **json.loads(axes or "{}")}
 
 
 def _same(text: str, value: object) -> bool:
@@ -134,7 +128,7 @@ def _same(text: str, value: object) -> bool:
             return parse_size(text) == value
         except ValueError:
             return False
-    return text.lower() == (value if isinstance(value, str) else json.dumps(value)).lower()
+    return text.lower() == word(value).lower()
 
 
 def _preferred(sets: dict[str, Json], at: At) -> dict[str, dict[str, object]]:

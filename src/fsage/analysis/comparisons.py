@@ -5,7 +5,6 @@ Two runs of a study are compared by pairs: what was measured in the same blocks 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +15,7 @@ import pandas as pd
 from fsage.analysis.conditions import labelled, units
 from fsage.analysis.groups import Measure, measures, params_labels, samples
 from fsage.analysis.words import Finding
+from fsage.dataset import parameters
 from fsage.statistics import Ratio, adjust_primary, compare, exchanged, factor
 from fsage.study.comparisons import Headline
 
@@ -40,6 +40,13 @@ class Comparison:
     def ratio(self) -> Ratio:
         """The state's rate over that of the state it is compared with."""
         return self.finding.ratio
+
+    @property
+    def subject(self) -> str:
+        """What a sentence is about: 'writing', with its parameters where there are several sets."""
+        if self.several:
+            return f"{Measure.of(self.measure).doing} ({self.params})"
+        return Measure.of(self.measure).doing
 
     @property
     def title(self) -> str:
@@ -79,13 +86,14 @@ class Compares(Protocol):
 def comparisons(frame: pd.DataFrame, study: Compares) -> list[Comparison]:
     """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
     rows = at_largest_transfer(frame)
-    labels = params_labels(rows["params"])
+    labels = params_labels(rows)
+    sets = parameters(rows)
     declared = [
         (pair, params, measure)
         for pair in study.headline
         for params in labels
         for measure in measures(rows)
-        if pair.takes(json.loads(params), measure)
+        if pair.takes(sets[params], measure)
     ]
     groups = []
     for pair, params, measure in declared:

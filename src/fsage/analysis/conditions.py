@@ -7,19 +7,19 @@ Whether what cells computed is the same in every layout: metrics `<phase>_checks
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
-from fsage.dataset import unpacked
+from fsage.base.sizes import counted
+from fsage.dataset import metrics, texts_of, unpacked, without
 from fsage.model.claim import REDUCED
 from fsage.statistics import LAYOUT, PLACE, SAMPLE, TARGET, Units
 
 AXES = [
     *("state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes"),
-    *("reference", "axes", "params"),
+    *("reference", "params"),
 ]
 """The request: samples of one group are alike in all of these."""
 SETTING = {
@@ -38,7 +38,8 @@ SETTING = {
     "launch": "launch",
     "metadata": "names and inodes",
 }
-"""Under what it was taken: the column, and words for it."""
+"""Under what it was taken: the column, or FAMILIES' texts, and words for it."""
+FAMILIES = {"tunables": "tunable", "tools": "tool"}
 SHOWN = 3
 
 
@@ -141,6 +142,13 @@ def basis(samples: pd.DataFrame) -> str:
     return f"Intervals are over {'; over '.join(over)}.{other}"
 
 
+def few(parts: Sequence[str], most: int, between: str = ", ") -> str:
+    """'a, b and 3 more', where there are more than so many."""
+    if len(parts) > most:
+        return f"{between.join(parts[:most])} and {len(parts) - most} more"
+    return between.join(parts)
+
+
 def _some(states: list[str]) -> str:
     """'80.50', '10.00, 40.00 and 80.00', '64 states'."""
     if len(states) > 2 * SHOWN:
@@ -170,12 +178,8 @@ def conditions(samples: pd.DataFrame) -> list[str]:
     places = [(key[0], part["layout_digest"].str[:6]) for key, part in frame.groupby(alike, sort=False, dropna=False)]
     mixed = [f"{state} ({_counts(digests)})" for state, digests in places if digests.nunique() > 1]
     if mixed:
-        if len(mixed) > SHOWN:
-            more = f" and {len(mixed) - SHOWN} more"
-        else:
-            more = ""
         sentences.append(
-            f"Measured in more than one layout: {'; '.join(mixed[:SHOWN])}{more}. "
+            f"Measured in more than one layout: {few(mixed, SHOWN, '; ')}. "
             "Samples of different layouts are never pooled: figures show the commonest of each group."
         )
     return sentences
@@ -200,29 +204,24 @@ def _setting(samples: pd.DataFrame) -> pd.Series:
     return pd.Series("", samples.index, "str")
 
 
+def settings(samples: pd.DataFrame) -> pd.DataFrame:
+    """SETTING as texts; of tunables the values that were set, not those found before."""
+    texts = samples.reindex(columns=list(SETTING)).astype("str")
+    return texts.assign(**{name: texts_of(samples, family).replace("", "none") for name, family in FAMILIES.items()})
+
+
 def _differing(samples: pd.DataFrame) -> pd.DataFrame:
-    """The columns of SETTING that are not alike in all samples, as text; a kernel that a cell names is none of them."""
-    texts = samples.reindex(columns=list(SETTING)).astype("str").fillna("unknown")
-    if "params" in samples:
-        named = unpacked(samples["params"], "kernel")["kernel"]
-        texts["kernel"] = texts["kernel"].where(named.isna(), "as the cell names it")
-    texts["tunables"] = texts["tunables"].map({text: _in_force(text) for text in texts["tunables"].unique()})
+    """Those of `settings` that are not alike in all samples; a kernel that a cell names is none of them."""
+    texts = settings(samples).fillna("unknown")
+    named = unpacked(samples, "param", "kernel")["kernel"]
+    texts["kernel"] = texts["kernel"].where(named.isna(), "as the cell names it")
     return texts.loc[:, texts.nunique() > 1]
-
-
-def _in_force(tunables: str) -> str:
-    """The values that were set, not those found before: '{"a": {"before": 1, "now": 2}}' -> 'a=2'."""
-    try:
-        noted = json.loads(tunables)
-        return " ".join(f"{name}={json.dumps(tunable['now'])}" for name, tunable in sorted(noted.items())) or "none"
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return tunables
 
 
 def _counts(values: pd.Series) -> str:
     """'6.18.0: 20 samples, 6.19.1: 1 sample', the commonest first."""
     counts = values.value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
-    return ", ".join(f"{value}: {count} sample{'s' * (count > 1)}" for value, count in counts.items())
+    return ", ".join(f"{value}: {counted(count, 'sample')}" for value, count in counts.items())
 
 
 ENDING = "_checksum"
@@ -252,9 +251,9 @@ class Result(NamedTuple):
 def results(frame: pd.DataFrame) -> list[Result]:
     """One for each phase with a checksum, and each set of parameters that its result may depend on."""
     valid = frame[frame["status"] == "valid"]
-    what = valid["params"].map({text: _what(text) for text in valid["params"].unique()})
+    what = without(valid, *HOW)
     agreements = []
-    for name in [name for name in frame.columns if name.endswith(ENDING)]:
+    for name in metrics(frame, ENDING):
         for params, part in valid.dropna(subset=name).groupby(what, sort=True):
             cells: dict[int, list[str]] = {}
             for value, state, cell in zip(part[name], part["state"], part["cell"], strict=True):
@@ -270,18 +269,9 @@ def disagreements(frame: pd.DataFrame) -> list[str]:
     for result in results(frame):
         (value, most), *others = result.cells.items()
         for other, cells in others:
-            if len(cells) > SHOWN_CELLS:
-                more = f" and {len(cells) - SHOWN_CELLS} more"
-            else:
-                more = ""
             sentences.append(
-                f"results differ: {result.phase} has checksum {other} in {', '.join(cells[:SHOWN_CELLS])}{more}, and "
+                f"results differ: {result.phase} has checksum {other} in {few(cells, SHOWN_CELLS)}, and "
                 f"{value} in {len(most)} other cells: one of them read or computed something else, and no timing of "
                 "it counts"
             )
     return sentences
-
-
-def _what(params: str) -> str:
-    values = json.loads(params)
-    return json.dumps({key: value for key, value in values.items() if key not in HOW}, sort_keys=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, NamedTuple
 
@@ -11,6 +10,8 @@ import pandas as pd
 from fsage import statistics
 from fsage.analysis.conditions import AXES, labelled, units
 from fsage.base.sizes import round_size
+from fsage.dataset import metrics, parameters
+from fsage.dataset.families import word
 from fsage.workloads import RATES
 
 REFERENCE = ["file_size_bytes", "params", "measure", "setting"]
@@ -20,6 +21,8 @@ COLUMNS = [
     *("transfer_size_bytes", "real_fullness_percent", "layouts", "condition", "main", "setting"),
     *("measure", "n", "median", "mean", "low", "high", "level", "cov", "samples", "units", "flags", "trend_p"),
 ]
+CARRIED = ("param.", "axis.")
+"""Families of columns that a group has as its samples have them."""
 
 
 def samples(frame: pd.DataFrame) -> pd.DataFrame:
@@ -29,15 +32,15 @@ def samples(frame: pd.DataFrame) -> pd.DataFrame:
 
 def measures(frame: pd.DataFrame) -> list[str]:
     """The columns that hold a rate (higher is better), in the order of the table."""
-    rates = [name for name in frame.columns if name.endswith(RATES)]
-    return [name for name in rates if frame[name].notna().any()]
+    return [name for name in metrics(frame, *RATES) if frame[name].notna().any()]
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """A row for each group and measure; never are samples pooled that were taken under different conditions.
 
-    - AXES, `transfer_size_bytes`, `real_fullness_percent`: the group. `condition` tells groups apart that are alike
-      in these, in words ('' where all was alike); of those, `main` is the one for figures (fsage.analysis.conditions)
+    - AXES, those of CARRIED, `transfer_size_bytes`, `real_fullness_percent`: the group. `condition` tells groups
+      apart that are alike in these, in words ('' where all was alike); of those, `main` is the one for figures
+      (fsage.analysis.conditions)
     - `units`: the values by unit (fsage.analysis.conditions.units), `samples` the values alone; `layouts`: how many
     - `n`, `median`, its interval `low`, `high` with its `level`, `mean`, `cov`: of the samples
     - `flags`: iterations that lie far off, and why
@@ -94,13 +97,14 @@ def plotted(shown: statistics.Ratio | list[float]) -> dict[str, Any]:
 def medians(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """A row for each group and each column of `names`, as in `summarise`, compared with nothing."""
     groups = labelled(samples(frame)).groupby([*AXES, "setting", "part"], sort=False, dropna=False)
-    rows = [row for _, group in groups for row in _rows(group, names)]
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"main": "bool"})  # an empty table knows no types
+    carried = [name for name in frame.columns if name.startswith(CARRIED)]
+    rows = [row for _, group in groups for row in _rows(group, names, carried)]
+    return pd.DataFrame(rows, columns=[*COLUMNS, *carried]).astype({"main": "bool"})  # an empty table knows no types
 
 
-def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, object]]:
+def _rows(group: pd.DataFrame, names: list[str], carried: list[str]) -> list[dict[str, object]]:
     """A row for each of the measures that the group has."""
-    alike = group.iloc[0][[*AXES, "transfer_size_bytes", "condition", "main", "setting"]].to_dict()
+    alike = group.iloc[0][[*AXES, *carried, "transfer_size_bytes", "condition", "main", "setting"]].to_dict()
     alike["real_fullness_percent"] = group["real_fullness_percent"].median()
     in_time = group["began"].argsort(kind="stable")
     several = group["structure"].notna().any()
@@ -227,12 +231,12 @@ class Measure(NamedTuple):
         return DOING.get(self.name, self.name)
 
 
-def params_labels(params: pd.Series) -> dict[str, str]:
-    """A short name for each distinct set of parameters: the transfer size, and what else differs."""
-    distinct = {text: json.loads(text) for text in params.unique()}
+def params_labels(rows: pd.DataFrame) -> dict[str, str]:
+    """A short name for each distinct set of parameters of the rows: the transfer size, and what else differs."""
+    distinct = parameters(rows)
     distinct = dict(sorted(distinct.items(), key=lambda item: (*(item[1].get(key) or 0 for key in SIZES), item[0])))
     keys = sorted(set[str]().union(*distinct.values()))
-    differing = [k for k in keys if len({json.dumps(cell_params.get(k)) for cell_params in distinct.values()}) > 1]
+    differing = [key for key in keys if len({cell_params.get(key) for cell_params in distinct.values()}) > 1]
     labels = {}
     for text, cell_params in distinct.items():
         sized = cell_params.get("transfer_size") and differing != ["amount_percent"]
@@ -252,4 +256,4 @@ SIZES = ("transfer_size", "amount_percent")
 def _in_words(key: str, value: object) -> str:
     if key == "amount_percent" and value is not None:
         return f"{value:g}% of the target"
-    return f"{key} {value}"
+    return f"{key} {word(value)}"

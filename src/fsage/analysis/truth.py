@@ -9,7 +9,6 @@ Wild, Nonlinear Regression, 2003, chapter 5), of the noise by chi squared. How o
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fsage.dataset import unpacked, values_of
 from fsage.statistics import ALPHA
 
 LEVEL = 0.95
@@ -165,15 +165,10 @@ def recovered(frame: pd.DataFrame, level: float = LEVEL) -> list[Recovered]:
 
 def planted(frame: pd.DataFrame) -> Mapping[str, float] | None:
     """What the disk under all cells charges, where that is more than rate and seeks."""
-    if "device_costs" in frame:
-        texts = frame["device_costs"].dropna().unique()
-    else:
-        texts = []
-    if len(texts) != 1:
+    disks = frame.filter(regex=r"^device\.").dropna(how="all").drop_duplicates()
+    if len(disks) != 1:
         return None
-    costs = json.loads(texts[0])  # a record's, so that it may be anything
-    if not isinstance(costs, dict) or not all(isinstance(costs.get(key, 0), (int, float)) for key in SHOWN):
-        return None
+    [costs] = values_of(disks, "device")
     if "seek_s" in costs and any(costs.get(key, usual) != usual for key, usual in PLANTED.items()):
         return costs
     return None
@@ -187,7 +182,7 @@ def reads(frame: pd.DataFrame) -> Reads:
     past = valid["workload"] == "device_range"
     valid = valid[past | (valid["measured_mean_position"].notna() & valid["measured_position_sd"].notna())]
     past = valid["workload"] == "device_range"
-    where = [json.loads(text).get("position", 0.5) for text in valid["params"]]
+    where = unpacked(valid, "param", position=0.5)["position"]
     files = valid["measured_files"]
     extents = valid["measured_extents"]
     seeks = (extents + files.where(extents > WHOLE * files, 0)) / valid["measured_bytes"]

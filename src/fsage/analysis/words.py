@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jinja2
 
 from fsage.base.sizes import ratio_text
 from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
@@ -39,17 +43,6 @@ def times(ratio: Ratio | None) -> str:
     return f"{ratio_text(ratio.value)}x{ends}"
 
 
-SAID = {
-    "unknown": "cannot be compared{against} ({why})",
-    "alike": "shows no difference{from_} (within {margin})",
-    "slight": "shows no difference that matters{from_} ({reach}{over}, less than {margin})",
-    "open": "shows no difference beyond chance{from_} ({reach}{over})",
-    "chance": "may be {size}{than} ({ends}{over})",
-    "sure": "is {size}{than} ({ends}{over})",
-}
-"""A finding as the predicate of a sentence, by its kind."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """A ratio of rates in words. `p`: adjusted over its `family` of comparisons, none where it could not be tested."""
@@ -62,7 +55,7 @@ class Finding:
 
     @property
     def kind(self) -> str:
-        """A key of SAID. That no difference matters comes before whether there is one beyond chance."""
+        """What its sentence says. That no difference matters comes before whether there is one beyond chance."""
         if self.ratio.value is None or self.ratio.interval is None:
             return "unknown"
         if self.ratio.alike:
@@ -104,66 +97,20 @@ class Finding:
         `than`: with what it is compared, such as 'at 10% full'; '' where that is plain. `over`: whether it says what
         the interval is over.
         """
-        return f"{subject} {self._filled(than, over)}"
+        return str(_finding().said(self, subject, than, over))
 
     def brief(self) -> str:
         """The finding without subject and reference: '21% slower (17 to 23%)'."""
-        words = self._filled("", False).removeprefix("is ").removeprefix("shows ")
+        words = str(_finding().predicate(self)).removeprefix("is ").removeprefix("shows ")
         if self.kind == "chance":
             return f"{words}; {self.doubt}"
         return words
-
-    def _filled(self, than: str, over: bool) -> str:
-        """The template of SAID with what the finding has."""
-        size, ends = self._size()
-        unit = self.ratio.over if over else ""
-        conjunction = "as" if size.endswith("as fast") else "than"
-        return SAID[self.kind].format(
-            against=f" with the rate {than}" if than else "",
-            from_=f" from the rate {than}" if than else "",
-            than=f" {conjunction} {than}" if than else "",
-            why=self.ratio.why,
-            margin=f"{MARGIN:.0%}",
-            size=size,
-            ends=ends,
-            reach=self._reach(ends),
-            over=unit,
-            doubt=self.doubt,
-        )
-
-    def _reach(self, ends: str) -> str:
-        """'0.3 to 2.5% faster', '4.8% slower to 4.1% faster'."""
-        interval = self.ratio.interval
-        if interval is None:
-            return ""
-        if self.ratio.direction:
-            return f"{ends} {'slower' if self.ratio.direction < 0 else 'faster'}"
-        return f"{_reach(interval.low)} to {_reach(interval.high)}"
-
-    def _size(self) -> tuple[str, str]:
-        """'21% slower' and '17 to 23%', or '3.96 times as fast' and '3.87 to 3.97'."""
-        interval = self.ratio.interval
-        value = self.ratio.value
-        if interval is None or value is None:
-            return "", ""
-        if value >= TWICE:
-            return f"{_times(value)} times as fast", f"{_times(interval.low)} to {_times(interval.high)}"
-        ends = sorted(abs(1 - end) * 100 for end in (interval.low, interval.high))
-        size = f"{_percent(abs(1 - value) * 100)}% {'slower' if value < 1 else 'faster'}"
-        return size, f"{_percent(ends[0])} to {_percent(ends[1])}%"
 
 
 def _times(value: float) -> str:
     if value < 100:
         return f"{value:.3g}"
     return f"{value:.0f}"
-
-
-def _reach(value: float) -> str:
-    """'2.1% slower', '3% faster', 'as fast'."""
-    if value == 1:
-        return "as fast"
-    return f"{_percent(abs(1 - value) * 100)}% {'slower' if value < 1 else 'faster'}"
 
 
 def _percent(value: float) -> str:
@@ -174,3 +121,34 @@ def _percent(value: float) -> str:
     while value and not round(value, digits) and digits < 4:
         digits += 1
     return f"{value:.{digits}f}"
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The sentences as templates; findings are data."""
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("fsage.analysis"),
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    templates.filters.update(times=_times, percent=_percent)
+    templates.globals.update(twice=TWICE, margin=f"{MARGIN:.0%}")
+    return templates
+
+
+@cache
+def _finding() -> Any:
+    return environment().get_template("finding.j2").module
+
+
+def sentences(name: str, **data: object) -> list[str]:
+    """What a template says of data, a line each."""
+    text = environment().get_template(f"{name}.j2").render(data)
+    return [line for line in text.splitlines() if line]
+
+
+def paragraph(clauses: Iterable[str]) -> str:
+    """Each with a capital and its end: 'a b', 'c' -> 'A b. C.'."""
+    return " ".join(f"{clause[:1].upper()}{clause[1:]}." for clause in clauses)

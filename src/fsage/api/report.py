@@ -18,7 +18,9 @@ Numbers:
 - `factors(rows)`: rows of the table that have a ratio to the clean state, as that;
 - `plotted(shown)`: a Ratio, or samples, as the columns of a row that a figure draws;
 - `counts(rows)`: how many samples rows have, '3 to 5';
-- `unpacked(column, *names)`, `without(column, name)`: of a column of JSON, its keys as columns; without one of them.
+- `unpacked(rows, family, *names)`: columns `FAMILY.NAME` by their names alone; `values_of(rows, family)`: by row;
+- `parameters(rows)`: the sets of parameters, by their text; `without(rows, *names)`: that text without some of them;
+- `levels(rows)`: each state's levels on the axes; `lists(text)`: lists of numbers that stand in a cell;
 
 Figures:
 
@@ -46,7 +48,7 @@ from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options
 from fsage.analysis.groups import Measure, counts, factors, params_labels, plotted
 from fsage.analysis.words import Finding, bounds, joined, times
-from fsage.dataset import unpacked, without
+from fsage.dataset import levels, lists, parameters, unpacked, values_of, without
 from fsage.figures import Axis, Figure, Level, Place, Plane, Strips, lines, placed, shares
 from fsage.report.parts import Answer, Card, Data, Named, Section, View, by_comparisons
 from fsage.report.planted import planted

@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from fsage.base import untrusted
+from fsage.dataset.tables import MOST_BYTES as MOST_TABLE_BYTES
 from fsage.text.yaml_text import MOST_BYTES as MOST_YAML_BYTES
 
 METADATA = "ro-crate-metadata.json"
+TABLE = "results/records.parquet"
+"""In place of records, where these stay at home."""
 MOST_ENTRIES = 200_000
 MOST_BYTES = 1 << 30
 """Most bytes of all that is taken: a study of 22,000 cells has a quarter of it."""
@@ -37,6 +40,7 @@ STEP_BYTES = 1 << 16
 NAME = r"[^/]+"
 TAKEN = {
     METADATA: MOST_JSON_BYTES,
+    re.escape(TABLE): MOST_TABLE_BYTES,
     rf"config/{NAME}\.yaml": MOST_YAML_BYTES,
     rf"inventories/{NAME}/group_vars/all/target\.yml": MOST_YAML_BYTES,
     rf"results/(records/{NAME}/{NAME}/{NAME}/{NAME}|targets/{NAME})\.json": MOST_JSON_BYTES,

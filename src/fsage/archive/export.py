@@ -22,7 +22,7 @@ import fsage
 from fsage import dataset
 from fsage.archive import anonymous
 from fsage.archive import crate as crates
-from fsage.archive.crate import METADATA, CrateError
+from fsage.archive.crate import METADATA, TABLE, CrateError
 from fsage.base import message, untrusted
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.pool import Pool
@@ -81,7 +81,7 @@ def export(
     """Write the crate to `to`, a new folder or a new .zip; return it. Raises CrateError.
 
     Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same. `without_names`:
-    nothing leaves but what fsage.archive.anonymous lists, in the report too; raw output never does.
+    nothing leaves but public columns of the table and the report that is made of these (fsage.archive.anonymous).
     `credit`: who measured, and what others may do with it.
     """
     credit = credit or Credit()
@@ -92,14 +92,22 @@ def export(
     if credit.author:
         raise CrateError(f"author {credit.author!r}: an anonymous crate names nobody; leave one of the two out")
     with tempfile.TemporaryDirectory(prefix="fsage-anonymous-") as folder:
-        return _export(*anonymous.copy(plan, study_file, inventory, Path(folder)), to, False, credit)
+        left = anonymous.copy(plan, study_file, inventory, Path(folder))
+        return _export(*left, to, False, credit, Path(folder) / TABLE)
 
 
-def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, credit: Credit) -> Path:
-    frame = dataset.load(plan.files())
+def _export(
+    plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, credit: Credit, table: Path | None = None
+) -> Path:
+    """`table`: public columns in place of records."""
+    if table:
+        frame = dataset.read(table)
+        frame = frame[frame["study"] == plan.study.name]
+    else:
+        frame = dataset.load(plan.files())
     if frame.empty:
         raise CrateError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")
-    write_report(Pool((plan,)), study_file)
+    write_report(Pool((plan,)), study_file, table=table)
     crate = ROCrate(version="1.1")
     crate.name = f"{plan.study.title} ({plan.study.name} on {plan.target.name})"
     crate.description = plan.study.question
@@ -108,7 +116,7 @@ def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, 
     crate.root_dataset["datePublished"] = last  # not of now: the same records give the same crate
     crate.root_dataset["conformsTo"] = crate.add(ContextEntity(crate, PROFILE, {"@type": "CreativeWork"}))
     asked = [*_asked(crate, plan, study_file, inventory)]
-    result_files = [*_results(crate, plan, raw)]
+    result_files = [*_results(crate, plan, raw, table)]
     software = crate.add(
         SoftwareApplication(crate, SOURCE, {"name": "fsage", "version": fsage.__version__, "softwareVersion": commit()})
     )
@@ -181,7 +189,8 @@ def remake(crate: Path, to: Path) -> Remade:
             plan = load_plan(study_file, folder / "inventories" / target, folder / "results")
             if plan.target.name != target:
                 raise CrateError(f"its target {target!r} is declared as {plan.target.name!r}")
-            page = write_report(Pool((plan,)), study_file)
+            table = folder / TABLE
+            page = write_report(Pool((plan,)), study_file, table=table if table.exists() else None)
         except ValueError as error:
             raise CrateError(f"{crate}: {str(error).replace(f'{folder}/', '')}") from None
         shutil.copytree(page.parent, to)
@@ -205,7 +214,7 @@ def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Ite
         yield crate.add_file(path, place, properties={"encodingFormat": "application/yaml"})
 
 
-def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
+def _results(crate: ROCrate, plan: Plan, raw: bool, table: Path | None) -> Iterator[object]:
     """What was measured, and in which states; of the study that this one is compared with, its records too."""
     root = plan.results.root
     target = plan.target.name
@@ -227,6 +236,9 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
         yield crate.add_dataset(
             root / records, f"results/{records}", properties={"name": "Records that are compared with"}
         )
+    if table:
+        properties = {"name": "The public columns of all records", "encodingFormat": "application/vnd.apache.parquet"}
+        yield crate.add_file(table, TABLE, properties=properties)
     for path, known_as, name in (
         (plan.results.last_claim, plan.results.claim, "The target's claim and calibration"),
         (plan.results.seed, plan.results.seed, "The drawn seed"),

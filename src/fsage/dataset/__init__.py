@@ -1,7 +1,24 @@
 """Records to one table: a row a record, units in the names of columns, Parquet and CSV (docs/reference/records.md)."""
 
 from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION
+from fsage.dataset.families import levels, lists, metrics, notes, parameters, texts_of, unpacked, values_of, without
 from fsage.dataset.records import load
-from fsage.dataset.tables import DatasetError, read, unpacked, without, write
+from fsage.dataset.tables import DatasetError, read, write
 
-__all__ = ["COLUMNS", "SCHEMA_VERSION", "DatasetError", "load", "read", "unpacked", "without", "write"]
+__all__ = [
+    "COLUMNS",
+    "SCHEMA_VERSION",
+    "DatasetError",
+    "levels",
+    "lists",
+    "load",
+    "metrics",
+    "notes",
+    "parameters",
+    "read",
+    "texts_of",
+    "unpacked",
+    "values_of",
+    "without",
+    "write",
+]

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 UNITS = {
     "_mib_s": "MiB/s",
     "_per_s": "1/s",
@@ -39,11 +39,20 @@ def unit_of(name: str) -> str | None:
     return None
 
 
+PLAIN = "numbers and plain words"
+NAME = "numbers and plain words, of a path its last part"
+NUMBER = "numbers"
+VERSION = "a version's numbers"
+OPTIONS = "mount options without addresses"
+PRIVATE = "nothing"
+
+
 class Column(NamedTuple):
-    """`type` as pandas calls it; any of them may be missing in a row."""
+    """`type` as pandas calls it; any may be missing in a row. `public`: what of its texts leaves with `--anonymous`."""
 
     type: str
     meaning: str
+    public: str = PLAIN
 
 
 COLUMNS = {
@@ -65,13 +74,16 @@ COLUMNS = {
         "valid, failed, stopped (others suffered: stop_if), unsupported, skipped (by the stop rule or a budget, so it "
         "has no record) or unreadable",
     ),
-    "why": Column("str", "the reason, unless valid"),
+    "why": Column("str", "the reason, unless valid", PRIVATE),
     "warnings": Column(
         "str",
         "signs of trouble during the cell: connections lost, requests that timed out or were sent again, errors that a "
         "kernel reported; missing: none were seen",
+        PRIVATE,
     ),
-    "absent": Column("str", "what could not be had or known, and why, JSON; missing: nothing is absent"),
+    "absent": Column(
+        "str", "what could not be had or known: `WHAT: WHY; WHAT: WHY`; missing: nothing is absent", PRIVATE
+    ),
     # the request
     "recipe": Column("str", "what made the state, e.g. paf"),
     "capacity_percent": Column("float64", "AA: files worth this share of the empty target's capacity were added"),
@@ -83,8 +95,12 @@ COLUMNS = {
     "structure": Column("Int64", "which of several layouts of the same structure, from 1; missing: there is one"),
     "place": Column("Int64", "which of the files that are left in the layout, from 1; missing: the first alone"),
     "reference": Column("str", "state that this one is compared with, where its recipe names one"),
-    "axes": Column("str", "the state's levels on the axes of its recipe, JSON; paf has columns of its own"),
-    "params": Column("str", "all parameters but the iteration, JSON with sorted keys"),
+    "params": Column(
+        "str",
+        "all parameters but iteration and place, `NAME=VALUE NAME=VALUE`: cells of a state that are alike in it "
+        "repeat each other",
+        NAME,
+    ),
     # in which state it really was taken
     "capacity_percent_achieved": Column("float64", "share of the capacity that was filled, all generations"),
     "deleted_share_files": Column("float64", "share of the files that was deleted, 0 to 1"),
@@ -93,12 +109,11 @@ COLUMNS = {
     "real_fullness_percent": Column("float64", "share of the capacity in use when the cell was measured"),
     "layout_digest": Column(
         "str",
-        "the same digest is the same layout, extent by extent. Where extents are not available (`notes` says why), it "
-        "names the layout instance: each build has its own",
+        "the same digest is the same layout, extent by extent. Where extents are not available (`note.digest.absent` "
+        "says why), it names the layout instance: each build has its own",
     ),
     "filler_files": Column("Int64", "files that made the target full"),
     "filler_extents": Column("Int64", "their extents"),
-    "notes": Column("str", "notes of the steps that built the state, JSON"),
     "state_known": Column(
         "boolean", "false where the file system is not the target's own: nothing is known of its state"
     ),
@@ -138,9 +153,6 @@ COLUMNS = {
         "float64",
         "share of their blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is contiguous",
     ),
-    "measured_extents_of_size": Column(
-        "str", "their extents by size, JSON: from so many bytes to below twice that, how many"
-    ),
     "measured_jumps": Column(
         "Int64",
         "jumps from an extent of a file to its next that the device model charges for; without a model: those of more "
@@ -161,63 +173,95 @@ COLUMNS = {
     "seconds_total": Column("float64", "duration of the cell with all that belongs to it"),
     "waits": Column("Int64", "how often the run waited for others since the cell before (stop_if); missing: no limits"),
     "wait_seconds": Column("float64", "and how long in all"),
-    "host": Column("str", "the host that ran the command"),
-    "kernel": Column("str", "its kernel"),
+    "host": Column("str", "the host that ran the command", PRIVATE),
+    "kernel": Column("str", "its kernel", VERSION),
     "code": Column("str", "digest of the code of fsage that measured it"),
     "device_model": Column("str", "what was laid over the device, or that nothing was"),
-    "device_costs": Column("str", "what a modelled device charges, JSON: the numbers among its parameters"),
     "filesystem": Column("str", "ext4, xfs, btrfs, ..."),
-    "mount_options": Column("str", "of each store, JSON"),
+    "mount_options": Column("str", "of each store, in order; of all, where they are alike", OPTIONS),
     "allocator_reset": Column("str", "what started the allocator anew before each phase: remount, cold or none"),
-    "rotational": Column("str", "of each store: 1, its device is said to seek, or 0; JSON"),
-    "mb_max_linear_groups": Column("str", "of each store: groups that ext4 looks at in order; JSON"),
+    "rotational": Column("str", "1, its device is said to seek, or 0; likewise"),
+    "mb_max_linear_groups": Column("str", "groups that ext4 looks at in order; likewise"),
     "amount_mib": Column("float64", "what each task moves, MiB"),
     "amount_source": Column("str", "where that is from: calibrated, declared, or reduced from what, and why"),
-    "tunables": Column("str", "value requested, before and now of each, JSON"),
-    "tools": Column("str", "versions, JSON"),
-    "launch": Column("str", "launcher of MPI, its options and tasks on each client, JSON"),
+    "launch": Column("str", "launcher of MPI, its options and tasks on each client", PRIVATE),
     "metadata": Column(
         "str",
         "whether names and inodes of the cell's own files were in memory before its phases that read the device",
     ),
-    "counters": Column(
-        "str",
-        "of each phase: what the allocator of each store counted, requests of the device and their times, processor "
-        "time of the whole machine and of kernel threads, JSON. A count that is missing did not change",
-    ),
-    "mounting": Column("str", "of each phase, what umount and mount before it took, seconds and processor time, JSON"),
-    "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none"),
-    "commands": Column("str", "command lines of the phases, as a shell takes them"),
+    "images": Column("str", "container images that they were in, each with its SHA-256; missing: none", PRIVATE),
+    "commands": Column("str", "command lines of the phases, as a shell takes them", PRIVATE),
 }
-"""In the order of the files. What a workload measures beside these follows as float64, named with its unit."""
+"""In the order of the files; FAMILIES follow, and what a workload measures besides, as float64 with its unit's name."""
+ANY = "any"
+FAMILIES = {
+    "param": Column(ANY, "a parameter of the cell", NAME),
+    "axis": Column(ANY, "the state's level on an axis of its recipe; paf's axes have columns of their own", NAME),
+    "note": Column(ANY, "`note.STEP.NAME`: what a step noted of its work when it built the state", NUMBER),
+    "measured_extents_of": Column("Int64", "extents of the measured files, from so many bytes to below twice that"),
+    "device": Column("float64", "what a modelled device charges: the numbers among its parameters"),
+    "tunable": Column(ANY, "value while it was measured; `.asked`: as requested, `.before`: before the first change"),
+    "tool": Column("str", "version of a program", VERSION),
+}
+"""Columns `FAMILY.NAME`, as many as the records have names. A list stands as its items, lists in it parted by `; `."""
+NOTES = """
+after agree_bytes agree_share before bytes capacity_bytes count device_bytes differ drawn draws emd_share emd_size
+eviction_bytes extents filesystem files folders found fragmentation_factor fragmented free_bytes free_extents
+free_percent free_share_sample free_share_whole groups held_by high ideal_extents largest_free_bytes left_bytes length
+level low metadata_bytes moved_bytes of_windows original osts piece_bytes queries range_bytes ranges ranges_after
+ranges_before ranges_moved realisation rows run_group seconds seed segments sequences source stripes taken_bytes this
+time_limit_s tool volumes whole_extents window_groups windows
+"""
+"""Names of public notes; those in WORDED may be words."""
+WORDED = ("filesystem", "held_by", "realisation", "tool")
+
+
+def column_of(name: str) -> Column | None:
+    """What is declared of a column, of one `FAMILY.NAME` of its family; None for a metric."""
+    family, dot, _ = name.partition(".")
+    if dot:
+        return FAMILIES.get(family)
+    return COLUMNS.get(name)
 
 
 def page() -> str:
     """The schema as Markdown."""
-    rows = [f"| `{name}` | {column.type} | {column.meaning} |" for name, column in COLUMNS.items()]
-    return "\n".join(
-        [
-            "# The table of records",
-            "",
-            "Each report comes with `records.parquet` and `records.csv`: the same table, one row a record. The",
-            f"metadata of the Parquet file has `fsage_schema_version`; this is version {SCHEMA_VERSION}. The metadata",
-            "of each field has `description` and, where there is one, `unit`.",
-            "",
-            "More columns follow, all float64, with the unit in the name:",
-            "",
-            "- what a workload measures besides;",
-            "- `<rate>_predicted`, and `_low` and `_high` of its 95% interval, where a time budget predicts a rate;",
-            "- `<rate>_as_measured`, where several targets share a study and a rate is divided by its target's factor.",
-            "",
-            "In the CSV, a text that a spreadsheet would read as a formula (it begins with `=`, `+`, `-`, `@`) has an",
-            "apostrophe first.",
-            "",
-            "| column | type | what |",
-            "|---|---|---|",
-            *rows,
-        ]
-    )
+    head = ["| column | type | what | texts that leave with `--anonymous` |", "|---|---|---|---|"]
+    rows = [_line(name, column) for name, column in COLUMNS.items()]
+    families = [_line(f"{name}.NAME", column) for name, column in FAMILIES.items()]
+    return "\n".join([INTRODUCTION, *head, *rows, "", "## Families", "", *head, *families])
 
+
+def _line(name: str, column: Column) -> str:
+    return f"| `{name}` | {column.type} | {column.meaning} | {column.public} |"
+
+
+INTRODUCTION = f"""# The table of records
+
+Each report comes with `records.parquet` and `records.csv`: the same flat table, one row a record. No cell has a
+structure to parse: parameters, axes, tunables and versions are columns, `param.NAME`, `axis.NAME` and so on (below).
+
+```python
+table = pandas.read_parquet("records.parquet")
+table[table.status == "valid"].groupby(["axis.holes", "param.transfer_size"])["write_bw_mib_s"].median()
+```
+
+```r
+table <- arrow::read_parquet("records.parquet")
+aggregate(write_bw_mib_s ~ state + params, subset(table, status == "valid"), median)
+```
+
+The metadata of the Parquet file has `fsage_schema_version`; this is version {SCHEMA_VERSION}. The metadata of each
+field has `description` and, where there is one, `unit`. What the kernel counted during each phase, and what mounting
+took, is in the records alone (`results/records`): keys `counters` and `mounting` of a phase.
+
+More columns follow, all float64, with the unit in the name. A workload may measure more than these. Where a time budget
+predicts a rate, there are `<rate>_predicted`, and `_low` and `_high` of its 95% interval. `<rate>_as_measured` is there
+where several targets share a study and a rate is divided by its target's factor.
+
+In the CSV, a text that a spreadsheet would read as a formula (it begins with `=`, `+`, `-`, `@`) has an
+apostrophe first.
+"""
 
 Metric = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")]
 RATES = ("_bw_mib_s", "_per_s")

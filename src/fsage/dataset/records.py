@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pandas as pd
@@ -17,7 +16,8 @@ from pydantic import ValidationError
 
 from fsage.base import Json
 from fsage.base.untrusted import read_file
-from fsage.dataset.columns import COLUMNS, Manifest, Record
+from fsage.dataset.columns import ANY, COLUMNS, FAMILIES, Manifest, Record, column_of
+from fsage.dataset.families import flat, type_of, word, words
 from fsage.dataset.tables import DatasetError
 from fsage.model.caches import WARM
 from fsage.model.observation import PhaseResult
@@ -28,12 +28,11 @@ MOST_TEXT = 1 << 18
 """Most bytes of a row."""
 MOST_NUMBER = 1 << 62
 MOST_METRICS = 500
-"""Columns of their own, in a whole table."""
+"""Columns beside COLUMNS, in a whole table."""
 
 SKIPPED = "skipped"
 NUMBER = (int, float)
-TYPES: Json = {"str": str, "Int64": int, "float64": NUMBER, "boolean": bool}
-ALLOWED = {name: TYPES[column.type] for name, column in COLUMNS.items()}
+TYPES: Json = {"str": str, "Int64": int, "float64": NUMBER, "boolean": bool, ANY: (str, *NUMBER)}
 SORTED_BY = [
     "study",
     "target",
@@ -51,13 +50,24 @@ def load(paths: Iterable[Path]) -> pd.DataFrame:
     rows = [row for path in paths for row in _read(path)]
     recorded = {_key(row) for row in rows if row["status"] != SKIPPED}
     rows = [row for row in rows if row["status"] != SKIPPED or _key(row) not in recorded]
-    extra = sorted(set[str]().union(*rows) - COLUMNS.keys())
+    extra = sorted(set[str]().union(*rows) - COLUMNS.keys(), key=_place)
     if len(extra) > MOST_METRICS:
         raise DatasetError(f"the records have {len(extra):,} kinds of metrics; allowed are {MOST_METRICS} at most")
-    types = {name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64")
-    columns = {name: pd.array([row.get(name) for row in rows], dtype=kind) for name, kind in types.items()}
+    columns = {}
+    for name in [*COLUMNS, *extra]:
+        values = [row.get(name) for row in rows]
+        kind = type_of(name, values)
+        if kind == "str":
+            values = [None if value is None else word(value) for value in values]
+        columns[name] = pd.array(values, dtype=kind)
     frame = pd.DataFrame(columns)
     return frame.sort_values(SORTED_BY, kind="stable", ignore_index=True)
+
+
+def _place(name: str) -> tuple[int, str]:
+    """The order of columns beside COLUMNS: families first."""
+    family = name.partition(".")[0]
+    return [*FAMILIES, family].index(family), name
 
 
 def _key(row: Json) -> tuple[str, ...]:
@@ -83,7 +93,7 @@ def _read(path: Path) -> list[Json]:
         reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
     except OSError as error:
         reason = str(error.strerror)
-    except (ValueError, orjson.JSONEncodeError) as error:
+    except (ValueError, RecursionError) as error:
         reason = str(error)
     place = "/".join(path.parts[-4:])  # the same wherever the results lie
     unreadable = {"kind": "unknown", "status": "unreadable", "why": f"{place}: not a readable record: {reason}"}
@@ -93,11 +103,12 @@ def _read(path: Path) -> list[Json]:
 def _check(row: Json, place: dict[str, str]) -> None:
     """Raise ValueError for a cell of the table that is not of its column's type, or no record of here."""
     for name, value in row.items():
-        if value is not None and not isinstance(value, ALLOWED.get(name, NUMBER)):
+        column = column_of(name)
+        if value is not None and not isinstance(value, TYPES[column.type] if column else NUMBER):
             raise ValueError(f"{name} is {str(value)[:60]!r}")
         if isinstance(value, int | float) and abs(value) > MOST_NUMBER:
             raise ValueError(f"{name} is {value:.3g}")
-    if sum(len(value) for value in row.values() if isinstance(value, str)) > MOST_TEXT:
+    if sum(len(name) + len(str(value)) for name, value in row.items()) > MOST_TEXT:
         raise ValueError(f"its texts have more than {MOST_TEXT:,} characters")
     wrong = [name for name, value in place.items() if value and value != row[name]]
     if wrong:
@@ -122,14 +133,14 @@ def _row(record: Json) -> dict[str, object]:
         "code": record.get("code"),
         **_requested(record["params"], record["nominal"]),
         "warnings": "; ".join(record.get("warnings", ())) or None,
-        "absent": _text(record.get("absent") or None),
+        "absent": _absent(record.get("absent", {})),
         **_achieved(layout),
         "capacity_bytes": layout["capacity_bytes"],
         "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],
         "layout_digest": layout.get("digest") or record["check"].get("instance"),
         "filler_files": layout.get("filler_files"),
         "filler_extents": layout.get("filler_extents"),
-        "notes": _text(layout.get("notes") or None),
+        **dict(flat("note", layout.get("notes"))),
         "state_known": layout.get("state_known", True),
         "rebuilt": record["check"].get("rebuilt"),
         "unseen_share": record["check"].get("unseen_share"),
@@ -140,22 +151,21 @@ def _row(record: Json) -> dict[str, object]:
         "seconds_total": record.get("seconds", {}).get("total"),
         **_waits(record.get("probe")),
         "device_model": (conditions.get("device_model") or {}).get("label", "no device model"),
-        "device_costs": _text(_costs(conditions.get("device_model") or {})),
+        **_costs(conditions.get("device_model") or {}),
         "filesystem": conditions.get("filesystem"),
-        "mount_options": _text(conditions.get("mount_options")),
+        "mount_options": _of_stores(conditions.get("mount_options")),
         "allocator_reset": conditions.get("allocator_reset"),
         **{
-            key: _text([disk.get(key) for disk in conditions.get("disks") or ()] or None)
+            key: _of_stores([disk.get(key) for disk in conditions.get("disks") or ()])
             for key in ("rotational", "mb_max_linear_groups")
         },
         "amount_mib": conditions.get("amount_mib"),
         "amount_source": conditions.get("amount_source"),
-        "launch": _text(conditions.get("launch") or None),
+        "launch": word(conditions.get("launch")) or None,
         "metadata": _metadata(record["phases"]),
-        "tunables": _text(conditions.get("tunables") or {}),
-        "tools": _text(conditions.get("tools") or {}),
-        **{key: _of_phases(record["phases"], key) for key in ("counters", "mounting")},
-        "images": _text(conditions.get("images") or None),
+        **_tunables(conditions.get("tunables") or {}),
+        **dict(flat("tool", conditions.get("tools"))),
+        "images": words(conditions.get("images") or {}) or None,
         "commands": "; ".join(map(_phase, record["phases"])),
     }
 
@@ -184,8 +194,9 @@ def _requested(params: Json, nominal: Json) -> Json:
         "structure": nominal.get("structure"),
         "place": params.get("place"),
         "reference": nominal.get("reference"),
-        "axes": _text(nominal.get("axes")),
-        "params": _text(varied),
+        "params": words(varied),
+        **dict(flat("param", varied)),
+        **dict(flat("axis", nominal.get("axes"))),
     }
 
 
@@ -224,13 +235,35 @@ def _measured(phases: list[Json]) -> dict[str, object]:
     """Extents of the cell's own files, as its first phase with a map left them."""
     maps = (phase["extents"] for phase in phases if phase.get("extents") and not phase.get("leaves"))
     extents: dict[str, object] = next(maps, {})
-    of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
+    of_size = dict(flat("measured_extents_of", extents.get("extents_of_size")))
     return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
 
 
-def _of_phases(phases: list[Json], key: str) -> str | None:
-    """What each phase has under a key, by its name."""
-    return _text({phase["name"]: phase[key] for phase in phases if phase.get(key)} or None)
+def _absent(reasons: dict[str, str]) -> str | None:
+    """A reason has no `; ` of its own."""
+    return "; ".join(f"{what}: {why.replace('; ', ', ')}" for what, why in reasons.items()) or None
+
+
+def _of_stores(values: object) -> str | None:
+    """What the stores have, in order; once where they are alike."""
+    texts = [
+        "unknown" if value is None else word(value) for value in (values if isinstance(values, list) else [values])
+    ]
+    if set(texts) <= {"unknown"}:
+        return None
+    if len(set(texts)) == 1:
+        return texts[0]
+    return "; ".join(texts)
+
+
+def _tunables(tunables: Json) -> Json:
+    """The columns of tunables: the value in force has the name alone."""
+    columns: Json = {}
+    for name, tunable in tunables.items():
+        for key, column in (("now", name), ("asked", f"{name}.asked"), ("before", f"{name}.before")):
+            value = tunable.get(key)
+            columns[f"tunable.{column}"] = _of_stores(value) if isinstance(value, list) else value
+    return columns
 
 
 def _metadata(phases: list[Json]) -> str | None:
@@ -241,10 +274,9 @@ def _metadata(phases: list[Json]) -> str | None:
     return "; ".join(sorted({phase["metadata"] for phase in phases if "metadata" in phase} - {WARM})) or None
 
 
-def _costs(model: dict[str, object]) -> Json | None:
+def _costs(model: dict[str, object]) -> Json:
     """What a modelled device charges: the numbers among its parameters."""
-    numbers = {key: value for key, value in model.items() if isinstance(value, (int, float)) and value is not True}
-    return numbers or None
+    return {f"device.{key}": value for key, value in model.items() if type(value) in NUMBER}
 
 
 def _phase(phase: PhaseResult) -> str:
@@ -256,10 +288,3 @@ def _phase(phase: PhaseResult) -> str:
 def _typed(argv: tuple[str, ...]) -> str:
     """A command as a shell takes it; the iterations of a group run the same one."""
     return shlex.join(argv)
-
-
-def _text(value: Any) -> str | None:
-    """Strings as they are, anything else as JSON whose bytes depend on its content only."""
-    if value is None or isinstance(value, str):
-        return value
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

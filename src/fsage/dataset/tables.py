@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fsage.base import untrusted
-from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION, unit_of
+from fsage.dataset.columns import ANY, COLUMNS, SCHEMA_VERSION, column_of, unit_of
 
 VERSION = b"fsage_schema_version"
 TIME = "began"
@@ -37,28 +36,13 @@ OF_TYPE: dict[str, Callable[[pa.DataType], bool]] = {
     "Int64": pa.types.is_int64,
     "boolean": pa.types.is_boolean,
     "float64": pa.types.is_float64,
+    ANY: lambda type_: any(is_type(type_) for is_type in list(OF_TYPE.values())[:-1]),
 }
 """What a column of a type is in Parquet."""
 
 
 class DatasetError(ValueError):
     """A table cannot be read; the message says which, why, and what to do."""
-
-
-def unpacked(texts: pd.Series, *names: str, **usual: object) -> pd.DataFrame:
-    """Keys of a column of JSON as columns of their own. `usual`: keys with what they are where they are not named."""
-    values = [{**usual, **json.loads(text)} for text in texts.fillna("{}")]
-    return pd.DataFrame(values, texts.index).reindex(columns=[*names, *usual])
-
-
-def without(texts: pd.Series, *names: str) -> pd.Series:
-    """A column of JSON without these keys."""
-
-    def shorter(text: str) -> str:
-        kept = {key: value for key, value in json.loads(text).items() if key not in names}
-        return json.dumps(kept, sort_keys=True)
-
-    return texts.map(shorter)
 
 
 def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
@@ -86,7 +70,8 @@ def _for_strangers(table: pa.Table) -> pa.Table:
 
 
 def _about(name: str) -> dict[str, str]:
-    about = {"description": COLUMNS[name].meaning if name in COLUMNS else None, "unit": unit_of(name)}
+    column = column_of(name)
+    about = {"description": column.meaning if column else None, "unit": unit_of(name)}
     return {key: value for key, value in about.items() if value}
 
 
@@ -118,7 +103,7 @@ def read(path: Path) -> pd.DataFrame:
             why = str(error).splitlines()[0]
         raise DatasetError(f"{path} is not a Parquet file that can be read: {why}") from None
     try:
-        return _typed(_as_ours(table.to_pandas()))
+        return _typed(_as_ours(table.to_pandas()), table.schema)
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         if str(error):
             reason = str(error).splitlines()[0]
@@ -167,10 +152,8 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
     if lacking:
         raise DatasetError(f"{path} lacks the columns {', '.join(lacking)}")
     for field in schema:
-        if field.name in COLUMNS:
-            kind = COLUMNS[field.name].type
-        else:
-            kind = "float64"
+        column = column_of(field.name)
+        kind = column.type if column else "float64"
         if not OF_TYPE[kind](field.type) and not (field.name == TIME and field.type == TIMESTAMP):
             raise DatasetError(
                 f"{path} has a column of another type than ours: {field.name} is {field.type}, not {kind}"
@@ -218,7 +201,10 @@ def _as_ours(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+def _typed(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
+    """The columns in our order, each of the type that the file says it is of."""
     extra = [name for name in frame.columns if name not in COLUMNS]
-    frame = frame.reindex(columns=[*COLUMNS, *extra])
-    return frame.astype({name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64"))
+    types = {name: column.type for name, column in COLUMNS.items()}
+    for name in extra:
+        types[name] = next(kind for kind, is_of in OF_TYPE.items() if is_of(schema.field(name).type))
+    return frame.reindex(columns=list(types)).astype(types)

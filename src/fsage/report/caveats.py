@@ -6,12 +6,13 @@ anything changed while it was measured, within a state and from state to state, 
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 
 import pandas as pd
 
 from fsage.analysis.groups import Measure, measures, samples
 from fsage.analysis.validity import drifts, over_group
+from fsage.analysis.words import paragraph
 from fsage.base.sizes import counted, duration
 from fsage.figures import Axis, Cloud, RunChart
 from fsage.report.parts import Section
@@ -43,12 +44,13 @@ def absent_section(frame: pd.DataFrame) -> Section | None:
 def _rows(frame: pd.DataFrame) -> list[tuple[str, str, int]]:
     """What is absent, why, and in how many cells; unsupported cells first."""
     unsupported = frame[frame["status"] == "unsupported"]
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for (workload, why), cells in unsupported.groupby(["workload", "why"], dropna=False, sort=False):
         counts[f"{counted(len(cells), 'cell')} of workload {workload}", str(why)] = len(cells)
     for text in frame["absent"].dropna():
-        for what, why in json.loads(text).items():
-            counts[what, str(why)] = counts.get((what, str(why)), 0) + 1
+        for reason in text.split("; "):
+            what, _, why = reason.partition(": ")
+            counts[what, why] += 1
     return [(what, why, count) for (what, why), count in counts.items()]
 
 
@@ -150,8 +152,7 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
         more = [f"{len(drifting) - TRENDS_SHOWN} more"]
     else:
         more = []
-    found = [f"{trend[:1].upper()}{trend[1:]}." for trend in [*drifting[:TRENDS_SHOWN], *more]]
-    return " ".join([text, *found]), []
+    return f"{text} {paragraph([*drifting[:TRENDS_SHOWN], *more])}".strip(), []
 
 
 def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
-from fsage.analysis.conditions import SETTING
+from fsage.analysis.conditions import SETTING, few, settings
 from fsage.analysis.groups import Measure, params_labels, plotted, samples, summarise
 from fsage.analysis.words import joined
 from fsage.base.sizes import counted, round_size
@@ -87,7 +87,8 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     Beside these p by measure that the whole did not change. All p are of one family: of the groups that both measured
     in the same blocks (`fsage.analysis.comparisons`). Other layouts have neither p nor verdict.
     """
-    both = main_groups(before).merge(main_groups(after), on=ALIKE, suffixes=("_before", "_after"))
+    latter = main_groups(after)
+    both = main_groups(before).merge(latter, on=ALIKE, suffixes=("_before", "_after"))
     both = both.sort_values(ORDER, kind="stable", ignore_index=True)
     ps, whole = changed_between(paired(before, after))
     p = pd.Series(list(map(ps.get, both[ALIKE].itertuples(index=False, name=None))), both.index, "float64")
@@ -100,7 +101,7 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
             "capacity_percent": both["capacity_percent_after"],
             "fragmentation_percent": both["fragmentation_percent_after"],
             "transfer_size_bytes": both["transfer_size_bytes_after"],
-            "cell": both["params"].map(params_labels(both["params"])),
+            "cell": both["params"].map(params_labels(latter[latter["params"].isin(both["params"])])),
             "rate": [" ".join(Measure.of(name)) for name in both["measure"]],
             **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
             **{name: factors[name] for name in ("median", "low", "high", "samples")},
@@ -130,13 +131,9 @@ def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, s
     if same.empty:
         return sentences
     sure = same[same["p"] <= statistics.ALPHA].sort_values("p", kind="stable")
-    shown = ", ".join(f"{_short(row)} {row.median:.3f}x" for row in sure.head(SHOWN).itertuples())
-    if len(sure) > SHOWN:
-        more = f" and {len(sure) - SHOWN} more"
-    else:
-        more = ""
     if len(sure):
-        result = f"{counted(len(sure), 'group')} changed: {shown}{more}"
+        each = [f"{_short(row)} {row.median:.3f}x" for row in sure.itertuples()]
+        result = f"{counted(len(sure), 'group')} changed: {few(each, SHOWN)}"
     else:
         result = "no group stands out"
     moved = [Measure.of(measure).plural for measure, p in whole.items() if p <= statistics.ALPHA]
@@ -163,20 +160,17 @@ def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
     for name, key, others in zip(names, keys, reversed(keys), strict=True):
         states = sorted({state for state, *_ in key - others})
         if states:
-            if len(states) > SHOWN:
-                more = f" and {len(states) - SHOWN} more"
-            else:
-                more = ""
-            groups = len(key - others)
-            sentences.append(f"Only {name} has {groups} groups, in states {', '.join(states[:SHOWN])}{more}.")
+            sentences.append(f"Only {name} has {len(key - others)} groups, in states {few(states, SHOWN)}.")
     return sentences
 
 
 def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
     """Conditions that are not the same in both."""
     rows = []
+    taken = list(map(samples, frames))
+    settings_of = [settings(frame).join(frame[list(ORIGIN)]) for frame in taken]
     for column, what in {**ORIGIN, **SETTING}.items():
-        values = [sorted(samples(frame)[column].dropna().astype(str).unique()) for frame in frames]
+        values = [sorted(texts[column].dropna().unique()) for texts in settings_of]
         if values[0] != values[1]:
             before, after = (", ".join(some) or "not known" for some in values)
             rows.append({"what": what, "before": before, "after": after})

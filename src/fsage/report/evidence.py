@@ -5,15 +5,16 @@ Evidence of states as hosts leave it (`results/states/…json`), read and checke
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from pydantic import ValidationError
 
+from fsage import dataset
 from fsage.analysis.groups import samples
 from fsage.analysis.words import NONE
 from fsage.base import MIB, in_words
@@ -110,13 +111,7 @@ class States:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """Headings over the columns, and how many each spans."""
-        spans: list[tuple[str, int]] = []
-        for column in self.columns:
-            if spans and spans[-1][0] == column.group:
-                spans[-1] = (column.group, spans[-1][1] + 1)
-            else:
-                spans.append((column.group, 1))
-        return spans
+        return [(name, len(list(columns))) for name, columns in groupby(self.columns, lambda column: column.group)]
 
 
 def _number(digits: int, of: float = 1.0) -> Callable[[Any], str]:
@@ -185,10 +180,8 @@ def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> State
 def _asked(frame: pd.DataFrame, planned: list[str]) -> list[Column]:
     """The levels of the states on the axes of their recipe, sizes as sizes; those of PaF have columns of their own."""
     first = frame[frame["capacity_percent"].isna() | frame["fragmentation_percent"].isna()]
-    axes = first.dropna(subset="axes").groupby("state")["axes"].first().map(json.loads)
-    names = dict.fromkeys(
-        name for levels in axes for name, level in levels.items() if not isinstance(level, dict | list)
-    )
+    axes = dataset.levels(first)
+    names = dict.fromkeys(name for levels in axes.values() for name in levels)
     return [
         Column(
             "requested", axis_label(name), False, [level_text(name, axes.get(state, {}).get(name)) for state in planned]

@@ -6,20 +6,21 @@ report of a recipe is its View, in the module `report` of a study's folder.
 
 from __future__ import annotations
 
-import json
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 from typing import ClassVar, NamedTuple
 
 import pandas as pd
 
+from fsage import dataset
 from fsage.analysis import conditions, groups, truth
 from fsage.analysis.comparisons import Comparison, at_largest_transfer, comparisons, of_state, stamp
 from fsage.analysis.conditions import units, values
 from fsage.analysis.groups import Measure, plotted
-from fsage.analysis.words import NONE, Finding
+from fsage.analysis.words import NONE, Finding, paragraph, sentences
 from fsage.base import Json
 from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Lines, lines, slug
@@ -99,8 +100,8 @@ class Data:
     @cached_property
     def notes(self) -> dict[str, Json]:
         """State -> what its steps noted, of the planned ones that have any, in planned order."""
-        noted = self.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
-        return {state: noted[state] for state in self.planned if state in noted.index}
+        noted = dataset.notes(self.frame)
+        return {state: noted[state] for state in self.planned if state in noted}
 
     def of_state(self, rows: pd.DataFrame, state: str) -> pd.DataFrame:
         """Rows of a state, named in full or, where that is one state, in part."""
@@ -144,6 +145,7 @@ class Section:
 
 MOST_CARDS = 4
 SENTENCES = 2
+WIDTH = 16
 PAIRS = 3  # whose states stand side by side in a figure
 MOST_OUTLIERS = 2
 OF_ONE = (PLACE, SAMPLE)
@@ -207,13 +209,13 @@ def by_comparisons(
     for comparison in sorted(data.comparisons, key=lambda comparison: order(comparison.state)):
         pairs.setdefault((comparison.label, comparison.state, comparison.against), []).append(comparison)
     largest_first = sorted(pairs.values(), key=lambda of_pair: -max(pair.finding.effect for pair in of_pair))
-    sentences = [_sentence(of_pair, named, rows, of_one) for of_pair in largest_first[:SENTENCES]]
+    said = [_sentence(of_pair, named, rows, of_one) for of_pair in largest_first[:SENTENCES]]
     if largest_first:
-        sentences[1:1] = _on_own_disk(largest_first[0][0], named, rows)
-    sentences += _outliers(data.table, largest_first)
+        said[1:1] = _on_own_disk(largest_first[0][0], named, rows)
+    said += _outliers(data.table, largest_first)
     shown = [comparison for of_pair in list(pairs.values())[:PAIRS] for comparison in of_pair]
     compared = [comparison for of_pair in largest_first for comparison in of_pair]
-    return Answer(sentences, states_figure(shown, rows, named), cards_of(compared), codes)
+    return Answer(said, states_figure(shown, rows, named), cards_of(compared), codes)
 
 
 def cards_of(compared: Sequence[Comparison]) -> list[Card]:
@@ -232,24 +234,20 @@ def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows
     """
     first = of_pair[0]
     findings = [comparison.finding for comparison in of_pair]
-    state = named(first.state).where
-    reference = f"the reference is the rate {named(first.against).where}"
-    in_one = first.ratio.unit in OF_ONE
-    parts: list[str] = []
-    for comparison in of_pair:
-        what = Measure.of(comparison.measure).doing
-        if comparison.several:
-            what += f" ({comparison.params})"
-        parts.append(comparison.finding.said(what, over=not in_one and not parts))
     sizes = rows["transfer_size_bytes"].dropna().unique()
-    if first.measure.endswith("_bw_mib_s") and len(sizes) == 1:
-        reference += f", {round_size(sizes[0])} at a time"
-    sentences = [f"{of_one}, {state}, {parts[0]}" if in_one else f"{state}, {parts[0]}", *parts[1:]]
-    sentences += in_layout(rows, first.state, first.against, findings)
-    sentences += [*dict.fromkeys(finding.doubt for finding in findings if finding.kind == "chance"), reference]
-    if in_one:
-        sentences.append(f"intervals are{first.ratio.over}")
-    return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in sentences)
+    sized = first.measure.endswith("_bw_mib_s") and len(sizes) == 1
+    clauses = sentences(
+        "pair",
+        pair=of_pair,
+        in_one=first.ratio.unit in OF_ONE,
+        of_one=of_one,
+        state=named(first.state).where,
+        against=named(first.against).where,
+        lies=in_layout(rows, first.state, first.against, findings),
+        doubts=dict.fromkeys(finding.doubt for finding in findings if finding.kind == "chance"),
+        transfer=round_size(sizes[0]) if sized else None,
+    )
+    return paragraph(clauses)
 
 
 def _on_own_disk(compared: Comparison, named: Callable[[str], Named], rows: pd.DataFrame) -> list[str]:
@@ -261,29 +259,38 @@ def _on_own_disk(compared: Comparison, named: Callable[[str], Named], rows: pd.D
     return [f"On this machine's own disk, without the model, {finding.said('reading the same files', over=False)}."]
 
 
-def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> list[str]:
-    """'That is because the measured file has 17 to 33 jumps instead of none'; 'The measured file has ...' alone.
+@dataclass(frozen=True)
+class Lies:
+    """What a sentence says of how the measured file lies: what it `has`, and has `instead` in the state compared with.
 
-    It is the cause where the device's charges account for every sure difference, and more is slower.
+    `cause`: of every sure difference, the pieces, or that the place is slower or faster; none where both are alike; ''
+    where that is not known.
     """
+
+    has: str
+    instead: str
+    cause: str = ""
+
+
+def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> Lies | None:
+    """Pieces are the cause where the device's charges account for every sure difference, and more is slower."""
     sides = [of_state(rows, name) for name in (state, against)]
     for column, noun in COUNTED.items():
         counts = [_range(side, column) for side in sides]
         if not all(counts) or (column == JUMPS and counts[0] == counts[1]):
             continue
-        has = f"the measured file has {counts[0].replace('none', 'no')} {noun}{'s' * (counts[0] != '1')}"
+        lies = Lies(f"{counts[0].replace('none', 'no')} {noun}{'s' * (counts[0] != '1')}", counts[1])
         if counts[0] == counts[1]:
-            return [f"{has} in both"]
+            return replace(lies, cause="none")
         sure = [finding.ratio for finding in findings if finding.sure]
         charged = _charged(*sides)
-        lies = f"{has} instead of {counts[1]}"
         if not sure or not charged or not all(_accounts(charged, ratio) for ratio in sure):
-            return [lies]
+            return lies
         if (charged < 1) == (sides[0][column].median() > sides[1][column].median()):
-            return [f"that is because {lies}"]
+            return replace(lies, cause="pieces")
         # Fewer pieces cannot be slower: what else a disk charges by is the place.
-        return [f"that is because it is {'slower' if charged < 1 else 'faster'} where the measured file lies", lies]
-    return []
+        return replace(lies, cause="slower" if charged < 1 else "faster")
+    return None
 
 
 def _range(side: pd.DataFrame, column: str) -> str:
@@ -336,8 +343,7 @@ def _outliers(table: pd.DataFrame, pairs: Sequence[Sequence[Comparison]]) -> lis
     if not flagged:
         return []
     number = counted(len(flagged), "outlier")
-    first = [f"{text[:1].upper()}{text[1:]}." for text in flagged[:MOST_OUTLIERS]]
-    return [" ".join([f"All statistics hold {number} among these.", *first])]
+    return [paragraph([f"all statistics hold {number} among these", *flagged[:MOST_OUTLIERS]])]
 
 
 def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Callable[[str], Named]) -> Lines | None:
@@ -358,12 +364,7 @@ def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Cal
 
 def _wrapped(text: str) -> str:
     """In lines that stand beside others under an axis."""
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > 15:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+    return "\n".join(textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
 import fsage
+from fsage.analysis.conditions import settings
 from fsage.analysis.groups import samples
-from fsage.base import in_words
+from fsage.base import JsonView, in_words
 from fsage.base.sizes import counted
+from fsage.dataset import unpacked
+from fsage.dataset.families import NOT_IN_FORCE, names_of, word, words
 from fsage.plan.target import Target
 from fsage.recipes import expand
 from fsage.report.evidence import Evidence
@@ -34,23 +35,21 @@ OF_RECORDS = (
 OF_THE_CLAIM = (
     ("capacity, bytes", "capacity_bytes"),
     ("amount per task, MiB", "amount_mib"),
-    ("calibration", "calibration"),
 )
-UNITS = {"_mib_s": "MiB/s", "_s": "s"}
-"""By the end of a key; the first that fits."""
 
 
 def facts(
-    study: Study, target: Target, frame: pd.DataFrame, evidence: Evidence, claim: Mapping[str, object] | None
+    study: Study, target: Target, frame: pd.DataFrame, evidence: Evidence, claim: JsonView | None
 ) -> list[tuple[str, list[str]]]:
     """(what, values): each distinct value that the records hold, and what the claim says."""
     claim = claim or {}
     taken = frame[frame["status"].isin(["valid", "failed"])]
+    texts = settings(taken).assign(host=taken["host"], amount_source=taken["amount_source"])
     first_and_last = (taken["began"].min(), taken["began"].max())
     steps = [step for state_evidence in evidence.known.values() for step in state_evidence["steps"]]
     lines: list[tuple[str, list[str]]] = [
         ("target", [f"{target.name} ({target.spec['kind']}); files {target.file_scale:g} x their nominal size"]),
-        *((label, _distinct(taken[column])) for label, column in OF_RECORDS),
+        *((label, _distinct(texts[column])) for label, column in OF_RECORDS),
         ("first and last", [text for text in first_and_last if isinstance(text, str)]),
         ("seeds of the layouts", sorted({str(step["seed"]) for step in steps if "seed" in step})),
         ("one layout, the same for all seeds", [state.name for state in expand(study) if state.built_once]),
@@ -63,22 +62,23 @@ def facts(
             ],
         ),
     ]
-    lines += [(label, [_flat(claim[key])]) for label, key in OF_THE_CLAIM if claim.get(key) is not None]
+    lines += [(label, [word(claim[key])]) for label, key in OF_THE_CLAIM if claim.get(key) is not None]
+    lines.append(("calibration", [words({**(claim.get("calibration") or {}), "commands": None})]))
     lines.append(("report made by", [f"fsage {fsage.__version__}, {commit()}"]))
-    return [(label, values) for label, values in lines if values]
+    return [(label, values) for label, values in lines if any(values)]
 
 
 def tunables(frame: pd.DataFrame) -> list[dict[str, str]]:
     """The tunables: value requested, value before, and value read back."""
     taken = frame[frame["status"].isin(["valid", "failed"])]
     rows = []
-    for text in sorted(taken["tunables"].dropna().unique()):
-        rows += [
-            {"name": name, "cells": str(int((taken["tunables"] == text).sum()))}
-            | {key: _flat(tunable.get(key)) for key in ("asked", "before", "now")}
-            for name, tunable in json.loads(text).items()
-            if isinstance(tunable, Mapping)
-        ]
+    for name in names_of(taken, "tunable"):
+        if name.endswith(NOT_IN_FORCE):
+            continue
+        columns = unpacked(taken, "tunable", name, *(f"{name}{end}" for end in NOT_IN_FORCE))
+        values = columns.dropna(how="all").astype("str").fillna("none").set_axis(["now", "asked", "before"], axis=1)
+        counts = values.value_counts(sort=False).reset_index(name="cells").astype("str")
+        rows += [{"name": name, **row} for row in counts.to_dict("records")]
     return rows
 
 
@@ -106,25 +106,6 @@ def commit() -> str:
 def _distinct(column: pd.Series) -> list[str]:
     """Each distinct value in words; with several, how many cells each has: their groups are kept apart."""
     counts = column.dropna().value_counts().sort_index()
-    words = [_flat(json.loads(text)) if text[:1] in "{[" else text for text in counts.index]
-    if len(words) < 2:
-        return words
-    return [f"{text} ({counted(n, 'cell')})" for text, n in zip(words, counts, strict=True)]
-
-
-def _flat(value: object) -> str:
-    """Nested values in words, without those that say nothing: {'pair_s': 2.8, 'why_none': None} -> 'pair 2.8 s'."""
-    if isinstance(value, Mapping):
-        said = [_part(*item) for item in sorted(value.items()) if item[0] != "commands" and item[1] not in (None, [])]
-        return ", ".join(said) or "none"
-    if isinstance(value, list):
-        return ", ".join(map(_flat, value)) or "none"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "none" if value is None else str(value)
-
-
-def _part(key: str, value: object) -> str:
-    """'read_mib_s', 713.1 -> 'read 713.1 MiB/s'."""
-    end = next((end for end in UNITS if key.endswith(end)), "")
-    return f"{key.removesuffix(end).replace('_', ' ')} {_flat(value)} {UNITS.get(end, '')}".strip()
+    if len(counts) < 2:
+        return list(counts.index)
+    return [f"{text} ({counted(number, 'cell')})" for text, number in counts.items()]

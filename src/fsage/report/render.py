@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -13,6 +12,7 @@ from markupsafe import Markup, escape
 from fsage.analysis.groups import Measure, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
 from fsage.base.sizes import counted, ratio_text, round_size
+from fsage.dataset import unpacked
 
 
 def template(name: str) -> jinja2.Template:
@@ -72,15 +72,11 @@ def known(value: object) -> object:
 
 def undigested(frame: pd.DataFrame) -> list[str]:
     """A sentence for each reason why states have no digest of extents."""
-    noted = frame[["state", "notes"]].dropna().drop_duplicates()
-    reasons: dict[str, set[str]] = {}
-    for row in noted.to_dict("records"):
-        note = json.loads(row["notes"]).get("digest")  # a record's, so that it may be anything
-        if isinstance(note, dict) and isinstance(why := note.get("absent"), str):
-            reasons.setdefault(why, set()).add(row["state"])
+    reasons = unpacked(frame, "note", "digest.absent")["digest.absent"]
+    own = "Each layout instance counts as a layout of its own."
     return [
-        f"No digest of extents: {', '.join(sorted(states))}. {why}. Each layout instance counts as a layout of its own."
-        for why, states in sorted(reasons.items())
+        f"No digest of extents: {', '.join(sorted(set(states)))}. {why}. {own}"
+        for why, states in frame["state"].groupby(reasons)
     ]
 
 
@@ -89,7 +85,7 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
     if table.empty:
         return []
     blocks = []
-    for params, label in reversed(params_labels(table["params"]).items()):
+    for params, label in reversed(params_labels(table).items()):
         part = table[table["params"] == params]
         names = list(part["measure"].unique())
         by_kind: dict[str, dict[str, Any]] = {}

@@ -95,7 +95,7 @@ def _table(rows: pd.DataFrame, phases: Sequence[str]) -> list[list[str]]:
     heads = [(phase, name) for phase in phases for name in PERCENTILES]
     heads = [head for head in heads if ((rows["phase"] == head[0]) & (rows["percentile"] == head[1])).any()]
     table = [["state", "parameters", *(f"{phase} {PERCENTILES[name]}, ms" for phase, name in heads)]]
-    labels = params_labels(rows["params"])
+    labels = params_labels(rows)
     for (state, _, params), part in rows.groupby(["state", "transfer_size_bytes", "params"], dropna=False):
         median_texts = {(row["phase"], row["percentile"]): f"{row['median']:.4g}" for row in part.to_dict("records")}
         table.append([str(state), labels[str(params)], *(median_texts.get(head, NONE) for head in heads)])

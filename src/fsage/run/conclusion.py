@@ -102,12 +102,15 @@ def _rows(pool: Pool, measured: pd.DataFrame) -> dict[tuple[str, str, str], Json
     return rows
 
 
-def write_report(pool: Pool, study_file: Path, sections: Iterable[Section] = ()) -> Path:
-    """Make report and tables from the records, with more `sections`; return the page."""
-    frame = _frame(pool)
+def write_report(pool: Pool, study_file: Path, sections: Iterable[Section] = (), table: Path | None = None) -> Path:
+    """Make report and tables from the records, with more `sections`; return the page.
+
+    `table`: records as Parquet, in place of ours. Raises DatasetError, StudyError.
+    """
+    frame, more = _taken(pool, table)
     if frame.empty:
         raise StudyError(f"{_nothing(pool, 'record')}; `{pool.commands.measure}` measures it")
-    page = report.contents(pool.study, pool.target, frame, **_more(pool), config=study_file, more=sections)
+    page = report.contents(pool.study, pool.target, frame, **more, config=study_file, more=sections)
     return report.build(page, frame, pool.results.report)
 
 
@@ -130,11 +133,7 @@ def write_figures(
     folder = to or pool.results.report / f"figures-{columns}-column"
     if to and to.exists() and not (to.is_dir() and all(map(_is_figure, to.iterdir()))):
         raise StudyError(f"{to} is there, and is no folder of figures alone: name another, for what is in it goes")
-    more = _more(pool)
-    if table:
-        frame, more["comparison"] = _kept(pool.study, table)
-    else:
-        frame = _frame(pool)
+    frame, more = _taken(pool, table)
     page = report.contents(pool.study, pool.target, frame, **more, more=sections)
     if not page.figures:
         raise StudyError(f"{_nothing(pool, 'valid record')}; `{pool.commands.measure}` measures it")
@@ -142,6 +141,15 @@ def write_figures(
     progress(0, whole)
     report.draw_for_paper(page.figures, page.stamp, folder, columns, plain, lambda count: progress(count, whole))
     return folder
+
+
+def _taken(pool: Pool, table: Path | None) -> tuple[pd.DataFrame, Json]:
+    """The records, of a table where one is named, and what a report shows beside them."""
+    more = _more(pool)
+    if not table:
+        return _frame(pool), more
+    frame, more["comparison"] = _kept(pool.study, table)
+    return frame, more
 
 
 def _nothing(pool: Pool, what: str) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from fsage.api.report import Axis, Data, Section, View, lines
 
 
 def rates(data: Data) -> Section | None:
     """The rate over what is kept of each file."""
-    rows = data.table.assign(x=[json.loads(text)["kept"] for text in data.table["axes"]])
+    rows = data.table.assign(x=data.table["axis.kept"])
     if rows["x"].nunique() < 2:
         return None
     y = Axis.with_zero("bandwidth, MiB/s", rows, 1.0)

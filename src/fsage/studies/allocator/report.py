@@ -48,8 +48,8 @@ def rows_of(data: Data, *measures: str) -> pd.DataFrame:
     """The groups that have any of these measures, by fullness."""
     names = [name for name in measures if name in data.samples.dropna(axis=1, how="all")]
     table = data.medians(names)
-    rows = table.join(unpacked(table["params"], "request_size", "extents", "cache", OPTION))
-    rows = rows.join(unpacked(table["axes"], "fullness_percent", "hole_bytes", "run_percent"))
+    rows = table.join(unpacked(table, "param", "request_size", "extents", "cache", OPTION))
+    rows = rows.join(unpacked(table, "axis", "fullness_percent", "hole_bytes", "run_percent"))
     return rows[rows["main"]].assign(x=rows["fullness_percent"]).sort_values(ORDER, kind="stable")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 
 from fsage.api.model import Json, round_size
@@ -62,7 +60,7 @@ def answer(data: Data) -> Answer | None:
         why = ""
         if extents[0] and extents[1] and extents[0] < extents[1]:
             why = f", because it has {extents_words(extents[0])} instead of {extents[1]:,}"
-        said = [f"{ONCE[_axes(data, state)['scope']]}, {parts[0]}{why}", *parts[1:]]
+        said = [f"{ONCE[data.axes_of(state)['scope']]}, {parts[0]}{why}", *parts[1:]]
         said.append(f"intervals are{caches['to_clean'].iloc[0].over}")
         sentences.append(" ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said))
     if not sentences:
@@ -71,12 +69,7 @@ def answer(data: Data) -> Answer | None:
 
 
 def _scope(data: Data, state: str) -> str:
-    return SCOPES.get(_axes(data, state)["scope"], state)
-
-
-def _axes(data: Data, state: str) -> Json:
-    axes: Json = json.loads(data.frame.loc[data.frame["state"] == state, "axes"].dropna().iloc[0])
-    return axes
+    return SCOPES.get(data.axes_of(state)["scope"], state)
 
 
 def _figure(data: Data, rows: pd.DataFrame) -> Figure:
@@ -105,7 +98,7 @@ def rates(data: Data) -> Section | None:
         by_state, ticks = placed(part, "state", _states(data, part))
         x = Axis("state", ticks=ticks)
         y = Axis.around("read bandwidth, MiB/s", part, zero=True)
-        labels = params_labels(part["params"])
+        labels = params_labels(part)
         figures.append(lines(f"Reading the file {cache}", by_state, "params", x, y, labels=labels, joined=False))
     text = (
         "One file, read from beginning to end with one block size throughout: cold after what was in memory was "
@@ -118,7 +111,7 @@ def rates(data: Data) -> Section | None:
 
 def with_cache(data: Data) -> pd.DataFrame:
     """The groups with `cache`, cold before warm."""
-    rows = data.table.assign(cache=unpacked(data.table["params"], cache=COLD))
+    rows = data.table.assign(cache=unpacked(data.table, "param", cache=COLD))
     return rows.sort_values("cache", kind="stable")
 
 

@@ -41,8 +41,8 @@ Counted = dict[Cell, dict[str, Any]]
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload file_requests, with what they are as column `cell_of`."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "file_requests")]
-    axes = unpacked(rows["axes"], "piece_bytes", "stage")
-    cells = axes.join(unpacked(rows["params"], "pattern", "scheduler", "transfer_size"))
+    axes = unpacked(rows, "axis", "piece_bytes", "stage")
+    cells = axes.join(unpacked(rows, "param", "pattern", "scheduler", "transfer_size"))
     return rows.assign(cell_of=[Cell(*cell) for cell in cells.itertuples(index=False)])
 
 

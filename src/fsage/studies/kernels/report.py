@@ -61,8 +61,8 @@ Counts = dict[int, int]
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload new_file, with their way and place as columns."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "new_file")]
-    ways = unpacked(rows["params"], kernel="", mount=DEFAULTS).join(unpacked(rows["axes"], mkfs=USUAL_MKFS))
-    caches = unpacked(rows["params"], "cache")["cache"]
+    ways = unpacked(rows, "param", kernel="", mount=DEFAULTS).join(unpacked(rows, "axis", mkfs=USUAL_MKFS))
+    caches = unpacked(rows, "param", "cache")["cache"]
     places = [
         Place(row.filesystem, _unseeded(row.state), cache) for row, cache in zip(rows.itertuples(), caches, strict=True)
     ]
@@ -71,7 +71,7 @@ def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
         way=[Way(**way) for way in ways.to_dict("records")],
         place_of=places,
         layout=layout,
-        file_bytes=unpacked(rows["params"], "file_size"),
+        file_bytes=unpacked(rows, "param", "file_size"),
     )
 
 

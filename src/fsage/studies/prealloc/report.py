@@ -6,10 +6,8 @@ what is left of them in percent.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterable
 
 import pandas as pd
 
@@ -29,6 +27,7 @@ from fsage.api.report import (
     placed,
     shares,
     unpacked,
+    values_of,
 )
 
 PUBLISHED_PERCENT = {"writes": 89.0, "reads": 82.0}
@@ -43,7 +42,7 @@ CODES = (
 
 def rows_of(data: Data) -> pd.DataFrame:
     """The groups in the order of their preallocation, the fullest last."""
-    rows = data.table.join(unpacked(data.table["axes"], "preallocation_bytes", "deleted", "files"))
+    rows = data.table.join(unpacked(data.table, "axis", "preallocation_bytes", "deleted", "files"))
     return rows.assign(
         size=rows["preallocation_bytes"].map(round_size),
         x=100 * (rows["files"] - rows["deleted"]) / rows["files"],
@@ -180,10 +179,7 @@ def extent_sizes(data: Data) -> Section | None:
     for size, part in rows_of(data).groupby("size", sort=False):
         filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
         states = [*part.loc[part["deleted"] == 0, "state"].unique(), *dict.fromkeys([*filled[:1], *filled[-1:]])]
-        by_state = {
-            state: _classes(measured_rows.loc[measured_rows["state"] == state, "measured_extents_of_size"])
-            for state in states
-        }
+        by_state = {state: _classes(measured_rows[measured_rows["state"] == state]) for state in states}
         by_state = {state: classes for state, classes in by_state.items() if classes}
         if by_state:
             # The middle of a class is about 1.5 times its lower end in all: that does not change a share.
@@ -206,12 +202,11 @@ def mean_extents_mib(data: Data) -> pd.Series:
     return (data.usual.groupby("state")["measured_mean_extent_bytes"].median() / (1 << 20)).dropna()
 
 
-def _classes(texts: Iterable[str]) -> Counter[int]:
+def _classes(rows: pd.DataFrame) -> Counter[int]:
     """Size class in bytes -> extents, over all iterations."""
     classes: Counter[int] = Counter()
-    for text in texts:
-        if isinstance(text, str):
-            classes.update({int(size): number for size, number in json.loads(text).items()})
+    for row in values_of(rows, "measured_extents_of"):
+        classes.update({int(size): number for size, number in row.items()})
     return classes
 
 

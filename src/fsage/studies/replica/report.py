@@ -29,6 +29,7 @@ from fsage.api.report import (
     View,
     by_comparisons,
     factors,
+    lists,
 )
 from fsage.studies.limits import report as limits
 
@@ -107,8 +108,9 @@ def agreement(data: Data) -> Section | None:
 def _drawn(data: Data) -> list[str]:
     """How well samples stand for the layout."""
     return [
-        f"{state}: {len(drawn['windows'])} of {drawn['of_windows']} windows of {drawn['window_groups']} groups, "
-        f"{100 * drawn['free_share_sample']:.1f}% free where the whole is {100 * drawn['free_share_whole']:.1f}%. "
+        f"{state}: {len(lists(drawn['windows'])[0])} of {drawn['of_windows']} windows of "
+        f"{drawn['window_groups']} groups, {100 * drawn['free_share_sample']:.1f}% free where the whole is "
+        f"{100 * drawn['free_share_whole']:.1f}%. "
         f"The earth mover's distance of free bytes by size is {_distance(drawn['emd_size'])} powers of two. That of "
         f"groups by free share is {_distance(drawn['emd_share'])}."
         for state, noted in copied(data).items()
@@ -138,7 +140,8 @@ def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _shares(free_space: dict[str, Any]) -> tuple[float, ...]:
-    return tuple(share / 100 for share in free_space["free_percent"])
+    [percents] = lists(free_space["free_percent"])
+    return tuple(share / 100 for share in percents)
 
 
 def _full(free_space: dict[str, Any]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.api.model import MIB, Json, round_size
-from fsage.api.report import Axis, Data, Ratio, plotted, ratio, times, unpacked
+from fsage.api.report import Axis, Data, Ratio, parameters, plotted, ratio, times, unpacked
 
 from ..weighted import PATTERNS
 
@@ -65,9 +64,10 @@ def shared(data: Data, workload: str) -> list[Shared]:
     valid_rows = data.samples[data.samples["workload"] == workload]
     if valid_rows.empty:
         return []
-    params = list(map(json.loads, valid_rows["params"]))
-    odd = [key for key in params[0] if key not in OWN and len({str(param.get(key)) for param in params}) > 1]
-    axes = unpacked(valid_rows["axes"], "piece_bytes", "stage")
+    sets = parameters(valid_rows)
+    params = [sets[text] for text in valid_rows["params"]]
+    odd = [key for key in params[0] if key not in OWN and len({param.get(key) for param in sets.values()}) > 1]
+    axes = unpacked(valid_rows, "axis", "piece_bytes", "stage")
     valid_rows = valid_rows.assign(
         scheduler=[_scheduler(param, odd) for param in params],
         pattern=[param["pattern"] for param in params],

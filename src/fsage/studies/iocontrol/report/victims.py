@@ -7,11 +7,10 @@ Who loses its share: the victim under each scheduler, before and after, in words
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from fsage.api.model import Json, round_size
-from fsage.api.report import Data, Ratio, Section, ratio, times, unpacked
+from fsage.api.report import Data, Ratio, Section, levels, ratio, times, unpacked
 
 from ..weighted import FRAGMENTED, PATTERNS
 from .rows import (
@@ -40,7 +39,7 @@ GAINS = ((ALONE["1"], "1"), ("P4", "1"), ("P4", "2"))
 def hot(data: Data) -> Section | None:
     """A table of what was moved in each stage and what it gained, in words what the hot ranges alone did of that."""
     everything = shared(data, WEIGHTS)
-    stages = unpacked(data.frame["axes"], "stage")["stage"]
+    stages = unpacked(data.frame, "axis", "stage")["stage"]
     if not (stages == HOT).any():
         return None
     notes = _notes(data)
@@ -94,7 +93,7 @@ def moved_share(data: Data, piece: str) -> float | None:
 
 def _notes(data: Data) -> dict[tuple[int, str], Json]:
     """(piece in bytes, stage) -> what the steps noted."""
-    axes = data.frame.dropna(subset="axes").groupby("state")["axes"].first().map(json.loads)
+    axes = levels(data.frame)
     return {(axes[state]["piece_bytes"], axes[state]["stage"]): notes for state, notes in data.notes.items()}
 
 
@@ -217,7 +216,7 @@ def _beside_published(scheduler: str, stage: str, workload: str, verdicts: Seque
 def _unsupported(data: Data, workload: str) -> list[str]:
     """A sentence for each scheduler that this machine has not."""
     rows = data.frame[data.frame["workload"] == workload]
-    rows = rows.join(unpacked(rows["params"], "scheduler"))
+    rows = rows.join(unpacked(rows, "param", "scheduler"))
     measured = set(rows.loc[rows["status"] == "valid", "scheduler"])
     refused = rows[rows["status"] == "unsupported"]
     reasons = dict(zip(refused["scheduler"], refused["why"], strict=True))

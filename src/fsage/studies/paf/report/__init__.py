@@ -110,7 +110,7 @@ def bandwidth(rows: pd.DataFrame, part: pd.DataFrame, title: str, x: str, x_labe
 
 def over(title: str, part: pd.DataFrame, x: str, x_label: str, y: Axis) -> Figure:
     """The rows over the levels of the column `x`, a line a set of parameters."""
-    labels = params_labels(part["params"])
+    labels = params_labels(part)
     return lines(title, part, "params", levels_axis(part, x, x_label), y, at=x, labels=labels)
 
 

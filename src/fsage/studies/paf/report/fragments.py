@@ -37,6 +37,8 @@ from .rows import (
 )
 
 STATE = ["capacity_percent", "fragmentation_percent"]
+WAY = ("request_size_bytes", "filler", "files_at_once")
+"""Axes that say how filler was laid."""
 NAMES = {"fallocate": "fallocate", "write": "written past the cache", "buffered": "written through the cache"}
 
 
@@ -51,7 +53,7 @@ def file_sizes(data: Data) -> Section | None:
     pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
     both = both[pairs.isin(axes) & both["measure"].isin(own["measure"])]
     # A later read phase does not change how a cell writes.
-    same = without(both["params"], "phases").isin(without(own["params"], "phases"))
+    same = without(both, "phases").isin(without(own, "phases"))
     both = both[same & both["transfer_size_bytes"].isin(own["transfer_size_bytes"])]
     sizes = sorted({*both["file_size_bytes"].dropna(), *data.compared_sizes}, reverse=True)
     if len(sizes) < 2 or both.empty:
@@ -127,7 +129,7 @@ def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int])
 
 def several_fillers(data: Data) -> bool:
     """Whether the study compares ways of laying filler."""
-    return data.table["axes"].nunique() > 1
+    return len(unpacked(data.table, "axis", *WAY).drop_duplicates()) > 1
 
 
 def filler(data: Data) -> Section | None:
@@ -135,10 +137,10 @@ def filler(data: Data) -> Section | None:
     if not several_fillers(data):
         return None
     rows = factors(largest_transfer(main_rows(data)))
-    rows = rows[rows["axes"].notna()]
+    laid = unpacked(rows, "axis", *WAY).dropna()
+    rows = rows.loc[laid.index]
     if rows.empty:
         return None
-    laid = unpacked(rows["axes"], "request_size_bytes", "filler", "files_at_once")
     rows = rows.assign(
         x=laid["request_size_bytes"].map(math.log2),
         request=laid["request_size_bytes"],

@@ -9,7 +9,6 @@ Fragmented states stand beside unfragmented ones that are equally full. A disk i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +29,7 @@ from fsage.api.report import (
     lines,
     params_labels,
     plotted,
+    unpacked,
 )
 
 from .rows import (
@@ -53,15 +53,12 @@ SHARE = "share of the capacity that is measured, %"
 
 def several_amounts(rows: pd.DataFrame) -> bool:
     """Whether the study compares shares of the target."""
-    return rows["params"].map(share).nunique() > 1
+    return shares(rows).nunique() > 1
 
 
-def share(params: str) -> float | None:
-    """`amount_percent` of a cell's parameters, as they stand in the table."""
-    percent: Any = json.loads(params).get("amount_percent")
-    if percent is None:
-        return None
-    return float(percent)
+def shares(rows: pd.DataFrame) -> pd.Series:
+    """What share of the capacity is measured, in percent."""
+    return unpacked(rows, "param", "amount_percent")["amount_percent"].astype("float64")
 
 
 def amount(data: Data) -> Section | None:
@@ -86,7 +83,7 @@ def _by_share(data: Data) -> pd.DataFrame:
     rows = factors(main_rows(data))
     if not several_amounts(data.table):
         rows = rows.iloc[:0]
-    return rows.assign(x=rows["params"].map(share)).sort_values("x")
+    return rows.assign(x=shares(rows)).sort_values("x")
 
 
 def _over_share(title: str, rows: pd.DataFrame, part: pd.DataFrame, by: str, labels: dict[str, str]) -> Figure:
@@ -98,7 +95,7 @@ def _over_share(title: str, rows: pd.DataFrame, part: pd.DataFrame, by: str, lab
 def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
     """Sentences and figure of the answer: what each share of the target shows of the first pair that is compared."""
     rows = data.at_largest_transfer
-    shares = {label: share(text) for text, label in params_labels(rows["params"]).items()}
+    percents = dict(zip(rows["params"].map(params_labels(rows)), shares(rows), strict=True))
     compared = [comparison for comparison in data.comparisons if comparison.ratio.value is not None]
     rows_by_share = _by_share(data)
     if not compared or rows_by_share.empty:
@@ -113,12 +110,12 @@ def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
         reached = [f"{comparison.ratio}x" for comparison in of_pair if comparison.measure == measure]
         rates.append(f"{Measure.of(measure).doing} reaches {joined(reached)}")
     measured = joined(
-        [f"{shares[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
+        [f"{percents[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
     )
     state = named(of_pair[0].state).where
     against = named(of_pair[0].against).where
     sure = [
-        f"{Measure.of(comparison.measure).doing} with {shares[comparison.params]:g}%"
+        f"{Measure.of(comparison.measure).doing} with {percents[comparison.params]:g}%"
         for comparison in of_pair
         if comparison.finding.sure
     ]
@@ -148,7 +145,7 @@ def _both(rows: pd.DataFrame) -> Figure:
 def _table(frame: pd.DataFrame) -> list[list[str]]:
     """Extents of the measured files, a row a share, a column a state."""
     states = sorted(frame["state"].unique())
-    extents = frame.assign(share=frame["params"].map(share)).pivot_table(
+    extents = frame.assign(share=shares(frame)).pivot_table(
         index="share", columns="state", values="measured_extents", aggfunc="median"
     )
     return [
@@ -210,7 +207,7 @@ def factor_lines(title: str, equal: pd.DataFrame) -> Figure:
     """Factors over BB, a line a transfer size, with 1 as the level to compare with."""
     x = levels_axis(equal, "fragmentation_percent", FRAGMENTATION)
     y = Axis.around("factor (1 = as unfragmented)", equal, 1.0)
-    labels = params_labels(equal["params"])
+    labels = params_labels(equal)
     return lines(title, equal, "params", x, y, at="fragmentation_percent", labels=labels, levels=[Level(1.0)])
 
 

@@ -64,7 +64,7 @@ def throughput(data: Data) -> Section | None:
     figures = [
         by_line(f"{name} throughput", part, data, Axis.around("MiB/s", part, zero=True)) for name, part in _phases(rows)
     ]
-    workloads = sorted(unpacked(rows["params"], "workload")["workload"].unique())
+    workloads = sorted(unpacked(rows, "param", "workload")["workload"].unique())
     each = sorted(rows["n"].unique())
     text = (
         "All bytes by the time from the first task's start to the last one's end. Static layouts have one stripe "
@@ -149,7 +149,7 @@ def _times(data: Data) -> pd.DataFrame:
     rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
     names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
     rows = described(data.medians(names), data.planned)
-    return rows[rows["main"]].join(unpacked(rows["params"], "nodes"))
+    return rows[rows["main"]].join(unpacked(rows, "param", "nodes"))
 
 
 def _phase(measure: str) -> str:

@@ -20,6 +20,7 @@ from fsage.api.report import (
     Section,
     bounds,
     lines,
+    lists,
     params_labels,
     ratio,
     times,
@@ -45,35 +46,36 @@ def described(table: pd.DataFrame, planned: list[str]) -> pd.DataFrame:
     `rest`: which parameters differ, but the nodes, where there are several sets of them; `line`: the kind with those
     and the nodes.
     """
-    segments = unpacked(table["axes"], "segments")["segments"]
+    segments = unpacked(table, "axis", "segments")["segments"]
     kinds = ["dynamic" if number > 1 else "static" for number in segments]
     places = {state: float(place) for place, state in enumerate(planned)}
-    whole = _differing(table["params"])
+    whole = _differing(table)
     return table.assign(
         kind=kinds,
         line=[", ".join(filter(None, words)) for words in zip(kinds, whole, strict=True)],
-        rest=_differing(without(table["params"], "nodes")),
+        rest=_differing(table, "nodes"),
         x=table["state"].map(places),
     ).sort_values(["measure", "x", "params"], ascending=[False, True, True], kind="stable")
 
 
 def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the largest number of nodes, where there are several; then it is no part of a label."""
-    nodes = unpacked(rows["params"], "nodes")["nodes"].astype("float64")
+    nodes = unpacked(rows, "param", "nodes")["nodes"].astype("float64")
     if nodes.nunique(dropna=False) < 2:
         return rows
     kept = rows[nodes == nodes.max()]
     return kept.assign(line=(kept["kind"] + ", " + kept["rest"]).str.removesuffix(", "))
 
 
-def _differing(params: pd.Series) -> list[str]:
-    """For each set of parameters a label of what is not the same in all."""
-    labels = {text: label.split(", ") for text, label in params_labels(params).items()}
+def _differing(rows: pd.DataFrame, *but: str) -> list[str]:
+    """For each row a label of what of its parameters, but these, is not the same in all."""
+    rows = rows.drop(columns=[f"param.{name}" for name in but], errors="ignore")
+    labels = {text: label.split(", ") for text, label in params_labels(rows).items()}
     if labels:
         common = set.intersection(*map(set, labels.values()))
     else:
         common = set()
-    return [", ".join(word for word in labels[text] if word not in common) for text in params]
+    return [", ".join(word for word in labels[text] if word not in common) for text in rows["params"]]
 
 
 def by_line(
@@ -108,7 +110,7 @@ def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
 def stripes_of(data: Data) -> dict[str, list[Segment]]:
     """The segments of each layout that the target has, in planned order, as its cells verified them."""
     noted = {state: notes.get("stripe", {}).get("segments") for state, notes in data.notes.items()}
-    return {state: [Segment(*segment) for segment in segments] for state, segments in noted.items() if segments}
+    return {state: [Segment(*segment) for segment in lists(text)] for state, text in noted.items() if text}
 
 
 KEPT = "kept"
@@ -160,7 +162,7 @@ def layouts(data: Data) -> Section | None:
 def _layout(noted: Json) -> list[str]:
     if "unsupported" in noted:
         return ["unsupported", Section.NONE, Section.NONE, Section.NONE]
-    segments = [Segment(*segment) for segment in noted["segments"]]
+    segments = [Segment(*segment) for segment in lists(noted["segments"])]
     if "volumes" in noted:
         return _volumes(noted, segments)
     sentences = [
@@ -174,14 +176,15 @@ def _layout(noted: Json) -> list[str]:
 
 def _volumes(noted: Json, segments: list[Segment]) -> list[str]:
     """The volumes of a database in words."""
-    of = Counter(number for number, _ in noted["volumes"])
+    volumes = lists(noted["volumes"])
+    of = Counter(number for number, _ in volumes)
     sentences = [
         f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}: {of[number]}"
         for number, segment in enumerate(segments)
     ]
-    osts = {ost for _, ost in noted["volumes"] if ost is not None}  # Lustre's servers choose them, and say nothing
+    osts = {ost for _, ost in volumes if ost is not None}  # Lustre's servers choose them, and say nothing
     where = f"{len(osts)} of {noted['osts']}" if osts else Section.NONE
-    return ["; ".join(sentences) + " volumes", round_size(noted["bytes"]), where, str(len(noted["volumes"]))]
+    return ["; ".join(sentences) + " volumes", round_size(noted["bytes"]), where, str(len(volumes))]
 
 
 def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
@@ -199,8 +202,8 @@ def server_cache(data: Data) -> Section | None:
     """A row for each layout and phase measured both ways, with the factor and its interval."""
     rows = rows_of(data)
     rows = rows.assign(
-        setting=unpacked(rows["params"], server_cache=KEPT),
-        rest=without(rows["params"], "server_cache"),
+        setting=unpacked(rows, "param", server_cache=KEPT),
+        rest=without(rows, "server_cache"),
     )
     table = [["layout", "phase", "kept, MiB/s", "without", "MiB/s", "factor"]]
     for _, part in rows.groupby(["measure", "x", "rest", "condition"], sort=False, dropna=False):
