@@ -1,6 +1,5 @@
 """F2FS: which targets can have it, how files come to lie in pieces on it, and what reading them takes."""
 
-import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,7 +122,8 @@ def row(stage: str, pattern: str, requests: int, iteration: int = 1, **more: obj
     """Of a file of 64 reads, group 2's whole."""
     params = {"pattern": pattern, "scheduler": "none", "transfer_size": 1 << 16}
     about = {"kind": "planned", "workload": "file_requests", "status": "valid", "why": None, "iteration": iteration}
-    about |= {"params": json.dumps(params), "axes": json.dumps({"piece_bytes": 4096, "stage": stage})}
+    about |= {f"param.{name}": value for name, value in params.items()}
+    about |= {"axis.piece_bytes": 4096, "axis.stage": stage}
     for name, count in (("1", requests), ("2", 64)):
         of = {"reads": 64, "requests": count, "jumps": count, "jump_bytes": 4096 * count, "extents": count}
         of |= {"requests_a_read": count / 64, "computed_bw_mib_s": 1.0}

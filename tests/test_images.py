@@ -1,6 +1,5 @@
 """States in guests are images: each cell has a copy of its own, and counts that do not differ."""
 
-import json
 import os
 import re
 import shutil
@@ -210,11 +209,11 @@ def cell(
         "state": "80.50+1@264M",
         "filesystem": "ext4",
         "status": "valid",
-        "axes": None,
     }
     counts = {"measured_extents": extents, "measured_jumps": extents - 1, "requests": 384 + extents, "left_bytes": 7}
     more = {"measured_mean_position": 0.5, "computed_write_bw_mib_s": 300.0, "why": None, "iteration": 1, **more}
-    return {**row, **counts, "structure": layout, "params": json.dumps(params), **more}
+    columns = {f"param.{name}": value for name, value in params.items()}
+    return {**row, **counts, **columns, "structure": layout, **more}
 
 
 def shown(rows: list[dict[str, object]]) -> Data:
@@ -259,7 +258,7 @@ def test_kernels_are_compared_with_the_same_memory_and_of_many_ways_two_that_dif
 def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts() -> None:
     made = [(options, 10 * number) for number, options in enumerate(("default", "-G 1"))]
     rows = [
-        cell("6.1", layout, 2 + extents + layout * bool(extents), axes=json.dumps({"mkfs": options}))
+        cell("6.1", layout, 2 + extents + layout * bool(extents), **{"axis.mkfs": options})
         for options, extents in made
         for layout in range(1, 7)
     ]

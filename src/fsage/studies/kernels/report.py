@@ -71,7 +71,7 @@ def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
         way=[Way(**way) for way in ways.to_dict("records")],
         place_of=places,
         layout=layout,
-        file_bytes=unpacked(rows, "param", "file_size"),
+        file_bytes=unpacked(rows, "param", "file_size")["file_size"],
     )
 
 
