@@ -46,13 +46,13 @@ kernel_threads_s largest_bytes largest_free_bytes launch launcher_options layout
 level limit_s log_blocks log_group lost_events low mb_max_linear_groups mean_bytes mean_extent_bytes mean_position
 metadata_bytes model_seconds mount mount_cpu_s mount_options mount_s mounting moved_bytes nice_s noise_cov noise_seed
 nominal notes of_windows offset_bytes order original osts osts_changed_bytes outer_to_inner over_percent pair_s passes
-phases piece_bytes position_sd processor queries random_iops range_bytes ranges ranges_after ranges_before ranges_moved
-raw rc read_bytes read_mib_s read_ms read_s reads rebuilt reserved_gdt_blocks rotational rows run_group schema seconds
-seek_s segments sequences sequential_iops server_cache shared_s since_s softirq_s source spans start start_bytes
-state_known statfs_empty store stores stride stripe_blocks stripe_bytes stripes sum system_s tasks this time_limit_s
-timed_out to_share token tolerance_bytes tools total_bytes trace tunables umount_cpu_s umount_s unseen_share used_bytes
-user_s wall_s weight whole_extents why why_none window_groups windows write write_bytes write_mib_s write_ms write_s
-writes record
+phases piece_bytes position_kurtosis position_sd position_skewness processor queries random_iops range_bytes ranges
+ranges_after ranges_before ranges_moved raw rc read_bytes read_mib_s read_ms read_s reads rebuilt reserved_gdt_blocks
+rotational rows run_group schema seconds seek_s segments sequences sequential_iops server_cache shared_s since_s
+softirq_s source spans start start_bytes state_known statfs_empty store stores stride stripe_blocks stripe_bytes
+stripes sum system_s tasks this time_limit_s timed_out to_share token tolerance_bytes tools total_bytes trace tunables
+umount_cpu_s umount_s unseen_share used_bytes user_s wall_s weight whole_extents why why_none window_groups windows
+write write_bytes write_mib_s write_ms write_s writes record
 """
 OF_A_STUDY = {"achieved", "axes", "counts", "done", "metrics", "params", "predicted", "seconds", "step", "steps"}
 """Below these all keys leave: what a study varies, and numbers that a program names."""

@@ -20,6 +20,7 @@ from fsage.base.untrusted import read_file
 from fsage.dataset.columns import COLUMNS, Manifest, Record
 from fsage.dataset.tables import DatasetError
 from fsage.model.caches import WARM
+from fsage.model.device import PLACES
 from fsage.model.observation import PhaseResult
 
 MOST_BYTES = 16 << 20
@@ -215,7 +216,7 @@ def _achieved(layout: Json) -> dict[str, float]:
 
 
 OF_EXTENTS = (
-    *("files", "extents", "bytes", "mean_position", "position_sd", "mean_extent_bytes", "layout_score"),
+    *("files", "extents", "bytes", *PLACES, "mean_extent_bytes", "layout_score"),
     "jumps",
 )
 

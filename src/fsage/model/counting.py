@@ -5,11 +5,12 @@ An extent is three numbers here, in bytes: its place in the file, its place on t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypedDict
 
 from fsage.base import MIB, Json
-from fsage.model.device import KINDS, REQUEST_BYTES, Moved
+from fsage.model.device import KINDS, REQUEST_BYTES, Moved, Place
 
 Extents = Sequence[Sequence[int]]
 
@@ -75,10 +76,26 @@ def requests(extents: Extents, transfer_bytes: int, most_bytes: int = REQUEST_BY
     return count
 
 
-def position(extents: Extents, device_bytes: int) -> float:
-    """Where the bytes lie on average: 0 the device's first, 1 its last."""
-    whole = sum(length for *_, length in extents)
-    return sum((physical + length / 2) * length for _, physical, length in extents) / device_bytes / max(1, whole)
+def place(pieces: Sequence[tuple[float, float]]) -> Place:
+    """Where the bytes of pieces lie: each has its middle and its length, as shares of the device."""
+    whole = sum(length for _, length in pieces)
+    if not whole:
+        return Place()
+    mean = sum(length * middle for middle, length in pieces) / whole
+    second = third = fourth = 0.0
+    for middle, length in pieces:  # its bytes lie evenly over it
+        off = middle - mean
+        share = length / whole
+        second += share * (off**2 + length**2 / 12)
+        third += share * (off**3 + off * length**2 / 4)
+        fourth += share * (off**4 + off**2 * length**2 / 2 + length**4 / 80)
+    sd = math.sqrt(second)
+    return Place(mean, sd, third / sd**3, fourth / sd**4)
+
+
+def on_device(extents: Extents, device_bytes: int) -> Place:
+    """Where the bytes of extents lie on a device."""
+    return place([((start + length / 2) / device_bytes, length / device_bytes) for _, start, length in extents])
 
 
 def moved(extents: Extents, transfer_bytes: int, device_bytes: int, jump_bytes: int) -> Moved:
@@ -87,7 +104,7 @@ def moved(extents: Extents, transfer_bytes: int, device_bytes: int, jump_bytes: 
         sum(length for *_, length in extents),
         requests(extents, transfer_bytes),
         len(jumps(extents, jump_bytes)),
-        position(extents, device_bytes),
+        on_device(extents, device_bytes),
     )
 
 

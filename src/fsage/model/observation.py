@@ -109,6 +109,8 @@ class Extents(_Extents, total=False):
 
     mean_position: float | None
     position_sd: float | None
+    position_skewness: float | None
+    position_kurtosis: float | None
     mean_extent_bytes: float | None
     layout_score: float | None
     jumps: Count

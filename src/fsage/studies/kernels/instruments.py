@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fsage.base import MIB, Failure, Json
+from fsage.host.instruments.counters import of_device
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.structure import files
 from fsage.host.system import caches
@@ -89,18 +90,21 @@ class NewFile(Instrument):
 
 
 class Transfers(Instrument):
-    """Moves a file, timed by its clock. Its phases print how many bytes they moved, and in how many seconds."""
+    """Moves a file, timed by its clock. Its phases print the bytes, the seconds, and what the device did meanwhile."""
 
     task = TRANSFER
 
     def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
         said.update(bytes=0, seconds=0.0)
         with opened(self.target.mounts[0] / "measured" / task["file"], task["reads"]) as descriptor:
+            device = self.target.devices[0]
+            before = of_device(device)
             began = time.monotonic()
             for size in moved(descriptor, task):
                 check_alive()
                 said["bytes"] += size
             said["seconds"] = time.monotonic() - began
+            said["device"] = {name: count - before[name] for name, count in of_device(device).items()}
 
 
 @contextlib.contextmanager

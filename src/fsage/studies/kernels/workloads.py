@@ -83,7 +83,7 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     if not lies or not lies["files"]:
         raise BadOutput("the file system does not say where the file lies (FIEMAP)")
     requests = lies["bytes"] // min(params.transfer_size, REQUEST_BYTES) + lies["extents"] - lies["files"]
-    moved = Moved(lies["bytes"], requests, lies["jumps"], lies.get("mean_position") or 0.0)
+    moved = Moved(lies["bytes"], requests, lies["jumps"], device.place_of(lies))
     model: Json = json.loads(phase["files"][TASK])["device"]
     charged_s = device.KINDS[model["kind"]].charges_s(model, moved)
     if charged_s is None:
