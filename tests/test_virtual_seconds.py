@@ -17,7 +17,7 @@ from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.paf.model import Fragment, Populate
-from fsage.workloads import sequential
+from fsage.workloads import metadata, sequential
 
 
 def able(kernel: Kernel) -> bool:
@@ -153,3 +153,43 @@ def test_what_a_disk_costs_in_a_guest_is_computed_for_the_declared_one() -> None
         with pytest.raises(Refusal, match=why):
             complete({"kind": "uml", "device_model": wrong})
     assert "declare kind: uml" in str(models.why_refused({"kind": "virtual"}))
+
+
+def test_what_a_file_system_reads_beside_a_file_is_a_seek_each_and_one_back_amid_a_piece() -> None:
+    """As a disk's requests were seen: XFS reads three blocks before a write, btrfs 14 nodes amid a read."""
+    params = sequential.Params(transfer_size=64 * MIB, iteration=1)
+    extents = {"files": 1, "extents": 2, "bytes": 192 * MIB, "jumps": 1}
+    counts = [{"reads": 3, "read_bytes": 8704}, {"reads": 398, "read_bytes": 192 * MIB + 14 * 16384}]
+    said = [{"bytes": 192 * MIB, "seconds": 9.0, "device": device} for device in counts]
+    computed = models.computed({"kind": "seek", "bytes_per_s": 192 * MIB, "seek_s": 0.005, "outer_to_inner": 1.0})
+    phases = sequential.commands(params, {**CLAIM, "amount_mib": 192, "device_model": computed})
+    results = [
+        {**phase, "rc": 0, "stdout": json.dumps(what), "stderr": "", "extents": extents}
+        for phase, what in zip(phases, said, strict=True)
+    ]
+    seen = {"status": "done", "params": params.model_dump(), "phases": results}
+    for filesystem, write_seeks, read_seeks in (("xfs", 5, 58), ("btrfs", 5, 28)):
+        seen["conditions"] = {"device_model": computed, "filesystem": filesystem}
+        found = sequential.read(seen).metrics
+        assert found["write_seconds"] == pytest.approx(1 + write_seeks * 0.005)
+        assert found["read_seconds"] == pytest.approx(1 + read_seeks * 0.005)
+
+
+def test_metadata_in_a_guest_are_counted_and_have_seconds_in_virtual_time_alone() -> None:
+    params = metadata.Params(files_per_task=10, operations=("create",), iteration=1)
+    [phase] = metadata.commands(params, {**CLAIM, "device_model": {"kind": "computed"}})
+    counts = {"reads": 3, "read_bytes": 12288, "writes": 81, "write_bytes": 331776}
+    said = {"errno": None, "files": 10, "seconds": 2.0, "device": counts}
+    seen = {"status": "done", "params": params.model_dump()}
+    seen["phases"] = [{**phase, "rc": 0, "stdout": json.dumps(said), "stderr": ""}]
+    counted = {"create_files": 10, **{f"create_device_{key}": count for key, count in counts.items()}}
+    seen["conditions"] = {"device_model": {"kind": "computed"}}
+    assert metadata.read(seen).metrics == counted
+    seen["conditions"] = {"device_model": {"kind": "virtual"}}
+    assert metadata.read(seen).metrics == {**counted, "create_seconds": 2.0, "create_per_s": 5.0}
+    said["errno"] = "ENOSPC"
+    seen["phases"][0]["stdout"] = json.dumps({**said, "files": 7})
+    assert metadata.read(seen).why == "create: it ended after 7 files: ENOSPC"
+
+
+CLAIM: Any = {"amount_mib": 64, "stores": [{"mount": "/mnt"}], "tools": {"fio": "3.33", "ior": None}}

@@ -162,6 +162,7 @@ class PhaseResult(CommandResult, _PhaseResult, total=False):
     mounting: Mounting
     mount_options: list[Word]
     counters: Json
+    left: Json  # of a file system of the target's own: its free bytes afterwards
     groups: list[Json]
     queries: list[Json]
     shared_s: Seconds

@@ -19,6 +19,7 @@ from fsage.analysis.words import NONE, joined, times
 from fsage.base.sizes import round_size
 from fsage.dataset import unpacked
 from fsage.figures import Axis, Lines, ends_of, lines, placed
+from fsage.report import counted
 from fsage.report.parts import Answer, Data, Section, View, cards_of
 from fsage.statistics import ratio
 from fsage.studies.allocator.model import considered
@@ -52,7 +53,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     rows = rows_of(data, CALL_MS, *COUNTS, "fallocate_unended", "fallocate_cpu_ms")
     calls = rows[rows["measure"] == CALL_MS]
     if calls.empty:
-        return limits.answer(data)
+        return limits.answer(data) or counted.answer(counted_calls(data))
     sizes = sorted(calls["request_size"].unique())
     size = SHOWN_BYTES if SHOWN_BYTES in sizes else sizes[-1]
     of_size = calls[calls["request_size"] == size]
@@ -338,4 +339,17 @@ def mounts(data: Data) -> Section | None:
     return Section("Umount and mount", text, [], table=table)
 
 
-VIEW = View((calls, planted, option, unlinks, mounts, limits.section), answer=answer)
+def counted_calls(data: Data) -> Section | None:
+    """What calls gave, and what was looked at for them, counted in guests."""
+    ends = [f"{call}_{key}" for call in ("fallocate", "fill", "unlink") for key in ("errno", "unended")]
+    text = (
+        "Nothing is timed. The error's number is 0 where the call was not refused. Extents are those of the new file, "
+        "and free bytes those that are left."
+    )
+    names = ["measured_extents", *ends, "calls", "given_bytes", "left_bytes", *COUNTS]
+    if "left_bytes" not in data.frame:  # it was timed
+        return None
+    return counted.section(data.frame, "What one call gives", text, names)
+
+
+VIEW = View((calls, counted_calls, planted, option, unlinks, mounts, limits.section), answer=answer)

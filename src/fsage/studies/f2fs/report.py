@@ -11,10 +11,10 @@ import pandas as pd
 from fsage.analysis.words import extents_words
 from fsage.base.sizes import format_size, round_size
 from fsage.dataset import unpacked
+from fsage.report.counted import again
 from fsage.report.parts import Answer, Data, Section, View
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
-from fsage.studies.kernels.report import again
 from fsage.study.study import Study
 
 ALONE = "P6"

@@ -16,6 +16,7 @@ from fsage.analysis.comparisons import at_largest_transfer, of_state
 from fsage.analysis.groups import counts, factors, measure_label, params_labels
 from fsage.base.sizes import round_size
 from fsage.figures import Axis, Level, Lines, limits, limits_with_zero, lines
+from fsage.report import counted
 from fsage.report.parts import SENTENCES, Answer, Data, Named, Section, View, by_comparisons, plain
 from fsage.studies.paf.report.fragments import file_sizes, filler, largest, several_fillers, sizes_told
 from fsage.studies.paf.report.fullness import (
@@ -43,6 +44,7 @@ from fsage.studies.paf.report.rows import (
 )
 from fsage.studies.paf.report.truth import planted_told, published, truth
 from fsage.study.study import Study
+from fsage.workloads import metadata as metadata_cells
 
 LEAST_POINTS = 10.0
 """The loss axis spans at least this many percentage points."""
@@ -177,6 +179,16 @@ def _aged(rows: pd.DataFrame) -> pd.DataFrame:
     return fullest[fullest["fragmentation_percent"].isin(spread(fullest["fragmentation_percent"], 3))]
 
 
+def counted_metadata(data: Data) -> Section | None:
+    """What each operation made the device do, counted in guests."""
+    names = [f"{operation}_device_{key}" for operation in metadata_cells.OPERATIONS for key in metadata_cells.DEVICE]
+    text = (
+        "Empty files, created, looked up and removed by one process, which then writes out what that changed. Requests "
+        "and bytes that reached the device meanwhile."
+    )
+    return counted.section(data.frame, "What metadata make the device do", text, names)
+
+
 Draw = Callable[[Data], Section | None]
 CODES = (
     "State names are AA.BB. Files worth AA% of the empty file system were added, then BB% of them were deleted. "
@@ -199,6 +211,8 @@ def answer(data: Data, study: Study) -> Answer:
     sizes = sizes_told(data)
     if sizes is not None:
         return replace(by_state, sentences=[sizes, *by_state.sentences][:SENTENCES], figure=largest(data))
+    if data.table.empty:
+        return counted.answer(counted_metadata(data)) or by_state
     if several_amounts(data.table):
         return replace(by_state, **details(data, study, named))
     return by_state
@@ -253,6 +267,7 @@ VIEW = View(
             (plane, over_capacity, over_fragmentation, loss, at_equal_fullness, file_sizes, position),
         ),
         metadata,
+        counted_metadata,
     ),
     reference="the unfragmented state of lowest capacity with the same parameters",
     answer=answer,
