@@ -19,7 +19,7 @@ from pathlib import Path
 from evidence import GROUPS, write_dumpe2fs
 from target import loop_target
 
-from fsage.evidence.free import Windows, read
+from fsage.evidence.free import read
 from fsage.host.states import state
 from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
@@ -27,6 +27,7 @@ from fsage.host.targets.opening import open_target
 from fsage.layouts import extents, fiemap
 from fsage.layouts.extents import Head
 from fsage.model.structure import ALONE, path_of
+from fsage.studies.replica.free import Windows
 from fsage.studies.replica.host import free_space_layout
 from fsage.studies.replica.model import Replica
 

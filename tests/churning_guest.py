@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from fsage.base import Json
+from fsage.host.guests import work
+from fsage.host.guests.target import GuestTarget
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.layouts import inspect
@@ -20,7 +22,7 @@ KIB, MIB = 1 << 10, 1 << 20
 NOBODY = 65534
 
 
-def churned(job: Json, device: str, point: Path) -> Json:
+def churned(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Json:
     """Fullness at the first refusal, the interval that was forecast at half time, and what it said would lack."""
     number = job["number"]
     draw = random.Random(f"forecast {number}")
@@ -76,5 +78,5 @@ def filled(point: Path, seed: int, mean_bytes: int, gone: float) -> tuple[float,
 
 
 if __name__ == "__main__":
-    guest.WORK["churn"] = churned
-    guest.main(Path(sys.argv[1]))
+    work.WORK["churn"] = churned
+    guest.main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -13,9 +13,9 @@ from records import CONFIG, store
 
 from fsage.advise import distribution
 from fsage.cli import main
-from fsage.model.striping import Segment, pieces
 from fsage.statistics import ratio
 from fsage.studies.striping import advice as striping
+from fsage.studies.striping.model import Segment, pieces
 
 MIB = 1 << 20
 

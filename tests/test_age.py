@@ -32,6 +32,7 @@ from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target
 from fsage.run import request
 from fsage.studies.replica import age
+from fsage.studies.replica import free as changed
 from fsage.studies.replica.command import percents
 from fsage.studies.replica.whole import Base, measures_on
 from fsage.study.files import load_study
@@ -68,13 +69,13 @@ def test_what_ifs_change_a_layout_by_so_much_and_in_no_other_place(runs, percent
     before = [(int(start), int(end)) for start, end in ends]
     left = device_bytes * (100 - percent) // 100 // 4096 * 4096
     if 0 < left < extents.size(before):
-        after = list(free.filled(whole, percent, 1).pairs())
+        after = list(changed.filled(whole, percent, 1).pairs())
         assert extents.size(after) == left and extents.common(before, after) == after
         assert len(set(after) - set(before)) <= 1, "but for the last, a free extent stays whole or goes"
     else:
         with pytest.raises(ValueError, match="full: it can be filled further"):
-            free.filled(whole, percent, 1)
-    after = list(free.deleted(whole, percent, 1).pairs())
+            changed.filled(whole, percent, 1)
+    after = list(changed.deleted(whole, percent, 1).pairs())
     used = device_bytes - extents.size(before)
     assert extents.size(after) - extents.size(before) == max(4096, used * percent // 100 // 4096 * 4096)
     assert extents.common(before, after) == before
@@ -368,7 +369,7 @@ def test_a_source_that_is_written_to_while_it_is_read_is_told_so(tmp_path, monke
             os.sync()
             return found
 
-        monkeypatch.setattr(free, "save", and_write)
+        monkeypatch.setattr(age, "save_free", and_write)
         _, said = age.prepare([str(live.point)], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
     assert said[1] == "live: warning: it changed while it was read, so its layout is not of one moment"
     torn = [(5, 9), (7, 2)]

@@ -21,12 +21,12 @@ from fsage.host.structure import work
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import striping
 from fsage.model.structure import ALONE, Step
 from fsage.parse import BadOutput
 from fsage.studies.blast import model
 from fsage.studies.blast.recipe import States
 from fsage.studies.blast.workloads import blast as blastn
+from fsage.studies.striping import model as striping
 from fsage.studies.striping import recipe
 
 BLAST = workloads.load("blast")

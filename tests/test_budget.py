@@ -38,7 +38,6 @@ from fsage.studies.aged import model as uses
 from fsage.studies.allocator import host as measured_calls
 from fsage.studies.blast import host as database
 from fsage.studies.blast import model
-from fsage.studies.iocontrol import host as contended_files
 from fsage.studies.replica.host import free_space_layout, whole_extents
 from fsage.studies.replica.model import Replica
 
@@ -75,8 +74,6 @@ STEPS: dict[str, Any] = {
 }
 STUDIES = {structure.step_type(kind).__module__.split(".")[2] for kind in structure.kinds()}
 NOT_BY_QUOTA = {
-    contended_files: {"files.allocate"},
-    free_space_layout: {"files.allocate"},
     measured_calls: {"os.posix_fallocate", "os.write"},  # of its workload; its step is in free_space_layout
 }
 LAYOUT = {"realisation": "segments", "segments": SEGMENTS, "nominal_bytes": 32 * MIB, "largest_count": 2}
@@ -104,10 +101,8 @@ def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
         if isinstance(node, ast.Attribute)
         and node.attr in ("posix_fallocate", "fallocate", "allocate", "write", "write_bytes", "copyfileobj", "copy")
     }
-    others = {name for name in named if not name.startswith("quota.")}
+    others = {name for name in named if not name.startswith(("quota.", "self.quota."))}
     assert others == NOT_BY_QUOTA.get(module, set())
-    if "files.allocate" in others:
-        assert "files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE" in Path(str(module.__file__)).read_text()
 
 
 class Place:

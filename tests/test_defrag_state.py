@@ -66,7 +66,7 @@ def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, f
 def test_a_file_that_holds_something_else_afterwards_fails_the_step(spec, monkeypatch):
     """The tools do not do that; what compares must notice it all the same."""
     bring(spec, PIECES, OTHERS, VACATE)
-    real = host.defragment.defragment
+    real = host.defragmentation.defragment
 
     def wrong(where, filesystem, time_limit_s):
         done = real(where, filesystem, time_limit_s)
@@ -75,7 +75,7 @@ def test_a_file_that_holds_something_else_afterwards_fails_the_step(spec, monkey
             file.write(b"other")
         return done
 
-    monkeypatch.setattr(host.defragment, "defragment", wrong)
+    monkeypatch.setattr(host.defragmentation, "defragment", wrong)
     with pytest.raises(Failure, match="has another content after e4defrag than before"):
         bring(spec, PIECES, OTHERS, VACATE, DEFRAGMENT)
     request = {"state": "wanted", "steps": [PIECES, OTHERS, VACATE, DEFRAGMENT], "study": "test"}

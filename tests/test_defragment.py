@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from small_filesystems import MIB, fragmented, small
 
 from fsage.base import Refusal
-from fsage.host import defragmentation
 from fsage.layouts import fiemap, fragmentation
 from fsage.layouts.fragmentation import Extent
 from fsage.model import filesystems
+from fsage.studies.defrag.host import defragmentation
 
 
 @pytest.fixture(scope="module", params=filesystems.names())

@@ -135,7 +135,7 @@ def test_the_first_sentence_says_how_many_requests() -> None:
     rows = [row("before", "P1", 0), row("before", "P4", 1024), row("before", "P6", 1024), row("after", "P4", 64)]
     rows += [row("after", "P6", 64, group1_extents=1), row("after", "P6", 65, 2)]
     frame = pd.DataFrame(rows)
-    said = report.answer(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame), cast(Any, None))
+    said = report.answer(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame))
     assert said and said.sentences == [
         "Reading the same data takes 16 requests instead of 1 for each 64K where the file is fragmented in pieces of "
         "4K; after defragmentation 1, because the file has 1 extent instead of 1,024.",

@@ -33,7 +33,6 @@ from fsage.figures import (
     Strips,
     Trace,
     drawing,
-    limits_with_zero,
     lines,
     style,
 )
@@ -187,8 +186,10 @@ def test_a_factor_whose_interval_holds_1_is_grey():
 
 def test_an_axis_goes_below_zero_only_where_a_value_does():
     rows = pd.DataFrame({"median": [80.0, 100.0], "low": [75.0, float("nan")], "high": [85.0, float("nan")]})
-    assert limits_with_zero(rows, 10.0)[0] == 0
-    assert limits_with_zero(rows.assign(median=[-5.0, 80.0]), 10.0)[0] < -5
+    whole = Axis.with_zero("loss, %", rows, 10.0)
+    below = Axis.with_zero("loss, %", rows.assign(median=[-5.0, 80.0]), 10.0)
+    assert whole.limits and whole.limits[0] == 0
+    assert below.limits and below.limits[0] < -5
 
 
 def test_a_table_of_medians_becomes_a_series_in_the_order_of_x():

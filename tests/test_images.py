@@ -229,7 +229,7 @@ def test_the_first_sentence_says_what_each_kernel_gives() -> None:
     rows += [cell("7.2", layout, layout, "mb_optimize_scan=0") for layout in (1, 2)]
     rows += [cell(kernel, 1, 30, filesystem="xfs") for kernel in ("5.10", "7.2")]
     refused = cell("5.10", 1, 0, "mb_optimize_scan=0", status="unsupported", why="Invalid argument")
-    said = report.answer(shown([*rows, refused, cell("7.2", 1, 42, iteration=2)]), None)  # type: ignore[arg-type]
+    said = report.answer(shown([*rows, refused, cell("7.2", 1, 42, iteration=2)]))
     assert said and said.sentences == [
         "In the same free space, ext4 80.50, a new file of 384M gets 1 to 2 extents with 5.10 and 7.2, "
         "mb_optimize_scan=0; 41 to 42 extents with 7.2.",
@@ -248,7 +248,7 @@ def test_kernels_are_compared_with_the_same_memory_and_of_many_ways_two_that_dif
     medians |= dict.fromkeys(more, 20)
     rows = [cell(release, 1, extents, mount, "cold") for (release, mount), extents in medians.items()]
     rows += [cell("5.10", 1, 30), cell("6.12", 1, 32)]
-    said = report.answer(shown(rows), None)  # type: ignore[arg-type] # no study is asked
+    said = report.answer(shown(rows))
     assert said and said.sentences[:2] == [
         "In the same free space, ext4 80.50 just mounted, a new file of 384M gets 1 extent with 5.10; "
         "40 extents with 6.12.",
@@ -263,7 +263,7 @@ def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts() -> None:
         for options, extents in made
         for layout in range(1, 7)
     ]
-    said = report.answer(shown(rows), None)  # type: ignore[arg-type] # no study is asked
+    said = report.answer(shown(rows))
     assert said and said.sentences[0] == (
         "Filled and emptied alike, ext4 80.50, a new file of 384M gets 2 extents with 6.1; "
         "13 to 18 extents with 6.1, mkfs -G 1."

@@ -50,8 +50,8 @@ def test_sizes_are_whole_pieces_that_fill_the_target(count, piece, capacity):
 
 @given(st.integers(0, 2**32), st.integers(1, 60))
 def test_every_file_goes_once_and_in_the_same_order(seed, count):
-    order = prealloc.order(seed, 1, count)
-    assert sorted(order) == list(range(count)) and order == prealloc.order(seed, 1, count)
+    order = prealloc.DeleteFiles(1, count, seed).going(count)
+    assert sorted(order) == list(range(count)) and order == prealloc.DeleteFiles(1, count, seed).going(count)
 
 
 @pytest.mark.long
@@ -70,7 +70,7 @@ def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
     done = [bring(local_target, mingled(MIB), thinned(deleted)) for deleted in (1, 2, FILES)]
     assert len({one["instance"] for one in [full, *done]}) == 1, "each is reached from the one before"
     sizes = mingled(MIB).file_sizes(target.capacity_bytes)
-    order = prealloc.order(67005, 1, FILES)
+    order = prealloc.DeleteFiles(1, FILES, 67005).going(FILES)
     for one, deleted in zip(done, (1, 2, FILES), strict=True):
         freed = one["free_bytes"] - full["free_bytes"]
         assert freed >= sum(sizes[index] for index in order[:deleted])

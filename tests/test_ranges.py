@@ -14,10 +14,9 @@ import pytest
 from small_filesystems import MIB, fragmented, small
 
 from fsage.base import Refusal
-from fsage.host import defragmentation
 from fsage.host.system import mounting
 from fsage.layouts import fiemap, fragmentation
-from fsage.studies.defrag.host import checksum
+from fsage.studies.defrag.host import checksum, defragmentation
 
 pytestmark = pytest.mark.root
 PIECE = 1 << 12

@@ -207,7 +207,11 @@ def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot() -> N
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "6K", "hot_percent": 50}, "6K is not 50% of whole blocks"),
         ("paf", {**AXES, "structures": 2}, "more than one needs a 'seed'"),
         ("paf", {"notation": ["PAF:70.30:5@8M", "PAF:70.30@8M"], "structures": 2}, "more than one needs a 'seed'"),
-        ("paf", {**AXES, "structures": {"80.51": 2}, "seed": 1}, r"80\.51`?\n  unknown key; did you mean '80\.50'"),
+        (
+            "paf",
+            {**AXES, "structures": {"80.51": 2}, "seed": 1},
+            r"80\.51`?\n  '80\.51' is not allowed; did you mean '80",
+        ),
         ("paf", {**AXES, "notation": ["PAF:70.30@8M"]}, "goes without 'notation'"),
         ("paf", {"capacity": [80]}, "is missing"),
         ("prealloc", {"preallocation_size": ["1M"], "deleted": [5], "files": 4}, "5 is more than the 4 files"),

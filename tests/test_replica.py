@@ -32,15 +32,15 @@ from tiers import first_of
 
 from fsage.base import Failure
 from fsage.evidence import free
-from fsage.evidence.free import Windows
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target
 from fsage.layouts import extents, texts
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.store import NotThisText
-from fsage.run import request
+from fsage.plan.plan import Plan
 from fsage.studies.replica import age, inputs
+from fsage.studies.replica.free import Windows
 from fsage.studies.replica.host.whole_extents import in_turns
 from fsage.studies.replica.model import Replica
 from fsage.studies.replica.report import share_of_draws
@@ -329,12 +329,12 @@ def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_
     for places, why in (([], "nothing is free in it"), ([(0, SIZE)], "all of it is free")):
         (study / "layouts" / "example.gz").write_bytes(gzip.compress(b"".join(extents.written(head, places))))
         with pytest.raises(StudyError, match=f"study replica: layout example.gz: {why}"):
-            request.with_inputs(plan, [step])
+            Plan.with_inputs(plan, [step])
     random_gaps = [(at, at + 4096 * (1 + at // 4096 % 9)) for at in range(4096, SIZE - 81920, 40960)]
     packed = gzip.compress(b"".join(extents.written(head, random_gaps)), 1)
     monkeypatch.setattr(inputs, "LONG_BYTES", len(packed) // 2)
     (study / "layouts" / "example.gz").write_bytes(packed)
-    _, named = request.with_inputs(plan, [step])
+    _, named = Plan.with_inputs(plan, [step])
     assert named == {hashlib.sha256(packed).hexdigest(): str(study / "layouts" / "example.gz")}
     assert inputs.free_bytes(plan, step) == extents.size(random_gaps)
     (study / "layouts" / "example.gz").write_bytes(packed[:-200])
@@ -342,11 +342,11 @@ def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_
         inputs.free_bytes(plan, step)
     (study / "layouts" / "example.gz").unlink()
     with pytest.raises(StudyError, match=r"example\.gz: No such file"):
-        request.with_inputs(plan, [step])
+        Plan.with_inputs(plan, [step])
     text = (EVIDENCE / "e2freefrag.txt").read_bytes()
     (study / "layouts" / "example.gz").write_bytes(text.replace(b"Blocksize: 4096", b"Blocksize: 0"))
     with pytest.raises(StudyError, match="blocks of 0 bytes"):
-        request.with_inputs(plan, [step])
+        Plan.with_inputs(plan, [step])
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 40), st.floats(0, 1)), min_size=1, max_size=8), st.data())

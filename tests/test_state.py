@@ -21,7 +21,7 @@ from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.model import structure
 from fsage.model.structure import path_of
-from fsage.studies.paf.model import to_delete
+from fsage.studies.paf.model import Fragment
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -35,7 +35,7 @@ def test_nested_states_delete_more_and_keep_the_instance(spec):
     kept = {entry.name for entry in fillers(target.mounts[0])}
     count = tokens[0]["files"]
     assert kept == {f"{index:07d}" for index in range(count)} - {
-        f"{index:07d}" for index in to_delete(67005, 1, 60, count)
+        f"{index:07d}" for index in Fragment(1, 60, 67005).to_delete(count)
     }
     share = tokens[0]["achieved"][0]
     assert 0 <= 70 - share["capacity_percent_achieved"] < 100 * 8 * MIB / target.capacity_bytes

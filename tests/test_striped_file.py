@@ -15,7 +15,7 @@ from fsage.base import Refusal
 from fsage.host.cells import measure
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import striping
+from fsage.studies.striping import model as striping
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study
 from fsage.study.study import StudyError

@@ -29,8 +29,7 @@ from fsage.host.system import caches
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.request import Phase
-from fsage.model.striping import Nominal, Segment
-from fsage.studies.striping.model import Stripe
+from fsage.studies.striping.model import Nominal, Segment, Stripe
 
 MIB = 1 << 20
 TYPES = (Nominal(64 * MIB, 1, 4 * MIB), Nominal(None, 2, 4 * MIB))  # as recorded

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fsage.base import Refusal
-from fsage.model import striping
+from fsage.studies.striping import model as striping
 from fsage.studies.striping import recipe
 from fsage.studies.striping.model import Stripe
 

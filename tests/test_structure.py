@@ -42,7 +42,7 @@ def test_exactly_the_share_is_deleted_and_what_a_smaller_bb_deletes_is_among_wha
     seed, generation, one, other, count
 ):
     small, large = sorted((one, other))
-    few, many = (paf.to_delete(seed, generation, percent, count) for percent in (small, large))
+    few, many = (paf.Fragment(generation, percent, seed).to_delete(count) for percent in (small, large))
     assert few <= many < set(range(count + 1))
     assert abs(len(many) - count * large / 100) <= 0.5
 
@@ -58,7 +58,7 @@ def test_fates_are_uniform_and_differ_by_seed_generation_and_index():
 
 def test_fates_never_change_between_versions():
     """Recorded: a structure that was built with a seed must be built the same for ever."""
-    assert paf.to_delete(67005, 1, 30, 20) == {8, 9, 11, 13, 15, 17}
+    assert paf.Fragment(1, 30, 67005).to_delete(20) == {8, 9, 11, 13, 15, 17}
 
 
 @given(st.integers(0, 99), st.integers(0, 2**20))
@@ -122,7 +122,7 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
         for shard in (Shard(0, 2, 2), Shard(1, 2)):
             work(step, target, done, shard, lambda: None)
     verify(mounts, done, capacity, {})
-    first = paf.to_delete(7, 1, 50, 25)
+    first = paf.Fragment(1, 50, 7).to_delete(25)
     assert not path_of(mounts, 1, min(first)).exists()
     assert len(list(tmp_path.glob("*/filler/g2/*"))) == 9
     path_of(mounts, 2, 0).write_bytes(b"short")

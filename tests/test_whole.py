@@ -194,7 +194,7 @@ def test_laying_that_is_killed_is_resumed_by_the_same_command(alike, tmp_path, s
 
 def test_a_machine_without_the_memory_is_told_both_numbers(alike, monkeypatch) -> None:
     claimed(alike.spec)
-    monkeypatch.setattr(space, "available_bytes", lambda: MIB // 4)
+    monkeypatch.setattr("fsage.studies.replica.host.available_memory_bytes", lambda: MIB // 4)
     with pytest.raises(Failure, match=r"free extents, and to lay them takes \d+ MiB .* has 0 MiB available.*--samples"):
         alike.lay()
 

@@ -31,6 +31,7 @@ of_studies = [plugins.of_study(study, "command") for study in plugins.having("co
 for part in (studies, targets, answers, layouts, *of_studies, jobs):
     for command in part.app.registered_commands:
         command.cls = Command
+        command.rich_help_panel = command.rich_help_panel or layouts.PANEL
     app.add_typer(part.app)
 
 

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Step, kind_of
+from fsage.api.model import MIB, Claim, Device, JsonView, Phase, PhaseResult, Step, kind_of
 from fsage.api.workload import (
     BadOutput,
     Metrics,
@@ -26,7 +26,6 @@ from fsage.api.workload import (
     places_of,
     program_phase,
     program_results,
-    reach_s,
     tasks,
 )
 from fsage.studies.striping import striped
@@ -213,7 +212,7 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
 def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
     """Estimate of a random read of a block within so many bytes of a store."""
     transfer_s = params.block_size / MIB / claim["calibration"]["read_mib_s"]
-    return transfer_s + reach_s(claim, span_bytes)
+    return transfer_s + Device.of_claim(claim).reach_s(span_bytes)
 
 
 def _metrics(name: str, result: Result, made: Result) -> Metrics:

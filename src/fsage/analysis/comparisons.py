@@ -6,16 +6,18 @@ Two runs of a study are compared by pairs: what was measured in the same blocks 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 
 from fsage.analysis.conditions import labelled, units
-from fsage.analysis.groups import measures, params_labels, plural, samples
+from fsage.analysis.groups import Measure, measures, params_labels, samples
 from fsage.analysis.words import Finding
 from fsage.statistics import Ratio, adjust_primary, compare, exchanged, factor
-from fsage.study.study import Study
+from fsage.study.comparisons import Headline
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Comparison:
     @property
     def title(self) -> str:
         """'Fragmentation, writes'; units keep their capitals."""
-        parts = [f"{self.label[:1].upper()}{self.label[1:]}, {plural(self.measure)}", self.params]
+        parts = [f"{self.label[:1].upper()}{self.label[1:]}, {Measure.of(self.measure).plural}", self.params]
         return " \u00b7 ".join(filter(None, parts))
 
     @property
@@ -66,7 +68,15 @@ class Comparison:
         return f"{-loss:+.0f}%".replace("-", "\u2212")
 
 
-def comparisons(frame: pd.DataFrame, study: Study) -> list[Comparison]:
+class Compares(Protocol):
+    """Whatever names pairs of states: a study, or the data of its report."""
+
+    @property
+    def headline(self) -> Sequence[Headline]:
+        """The pairs."""
+
+
+def comparisons(frame: pd.DataFrame, study: Compares) -> list[Comparison]:
     """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
     rows = at_largest_transfer(frame)
     labels = params_labels(rows["params"])

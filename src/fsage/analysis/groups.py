@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -67,32 +67,27 @@ def compared(rows: pd.DataFrame, value: str) -> pd.DataFrame:
 def factors(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of `summarise` that have a ratio to the clean state: `median`, `low` and `high` are the ratio's."""
     rows = compared(rows, "value")
-    ratios = pd.DataFrame(map(of_ratio, rows["to_clean"]), index=rows.index, columns=["median", "low", "high"])
+    ratios = pd.DataFrame(map(plotted, rows["to_clean"]), index=rows.index, columns=["median", "low", "high"])
     return rows.assign(**dict(ratios.items()), samples=[()] * len(rows))
 
 
-def of_ratio(factor: statistics.Ratio) -> dict[str, Any]:
-    """A ratio as columns of a tidy row (fsage.figures.values)."""
-    interval = factor.interval
+def plotted(shown: statistics.Ratio | list[float]) -> dict[str, Any]:
+    """A ratio, or at least one sample, as columns of a tidy row (fsage.figures.values)."""
+    if isinstance(shown, statistics.Ratio):
+        value = shown.value
+        taken: tuple[float, ...] = ()
+        result: statistics.Ratio | statistics.Summary = shown
+    else:
+        taken = tuple(shown)
+        result = statistics.summarise(taken)
+        value = result.median
+    interval = result.interval
     return {
-        "median": math.nan if factor.value is None else factor.value,
+        "median": math.nan if value is None else value,
         "low": interval.low if interval else math.nan,
         "high": interval.high if interval else math.nan,
-        "n": factor.n,
-        "samples": (),
-    }
-
-
-def of_samples(taken: list[float]) -> dict[str, Any]:
-    """At least one sample as columns of a tidy row (fsage.figures.values)."""
-    summary = statistics.summarise(taken)
-    interval = summary.interval
-    return {
-        "median": summary.median,
-        "low": interval.low if interval else math.nan,
-        "high": interval.high if interval else math.nan,
-        "n": summary.n,
-        "samples": tuple(taken),
+        "n": result.n,
+        "samples": taken,
     }
 
 
@@ -189,18 +184,47 @@ def counts(rows: pd.DataFrame) -> str:
     return f"{low} to {high}"
 
 
-def measure_label(measure: str) -> tuple[str, str]:
-    """What a measure's name says, and its unit: 'write_bw_mib_s' -> ('write', 'MiB/s')."""
-    for ending, unit in (("_bw_mib_s", "MiB/s"), ("_per_s", "1/s")):
-        if measure.endswith(ending):
-            return measure.removesuffix(ending).replace("_", " "), unit
-    return measure.replace("_", " "), ""
+DOING = {
+    "write": "writing",
+    "read": "reading",
+    "create": "creating files",
+    "stat": "asking for attributes of files",
+    "remove": "removing files",
+    "index": "indexing",
+    "models": "reading models",
+    "search": "searching",
+}
+"""What a measure is a rate of, as a sentence's subject."""
 
 
-def plural(measure: str) -> str:
-    """What a measure's name says, of several: 'search_bw_mib_s' -> 'searches', 'models_bw_mib_s' -> 'models'."""
-    name = measure_label(measure)[0]
-    return name + ("" if name.endswith("s") else "es" if name.endswith(("h", "x")) else "s")
+class Measure(NamedTuple):
+    """What the name of a measure says, and its unit: of 'write_bw_mib_s' they are 'write' and 'MiB/s'."""
+
+    name: str
+    unit: str
+
+    @classmethod
+    def of(cls, measure: object) -> Measure:
+        """The measure of a column."""
+        text = str(measure)
+        for ending, unit in (("_bw_mib_s", "MiB/s"), ("_per_s", "1/s")):
+            if text.endswith(ending):
+                return cls(text.removesuffix(ending).replace("_", " "), unit)
+        return cls(text.replace("_", " "), "")
+
+    @property
+    def plural(self) -> str:
+        """The name of several: 'searches', 'models'."""
+        if self.name.endswith("s"):
+            return self.name
+        if self.name.endswith(("h", "x")):
+            return f"{self.name}es"
+        return f"{self.name}s"
+
+    @property
+    def doing(self) -> str:
+        """As a sentence's subject: 'writing'."""
+        return DOING.get(self.name, self.name)
 
 
 def params_labels(params: pd.Series) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fsage.analysis.conditions import AXES, labelled
-from fsage.analysis.groups import measure_label, measures, samples
+from fsage.analysis.groups import Measure, measures, samples
 from fsage.base.sizes import counted
 from fsage.plan.settings import Commands
 from fsage.plan.target import Target
@@ -42,7 +42,7 @@ def drifts(frame: pd.DataFrame) -> Drifts:
         for state, part in measured_rows.sort_values(["began", "order_in_state"], kind="stable").groupby(
             "state", sort=False
         ):
-            trends.append((state, measure_label(measure)[0], trend(part["y"].tolist())))
+            trends.append((state, Measure.of(measure).name, trend(part["y"].tolist())))
     tested = [result for result in trends if result[2].p is not None]
     ps = adjust_exploratory([result.p for *_, result in tested])
     drifting = [(p, *result) for p, result in zip(ps, tested, strict=True) if p is not None and p <= ALPHA]

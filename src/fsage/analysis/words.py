@@ -6,37 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fsage.analysis.groups import measure_label
 from fsage.base.sizes import ratio_text
 from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
 
 NONE = "\u2013"
 """In a table, for what is not known."""
 TWICE = 2.0
-DOING = {
-    "write": "writing",
-    "read": "reading",
-    "create": "creating files",
-    "stat": "asking for attributes of files",
-    "remove": "removing files",
-    "index": "indexing",
-    "models": "reading models",
-    "search": "searching",
-}
-"""What a measure is a rate of, as a sentence's subject."""
-
-
-def doing(measure: str) -> str:
-    """'write_bw_mib_s' -> 'writing'."""
-    name = measure_label(measure)[0]
-    return DOING.get(name, name)
-
-
-def extents_words(count: float) -> str:
-    """'1 extent', '28 extents', '1,233 extents'."""
-    if count < 1000:
-        return f"{count:,.4g} extent{'' if count == 1 else 's'}"
-    return f"{count:,.0f} extents"
 
 
 def joined(parts: Sequence[str], last: str = "and") -> str:
@@ -64,14 +39,6 @@ def times(ratio: Ratio | None) -> str:
     return f"{ratio_text(ratio.value)}x{ends}"
 
 
-def span(ratio: Ratio) -> str:
-    """'0.86 (0.84 to 0.88)'; without an interval the value alone, '' where there is none."""
-    if ratio.value is None:
-        return ""
-    interval = ratio.interval
-    return f"{ratio.value:.2f}" + (f" ({interval.low:.2f} to {interval.high:.2f})" if interval else "")
-
-
 SAID = {
     "unknown": "cannot be compared{against} ({why})",
     "alike": "shows no difference{from_} (within {margin})",
@@ -81,18 +48,6 @@ SAID = {
     "sure": "is {size}{than} ({ends}{over})",
 }
 """A finding as the predicate of a sentence, by its kind."""
-OVER = {
-    "layout": " over {n} layouts",
-    "target": " over {n} targets",
-    "place": " over {n} places",
-    "sample": " over {n} rewrites of the same blocks",
-}
-"""What an interval is over, by its unit."""
-
-
-def over_words(ratio: Ratio) -> str:
-    """' over 5 layouts'."""
-    return OVER.get(ratio.unit, "").format(n=ratio.units)
 
 
 @dataclass(frozen=True)
@@ -161,7 +116,7 @@ class Finding:
     def _filled(self, than: str, over: bool) -> str:
         """The template of SAID with what the finding has."""
         size, ends = self._size()
-        unit = over_words(self.ratio) if over else ""
+        unit = self.ratio.over if over else ""
         conjunction = "as" if size.endswith("as fast") else "than"
         return SAID[self.kind].format(
             against=f" with the rate {than}" if than else "",

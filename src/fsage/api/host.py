@@ -6,13 +6,16 @@ Steps. `host` has a function for each kind of step, named after it; `verify_<kin
 
 It does one shard of the step, after the steps `done`. It calls `check_lease` before each file: that may end it.
 
-- `Target`: what was claimed: its `claim`, `mounts`, `home` and `capacity_bytes`; `made_once` keeps what is made for it;
+- `Target`: what was claimed: its `claim`, `mounts`, `home`, `capacity_bytes` and local file `system`; `made_once` keeps
+  what is made for it; `osts` stripes files on Lustre;
 - `Work`: how many files the step changed, and notes; `unsupported` among these says why the step cannot be;
-- `Quota`: gives files their directories and bytes, within the claim. A step has no other way;
+- `Quota`: gives files their directories and bytes, within the claim, and frees parts of them. A step has no other way;
+- `make_eviction_files(target, size, check_lease)`: EVICTION_FILES files, which clients may read to evict their caches;
 - `one_cpu()`: while it is open the same files get the same blocks each time;
 - `format_again(target, options)`: make the file system anew within a step, with options of mkfs;
 - `allocate(descriptor, mode, offset, size)`: fallocate(2), for what is no file of a state;
-- `count_extents(path)`: in how many extents a file lies; `flush(mount)`: write out what is dirty, syncfs(2);
+- `flush(mount)`: write out what is dirty, syncfs(2); `drop_pages(path)`: flush one file and drop its pages;
+- `available_memory_bytes()`: how much memory a process may take;
 - `run(argv)`: run a program of the system; it raises Failure with what that says.
 
 Instruments. Each is a subclass in a module of `instruments`, and is found there:
@@ -24,18 +27,23 @@ File systems and kinds of targets. `host.py` with its NAME, or `host/NAME.py`, h
 of these, or TARGET, a class:
 
 - `FileSystem`: what a host does with one, beside the class of fsage.api.model; `Ext4`: that of ext4, for its dialects;
+- `Mover`: its own call that moves a range of a file;
+- `filesystems`: what a host does with those that there are: `named` and `get`;
 - `Target`: the base of a kind's class.
 """
 
 from fsage.base.shell import run
 from fsage.host.filesystems.ext4 import Ext4
+from fsage.host.instruments.eviction import make_files as make_eviction_files
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.states.inspection import format_again
-from fsage.host.stores.filesystem import FileSystem
+from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import FileSystem, Mover
 from fsage.host.stores.filesystems import one_cpu
 from fsage.host.structure import Work
 from fsage.host.structure.files import allocate
 from fsage.host.structure.quota import Quota
 from fsage.host.system.caches import flush
+from fsage.host.system.caches import give_up as drop_pages
+from fsage.host.system.space import available_bytes as available_memory_bytes
 from fsage.host.targets.target import OtherHost, Target
-from fsage.layouts.fiemap import count_extents

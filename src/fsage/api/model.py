@@ -6,12 +6,13 @@ Steps of a state:
 - `Files`: (generation, index) -> size of each file that must be there; `expect` changes it;
 - `Achieved`: what a generation of files has of the capacity; `achieve` changes it;
 - `Shard`: which of a step's files are this host's;
+- `Segment`: a part of a striped file, as the notes of its state have it; `EVICTION_FILES`: see fsage.api.host;
 - `path_of(mounts, generation, index)`: the path of a file of a state;
 - `BLOCK_BYTES`: bytes of the block that file systems give files.
 
 What launcher and hosts tell each other, as plain JSON with known keys:
 
-- `Claim`: the target that was claimed: its stores, hosts, tools and calibration;
+- `Spec`: a target as it is declared; `Claim`: as it was claimed: its stores, hosts, tools and calibration;
 - `Cell`, `Phase`: what is measured, and one command of it; `PhaseResult`: the phase with what came of it;
 - `Json`: an object of JSON; `JsonView`: one that is only read.
 
@@ -20,22 +21,31 @@ What else a study may add:
 - `Tool`: how a program names its version, for the table TOOLS;
 - `tool_command(claim, tool, *folders)`: the words that start it on a claimed target, in its container where it has one;
 - `FileSystem`: the base of a file system: its name, title and defragmenter;
-- `Kind`: the base of a kind of target; `kind_of(claim)`: that of a claimed one;
+- `filesystems`: those that there are: `names`, `named`, `get`, and `like` as the kernel calls one;
+- `Kind`: the base of a kind of target, `Loop` of one with images; `kind_of(claim)`: that of a claimed one;
+- `Device`: a modelled device by its parameters: what it `takes_s` for bytes, requests, jumps and their place, and how
+  requests are counted;
 - `program_main(Assignment, work, path)`: the body of a study's own program, which a phase runs on a host.
 
 The rest:
 
 - `Failure`: it was tried and failed; `Refusal`: it must not be tried, and nothing was touched;
 - `in_words(error)`: an error in words, without its number;
-- `MIB`: bytes of a MiB.
+- `MIB`: bytes of a MiB; `format_size(size)`: the exact spelling, 264M; `round_size(size)`: three digits, 7.28 GiB;
+- `parse_size(text)`: the bytes that a text names; `counted(2, "extent")`: 2 extents.
 """
 
 from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words
+from fsage.base.sizes import counted, format_size, parse_size, round_size
+from fsage.model import filesystems
 from fsage.model.claim import Claim
+from fsage.model.counting import Device
 from fsage.model.filesystems import FileSystem
-from fsage.model.kinds import Kind, kind_of
+from fsage.model.kinds import Kind, Loop, kind_of
 from fsage.model.observation import PhaseResult
 from fsage.model.program import program_main
 from fsage.model.request import Cell, Phase
+from fsage.model.striping import EVICTION_FILES, Segment
 from fsage.model.structure import BLOCK_BYTES, Achieved, Files, Shard, Step, path_of
+from fsage.model.target import Spec
 from fsage.model.tools import Tool, tool_command

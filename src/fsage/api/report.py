@@ -3,31 +3,59 @@
 A report offers VIEW, its sections:
 
 - `View`: the sections of a report, each a function of Data, and what its states are compared with, in words;
-- `Data`: the records: `frame`, a row for each, and `table`, a row for each group with its median and interval;
-- `Section`: a title, a text and figures; where a function has nothing to show, it returns None;
-- `Answer`: what stands on top of the report, as sentences.
+- `Data`: `frame`, the records; `table`, a row for each group with its median and interval; `samples`, `usual` and
+  `at_largest_transfer`, the valid records; `comparisons` and `cards`, what the study compares; `notes` and `axes_of`;
+- `Section`: a title, a text, figures and a table, in which NONE is for what is not known; where a function has nothing
+  to show, it returns None;
+- `Answer`: what stands on top of the report: sentences, a figure, and a `Card` for each comparison;
+- `by_comparisons(data, named, codes)`: the answer of a study that compares pairs of states; `Named`: a state in words;
+- `counted_section(frame, title, text, names)`: where nothing is timed, a table of the columns of these names, which are
+  counts; `counted_metadata(data)`: that of workload metadata; `counted_answer(section)`: the answer by either;
+- `again(counts)`: a sentence on how many cells counted the same again;
+- `planted(data)`: the section, and the answer, on values that were planted in a modelled disk.
+
+Numbers:
+
+- `Ratio`: one rate over another, with its interval; less than MARGIN does not matter. `ratio(values, reference)`;
+- `summarise(values)`: n, median, interval and coefficient of variation;
+- `factors(rows)`: rows of the table that have a ratio to the clean state, as that;
+- `plotted(shown)`: a Ratio, or samples, as the columns of a row that a figure draws;
+- `counts(rows)`: how many samples rows have, '3 to 5';
+- `unpacked(column, *names)`, `without(column, name)`: of a column of JSON, its keys as columns; without one of them.
 
 Figures:
 
-- `lines(title, rows, by, x, y)`: a line for each value of the column `by`; `Axis`: its name, limits and ticks;
-- `limits_with_zero(rows, least)`: limits of an axis on which all intervals lie, and zero.
+- `lines(title, rows, by, x, y)`: a line for each value of the column `by`; `Level`: a value to compare with;
+- `Axis`: its name, limits and ticks; `around`, `from_zero`, `with_zero`, `holding` and `powers` make one for rows;
+- `placed(rows, column)`: a place on an axis for each value of a column;
+- `shares(title, amounts, x, y)`: shares by class; `Plane`: numbers over two axes, each a `Place`; `Strips`: free space;
+- `Figure`: any of them.
 
 Words:
 
-- `measures(frame)`: the rates that were measured; `joined(words)`: 'a, b and c';
-- `unseeded(state)`: a state's name without the seed of its layout.
+- `Measure.of(name)`: what the name of a measure says: `name`, `unit`, `plural`, `doing`;
+- `params_labels(column)`: a short name for each set of parameters; `unseeded(state)`: a state's name without its seed;
+- `Finding(ratio)`: a ratio in a sentence; `times(ratio)`: in a table; `bounds(low, high)`: an interval in a table;
+- `joined(words)`: 'a, b and c'.
 
 Advice offers `options(measured, states, request) -> Options`: what can be chosen.
 
 - `Measured`: for each state the seconds that a MiB took; `AdviceRequest`: what `fsage advise` was given;
-- `Options`: the choices, the usual one, and what they assume; `Choice`: one of them, by its name;
-- `Parts`: which states tell of a file of some size, and with which shares.
+- `Options`: the choices, the usual one, and what they assume;
+- `Choice`: one of them: its name, and a function from the size of a file to the states that tell of it, with shares.
 """
 
 from fsage.advise.decide import AdviceRequest
-from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.analysis.groups import measures
-from fsage.analysis.words import joined
-from fsage.figures import Axis, limits_with_zero, lines
-from fsage.report.parts import Answer, Data, Section, View
+from fsage.advise.measured import Choice, Measured, Options
+from fsage.analysis.groups import Measure, counts, factors, params_labels, plotted
+from fsage.analysis.words import Finding, bounds, joined, times
+from fsage.dataset import unpacked, without
+from fsage.figures import Axis, Figure, Level, Place, Plane, Strips, lines, placed, shares
+from fsage.report.counted import again
+from fsage.report.counted import answer as counted_answer
+from fsage.report.counted import metadata as counted_metadata
+from fsage.report.counted import section as counted_section
+from fsage.report.parts import Answer, Card, Data, Named, Section, View, by_comparisons
+from fsage.report.planted import planted
+from fsage.statistics import Ratio, ratio, summarise
 from fsage.study.study import unseeded

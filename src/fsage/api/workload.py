@@ -29,6 +29,8 @@ Making phases from a claim:
 - `tasks(claim)`: how many tasks run at a time, on all clients;
 - `places_of(claim)`: the directory on each store in which a cell may make files;
 - `fio_phase(claim, name, *options)`: a phase that runs fio on all clients;
+- `fio_command(claim, *options)`: the command of one fio here;
+- `ior_command(claim, sizes, direct, reading, path)`: IOR on all clients, for one file that they share;
 - `program_phase(name, module, assignment)`: a phase that runs a program of the study's own (`program_main`);
 - `on_client(claim, name)`: the words before a command that shall run on one client; `is_launched(argv)`: has it them?
 
@@ -38,23 +40,23 @@ Judging what came of them:
 - `BadOutput`: what a tool left is not that of a run that went right, raised by `judge_phase`;
 - `check_end(tool, code, errors, stderr)`: raises it unless the tool ended well;
 - `read_fio(phase)`: what fio says of all clients, checked to be of this command; `latencies(name, moved)`: percentiles;
+- `judge_ior(transfer_size, name, phase)`: what an IOR moved, checked to be of this command;
 - `program_results(phase)`: what a program of the study's own returned, on each client;
+- `counts_in_guests(observation)`: whether a guest without virtual time measured, so that counts alone are results;
 - `assignment_of(phase, Assignment)`: what the program was given;
 - `steps_of(observation)`: the steps of the state in which it was measured.
-
-Estimating:
-
-- `reach_s(claim, span_bytes)`: seconds that the modelled device takes to reach another place within so many bytes.
 """
 
-from fsage.model.device import reach_s
 from fsage.model.program import assignment_of, program_phase
 from fsage.parse import BadOutput, check_end
 from fsage.workloads import Outcome, Unsupported
 from fsage.workloads.by_fio import fio_workload
+from fsage.workloads.sequential import ior_command, judge_ior
 from fsage.workloads.shared import (
     CellParams,
     Metrics,
+    counts_in_guests,
+    fio_command,
     fio_phase,
     is_launched,
     judge,

@@ -251,6 +251,16 @@ class Where:
 
         return load_target(self.inventory)
 
+    def claim_copy(self, target: Target) -> Path:
+        """Where the copy of a target's claim lies, once there is one."""
+        from fsage.plan.results import Results
+
+        return Results(self.results, target.name, "").claim
+
+    def start(self, plan: Plan) -> NoReturn:
+        """Measure what a plan has, in place of this process."""
+        start_snakemake(plan.commands.measure_words)
+
     def other_targets(self) -> dict[str, Target]:
         """The declarations of the other inventories, by folder; one that cannot be read is said and left out."""
         from fsage.plan.target import inventories_in, load_target
@@ -258,6 +268,28 @@ class Where:
         beside = inventories_in(self.inventory.parent)
         others = {folder.name: folder for folder in beside if folder.name != self.inventory.name}
         return _readable(others, load_target)
+
+    @staticmethod
+    def study_names(context: typer.Context, incomplete: str) -> list[str]:
+        """For a shell: the studies whose names begin so."""
+        folder = Path((context.find_root().params or {}).get("studies") or "config")
+        return sorted(path.stem for path in folder.glob(f"{incomplete}*.yaml"))
+
+    @staticmethod
+    def state_names(context: typer.Context, incomplete: str) -> list[str]:
+        """For a shell: the states of the study named before, in planned order."""
+        given = context.find_root().params or {}
+        where = Where(
+            given.get("target"),
+            Path(given.get("inventories") or "inventories"),
+            Path(given.get("results") or "results"),
+            Path(given.get("studies") or "config"),
+        )
+        try:
+            states = where.plan(context.params["study"]).states
+        except Exception:  # nobody who completes a word wants to read why it cannot be
+            return []
+        return [name for name in states if name.startswith(incomplete)]
 
 
 def check_writable(option: str, path: Path | None) -> None:
@@ -294,33 +326,13 @@ def start_snakemake(words: list[str]) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-P", "-m", "fsage.start", *words[1:]])
 
 
-def study_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: the studies whose names begin so."""
-    folder = Path((context.find_root().params or {}).get("studies") or "config")
-    return sorted(path.stem for path in folder.glob(f"{incomplete}*.yaml"))
-
-
 def target_names(context: typer.Context, incomplete: str) -> list[str]:
     """For a shell: the inventories whose names begin so."""
     folder = Path((context.params or {}).get("inventories") or "inventories")
     return sorted(path.parents[2].name for path in folder.glob(f"{incomplete}*/group_vars/all/target.yml"))
 
 
-def state_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: the states of the study named before, in planned order."""
-    given = context.find_root().params or {}
-    where = Where(
-        given.get("target"),
-        Path(given.get("inventories") or "inventories"),
-        Path(given.get("results") or "results"),
-        Path(given.get("studies") or "config"),
-    )
-    try:
-        states = where.plan(context.params["study"]).states
-    except Exception:  # nobody who completes a word wants to read why it cannot be
-        return []
-    return [name for name in states if name.startswith(incomplete)]
-
-
-StudyName = Annotated[str, typer.Argument(help="a study: config/<study>.yaml", autocompletion=study_names)]
-StateName = Annotated[str, typer.Argument(help="a state of the study, e.g. 70.30@264M", autocompletion=state_names)]
+StudyName = Annotated[str, typer.Argument(help="a study: config/<study>.yaml", autocompletion=Where.study_names)]
+StateName = Annotated[
+    str, typer.Argument(help="a state of the study, e.g. 70.30@264M", autocompletion=Where.state_names)
+]

@@ -11,7 +11,7 @@ import typer
 
 from fsage.base.message import lines, say
 from fsage.base.sizes import counted
-from fsage.commands.common import StudyName, Where, start_snakemake, study_names
+from fsage.commands.common import StudyName, Where, start_snakemake
 
 if TYPE_CHECKING:
     from fsage.plan.pool import Pool
@@ -25,7 +25,8 @@ PANEL = "Studies"
 def run(
     context: typer.Context,
     studies: Annotated[
-        list[str], typer.Argument(metavar="STUDY", help="studies: config/<study>.yaml", autocompletion=study_names)
+        list[str],
+        typer.Argument(metavar="STUDY", help="studies: config/<study>.yaml", autocompletion=Where.study_names),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="show the plan, and measure nothing")] = False,
     budget: Annotated[

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from fsage.base.message import say
-from fsage.commands.common import Where, check_writable, study_names
+from fsage.commands.common import Where, check_writable
 
 app = typer.Typer()
 PANEL = "Targets"
@@ -38,7 +38,9 @@ def site(
     context: typer.Context,
     studies: Annotated[
         list[str] | None,
-        typer.Argument(metavar="STUDY", help="studies to estimate; none: all there are", autocompletion=study_names),
+        typer.Argument(
+            metavar="STUDY", help="studies to estimate; none: all there are", autocompletion=Where.study_names
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
     sudoers: Annotated[

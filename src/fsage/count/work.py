@@ -28,7 +28,6 @@ from fsage.model.declaration import complete, device_model
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
-from fsage.run.request import with_inputs
 from fsage.study.study import StudyError, unseeded
 from fsage.workloads import sequential
 
@@ -176,7 +175,7 @@ class Counted:
         inputs: dict[str, str] = {}
         states: list[tuple[str, list[Json]]] = []
         for layout in layouts:
-            steps, needed = with_inputs(self.plan, layout.steps)
+            steps, needed = self.plan.with_inputs(layout.steps)
             inputs.update(needed)
             states.append((layout.state, [step.to_json() for step in steps]))
         return {

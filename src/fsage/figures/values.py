@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from fsage.base.sizes import round_size
 
 Cell: TypeAlias = str | float | int | None
 Table: TypeAlias = Sequence[Sequence[Cell]]
+MOST_TICKS = 8
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,53 @@ class Axis:
     limits: tuple[float, float] | None = None
     ticks: Mapping[float, str] = field(default_factory=dict)
     log: bool = False
+
+    @classmethod
+    def around(cls, label: str, points: pd.DataFrame, *values: float, zero: bool = False) -> Axis:
+        """An axis for all of `points` and some values, so that figures can share it.
+
+        From zero if the lowest is below half of the highest, or if `zero`; else from just below the lowest. It spans
+        at least 10%, so that noise is not blown up until it looks like an effect.
+        """
+        ends = [*values, *_ends_of(points)]
+        low = min(ends)
+        high = max(ends)
+        room = max(high - low, 0.1 * high) * 0.12
+        low = min(low, 0.9 * high)
+        if zero or low < 0.5 * high:
+            return cls(label, (0.0, high + room))
+        return cls(label, (low - room, high + room))
+
+    @classmethod
+    def from_zero(cls, label: str, points: pd.DataFrame, room: float = 0.08, least: float = 0.0) -> Axis:
+        """An axis from zero for what is compared in size; `room` above, of the highest value or of `least`."""
+        return cls(label, (0.0, max(least, *_ends_of(points)) * (1 + room)))
+
+    @classmethod
+    def with_zero(cls, label: str, points: pd.DataFrame, least: float) -> Axis:
+        """An axis for all of `points` that holds zero and spans at least `least`; below zero only where a value is."""
+        ends = [0.0, *_ends_of(points.drop(columns="samples", errors="ignore"))]
+        low = min(ends)
+        high = max(ends)
+        room = 0.08 * max(high - low, least)
+        return cls(label, (low - room if low < 0 else 0.0, max(high, low + least) + room))
+
+    @classmethod
+    def holding(cls, label: str, points: pd.DataFrame, *values: float, room: float) -> Axis:
+        """An axis on which all of `points` and some values lie, with so much room at both ends."""
+        ends = [*values, *_ends_of(points)]
+        return cls(label, (min(ends) - room, max(ends) + room))
+
+    @classmethod
+    def powers(
+        cls, label: str, points: pd.DataFrame, *values: float, written: Callable[[float], str] = "{:g}".format
+    ) -> Axis:
+        """A logarithmic axis for `points` above zero and some values; its ticks are powers of two, few enough."""
+        ends = [end for end in (*values, *_ends_of(points)) if end > 0]
+        low = math.floor(math.log2(min(ends)))
+        high = math.ceil(math.log2(max(ends)))
+        step = max(1, -(-(high - low) // MOST_TICKS))
+        return cls(label, ticks={2.0**power: written(2.0**power) for power in range(low, high + step, step)}, log=True)
 
 
 def slug(title: str) -> str:
@@ -283,9 +331,14 @@ def placed(
 
 
 def shares(
-    title: str, by_label: Mapping[str, Mapping[Any, float]], classes: Mapping[Any, str], x: Axis, y: Axis
+    title: str, by_label: Mapping[str, Mapping[Any, float]], x: Axis, y: Axis, classes: Mapping[Any, str] | None = None
 ) -> Bars:
-    """Each class's share of all amounts of a label, in percent; `classes`: by their keys what they are called."""
+    """Each class's share of all amounts of a label, in percent.
+
+    `classes`: by their keys what they are called; none: the keys are sizes, powers of two.
+    """
+    if classes is None:
+        classes = _powers_of_two(by_label)
     percent = {
         label: tuple(100 * amounts.get(key, 0) / sum(amounts.values()) for key in classes)
         for label, amounts in by_label.items()
@@ -293,7 +346,7 @@ def shares(
     return Bars(title, tuple(classes.values()), percent, x, y)
 
 
-def powers_of_two(by_label: Mapping[str, Iterable[int]]) -> dict[int, str]:
+def _powers_of_two(by_label: Mapping[str, Iterable[int]]) -> dict[int, str]:
     """Size classes from the least to the largest key, and what they are called."""
     seen = [size for sizes in by_label.values() for size in sizes]
     powers = range(min(seen).bit_length() - 1, max(seen).bit_length())
@@ -323,35 +376,7 @@ def _known(value: float | None) -> float | None:
     return float(value)
 
 
-def limits(points: pd.DataFrame) -> tuple[float, float]:
-    """A y axis for all of `points`, so that figures can share it.
-
-    From zero if the lowest is below half of the highest, else from just below the lowest; it spans at least
-    10%, so that noise is not blown up until it looks like an effect.
-    """
-    ends = ends_of(points)
-    low = min(ends)
-    high = max(ends)
-    room = max(high - low, 0.1 * high) * 0.12
-    low = min(low, 0.9 * high)
-    return (0.0 if low < 0.5 * high else low - room, high + room)
-
-
-def limits_from_zero(points: pd.DataFrame, room: float = 0.08, least: float = 0.0) -> tuple[float, float]:
-    """A y axis from zero for what is compared in size; `room` above, of the highest value or of `least`."""
-    return 0.0, max(least, *ends_of(points)) * (1 + room)
-
-
-def limits_with_zero(points: pd.DataFrame, least: float) -> tuple[float, float]:
-    """A y axis for all of `points` that holds zero and spans at least `least`; below zero only where a value is."""
-    ends = [0.0, *ends_of(points.drop(columns="samples", errors="ignore"))]
-    low = min(ends)
-    high = max(ends)
-    room = 0.08 * max(high - low, least)
-    return (low - room if low < 0 else 0.0), max(high, low + least) + room
-
-
-def ends_of(points: pd.DataFrame) -> list[float]:
+def _ends_of(points: pd.DataFrame) -> list[float]:
     """All values that lie on the axis of `points`: medians, ends of intervals, samples."""
     ends = [value for name in ("median", "low", "high") if name in points for value in points[name].dropna()]
     return ends + [sample for samples in points.get("samples", ()) for sample in samples]

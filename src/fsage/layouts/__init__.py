@@ -18,6 +18,16 @@ Prometheus. On the command line:
     python3 -m fsage.layouts fragments /mnt/ost0/dir
     python3 -m fsage.layouts.program fsage.pyz     the same commands as one file, for a server
 
+A study may use what follows of it; all else may change:
+
+- `extents`: `Extents`, sets of bytes, and the `Head` of a list of them; `read`, `written`, and of sets `size`,
+  `common`, `without`, `joined`, `centre` and `shares`;
+- `fiemap`: `extents` of a file, `count_extents` in which it lies, and `address_of` a place in one;
+- `fragmentation`: `Extent`, `Fragmentation`, `NONE`, `of_file` and `moved_bytes`;
+- `filesystems`: `F2fs`, and the `Defragmenter` of a file system; `geometry`: `why_not` made like another one;
+- `freespace`: `Counting`, and the `BUCKETS` of sizes, of which each extent has its `bucket`;
+- `store`: `NotThisText`; `machine`: `mount_of` and `regular_files`.
+
 Only metrics need another package, prometheus_client, which the file contains. Each file system is a class of
 `filesystems`. A saved text is recognised by `texts`, and each tool's reader is a module: dumpe2fs, e2fsprogs, xfs,
 classes, servers, extents. How new files will lie, `forecast` says.

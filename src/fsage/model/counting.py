@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from fsage.base import MIB, Json
-from fsage.model.device import KINDS, REQUEST_BYTES, Moved, Place
+from fsage.model.claim import Claim
+from fsage.model.declaration import device_model
+from fsage.model.device import KINDS, RANDOM_FROM_BYTES, REQUEST_BYTES, Model, Moved, Place, Virtual, place_of
 
 Extents = Sequence[Sequence[int]]
 
@@ -106,6 +108,72 @@ def moved(extents: Extents, transfer_bytes: int, device_bytes: int, jump_bytes: 
         len(jumps(extents, jump_bytes)),
         on_device(extents, device_bytes),
     )
+
+
+class Device:
+    """A modelled device, by its parameters: those of a claimed target, or those that a target declares."""
+
+    FAR_BYTES = RANDOM_FROM_BYTES
+    """A jump of more bytes is charged as random."""
+    REQUEST_BYTES = REQUEST_BYTES
+    """The most that one request has."""
+    requests = staticmethod(requests)
+    jumps = staticmethod(jumps)
+    joined = staticmethod(joined)
+    place_of = staticmethod(place_of)
+
+    def __init__(self, parameters: Json) -> None:
+        self.parameters = parameters
+        self.model = KINDS[parameters.get("kind", Model.kind)]
+
+    @classmethod
+    def of_claim(cls, claim: Claim) -> Device:
+        """That of a claimed target; one that charges nothing where it has none."""
+        return cls(claim.get("device_model", {}))
+
+    @classmethod
+    def declared(cls, claim: Claim) -> Device:
+        """The one that a claimed target declares, else the usual one: rates are computed for it."""
+        return cls(claim.get("declared", {}).get("device_model") or device_model({}))
+
+    @property
+    def is_computable(self) -> bool:
+        """Whether what it takes for a file follows from where that lies: one with noise or drift does not."""
+        return is_computable(self.parameters)
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether its disk waits inside the guests, so that what they time are a disk's seconds."""
+        return self.model is Virtual
+
+    @property
+    def in_guests(self) -> bool:
+        """Whether it is of targets whose cells run in guests."""
+        return self.model.in_guests
+
+    @property
+    def charges_all(self) -> bool:
+        """Whether what fsage itself reads costs as much as what measured commands read."""
+        return self.model.charges_all
+
+    @property
+    def label(self) -> str:
+        """What every figure says of numbers that were taken under it."""
+        return self.model.label({**self.model.defaults, **self.parameters})
+
+    def reach_s(self, span_bytes: int) -> float:
+        """What it takes, on average, to reach another place within so many bytes of a store."""
+        return self.model.reach_s(self.parameters, span_bytes)
+
+    def takes_s(self, moved_bytes: int, requests: int, jumps: int, place: Place | None = None) -> float:
+        """Seconds for bytes in requests, with jumps; `place`: where the bytes lie (`place_of`).
+
+        Raises ValueError where that is not known: a device with noise or drift has no one cost.
+        """
+        seconds = self.model.charges_s(self.parameters, Moved(moved_bytes, requests, jumps, place or Place()))
+        if seconds is None:
+            raise ValueError("a device with noise or drift has no one cost: declare it without")
+        return seconds
 
 
 def is_computable(device: Json) -> bool:

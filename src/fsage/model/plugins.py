@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from functools import cache
 from importlib.util import find_spec
+from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -52,9 +53,9 @@ def declared(base: type[T], core: str | None = None) -> list[type[T]]:
 
 
 def subclasses(base: type[T], module: ModuleType) -> list[type[T]]:
-    """Subclasses of `base` that a module declares."""
+    """Subclasses of `base` that a module declares; one that lacks a method is a base of others."""
     own = [cls for cls in vars(module).values() if isinstance(cls, type) and cls.__module__ == module.__name__]
-    return [cls for cls in own if issubclass(cls, base) and cls is not base]
+    return [cls for cls in own if issubclass(cls, base) and cls is not base and not isabstract(cls)]
 
 
 @cache

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -143,13 +143,23 @@ class Step(ABC):
         """Add to what the steps before, `done`, achieved: one entry a generation."""
         return
 
+    def filled(self, sizes: Collection[int], capacity_bytes: int, percent: float) -> Achieved:
+        """What its generation is when it has files of these sizes, and nothing was deleted yet."""
+        return {
+            "generation": self.generation,
+            "capacity_percent": percent,
+            "capacity_percent_achieved": 100 * sum(sizes) / capacity_bytes,
+            "files": len(sizes),
+            "bytes": sum(sizes),
+            "fragmentation_percent": 0,
+            "deleted_files": 0,
+            "deleted_share_files": 0.0,
+            "deleted_share_bytes": 0.0,
+        }
 
-class FreeSpace(Step):
-    """A step that lays free space: files of its generation hold what is in use."""
-
-    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
-        """The files that hold what is in use."""
-        return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
+    def drawn(self, count: int) -> list[int]:
+        """Indices of its generation's files in the order, drawn by its seed, in which they are deleted."""
+        return order(getattr(self, "seed", None), self.generation, count)
 
 
 @cache
@@ -211,21 +221,6 @@ def achieved(done: Sequence[Step], capacity_bytes: int) -> list[Achieved]:
 def unsupported(notes: Mapping[str, Notes]) -> str | None:
     """Why a state with these notes could not be reached on this machine, as a step noted; None when it could."""
     return next((noted["unsupported"] for noted in notes.values() if "unsupported" in noted), None)
-
-
-def filled(generation: int, size: int, count: int, capacity_bytes: int, percent: float) -> Achieved:
-    """The shares of a generation of which nothing was deleted yet."""
-    return {
-        "generation": generation,
-        "capacity_percent": percent,
-        "capacity_percent_achieved": 100 * size / capacity_bytes,
-        "files": count,
-        "bytes": size,
-        "fragmentation_percent": 0,
-        "deleted_files": 0,
-        "deleted_share_files": 0.0,
-        "deleted_share_bytes": 0.0,
-    }
 
 
 Method = Literal["fallocate", "write", "buffered"]

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 from fsage import recipes, workloads
 from fsage.base import MIB, Json
 from fsage.base.sizes import counted
-from fsage.model import limits
+from fsage.model import limits, plugins
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
 from fsage.model.structure import Step, achieved
@@ -48,6 +48,9 @@ class Job(NamedTuple):
     what: str
 
 
+LAYOUTS = "layouts"
+
+
 @dataclass(frozen=True)
 class Plan:
     """One study on one target."""
@@ -75,6 +78,25 @@ class Plan:
         """What messages name."""
         places = map(str, (self.results.root, self.studies, self.inventories))
         return Commands(self.study.name, self.target.name, *places)
+
+    @property
+    def layouts(self) -> Path:
+        """The folder where saved layouts and images lie, beside the studies."""
+        return self.studies / LAYOUTS
+
+    def with_inputs(self, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
+        """The steps with the names of what they need, and that by its name. Raises StudyError.
+
+        Where a step needs something, the module `inputs` of its study says what: `needed(plan, step)`.
+        """
+        named: list[Step] = []
+        inputs: dict[str, str] = {}
+        for step in steps:
+            if step.needs_input:
+                name, inputs[name] = plugins.beside(step, "inputs").needed(self, step)
+                step = step.with_input(name)
+            named.append(step)
+        return named, inputs
 
     @cached_property
     def states(self) -> dict[str, recipes.State]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import cast
+
+import yaml
 
 from fsage import seam
 from fsage.base import Refusal
@@ -64,6 +68,16 @@ class Target:
     def images(self) -> str | None:
         """The folder of Apptainer images to measure and report with (fsage.host.containers), or None."""
         return self.spec["containers"]
+
+    def why_not_made(self, memory_bytes: int) -> str | None:
+        """Why it cannot be made on this machine as it is now, with so much memory; None where it can, or is there."""
+        return seam.why_not_made(self.spec, memory_bytes)
+
+    def write(self, inventory: Path, like: Path, note: str) -> None:
+        """Write an inventory that declares it, and is else as another one. `note`: the first line, who made it."""
+        shutil.copytree(like, inventory, dirs_exist_ok=True)
+        declared = yaml.safe_dump({"fsage_target": dict(self.spec)}, sort_keys=False)
+        (inventory / DECLARATION).write_text(f"---\n# {note}\n{declared}", encoding="utf-8")
 
     @property
     def outbox(self) -> Path:
@@ -135,6 +149,15 @@ def inventories_in(folder: Path) -> list[Path]:
             pass
         found.append(inventory)
     return found
+
+
+def targets_in(folder: Path) -> list[Target]:
+    """The declarations of the inventories in a folder, in order; one that cannot be read is left out."""
+    targets = []
+    for inventory in inventories_in(folder):
+        with contextlib.suppress(StudyError):
+            targets.append(load_target(inventory))
+    return targets
 
 
 def load_target(inventory: Path) -> Target:

@@ -1,8 +1,6 @@
 """What a state is made of. A recipe is the module `recipe` of a study's folder, and has the folder's name.
 
 What it offers: fsage.api.recipe.
-
-`Filler` says how files that fill a target get their blocks: it decides where holes are left, and with them the result.
 """
 
 from __future__ import annotations
@@ -11,17 +9,15 @@ import hashlib
 import re
 from collections.abc import Sequence, Sized
 from types import ModuleType
-from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
+from typing import Annotated, Any, NamedTuple, Protocol
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
-from fsage.base import MIB, Json
+from fsage.base import Json
 from fsage.base.sizes import format_size
 from fsage.model import plugins
-from fsage.model.structure import Method, Step, read
+from fsage.model.structure import BLOCK_BYTES, Step, read
 from fsage.text.strict import Size
-
-BLOCK_BYTES = 4096
 
 
 class State(NamedTuple):
@@ -154,45 +150,3 @@ def _in_blocks(size_bytes: int) -> int:
 
 SizeInBlocks = Annotated[Size, AfterValidator(_in_blocks)]
 """A multiple of the block that file systems give files."""
-FilesAtOnce = Annotated[int, Field(ge=1, le=1024, strict=True)]
-
-METHOD: Method = "fallocate"
-REQUEST_BYTES = 4 * MIB
-"""Lustre's client gathers what the study wrote, in 512 KiB, to RPCs of max_pages_per_rpc=1024 pages."""
-FILES_AT_ONCE = 16
-"""The threads of one of the study's 12 clients; how many of its 192 met on one OST is not known."""
-
-METHOD_HELP = "how files get their blocks: fallocate; write: past the cache; buffered: through it"
-REQUEST_HELP = "bytes of one request for blocks, or of one write; the target's scale does not apply"
-AT_ONCE_HELP = "files that grow at once on each store, in turns, one request each"
-
-
-class Laying(TypedDict):
-    """Fields of a step `populate`."""
-
-    method: Method
-    request_bytes: int
-    files_at_once: int
-
-
-class Filler(NamedTuple):
-    """One way of making them. Its fields are axes of a study."""
-
-    filler: Method
-    request_size: int
-    files_at_once: int
-
-    def __str__(self) -> str:
-        return f"{self.filler}.{format_size(self.request_size)}x{self.files_at_once}"
-
-    def step(self) -> Laying:
-        """The fields of a step `populate` that say so."""
-        return {"method": self.filler, "request_bytes": self.request_size, "files_at_once": self.files_at_once}
-
-    def nominal(self) -> dict[str, object]:
-        """What records keep of it, as numbers for figures."""
-        return {
-            "filler": self.filler,
-            "request_size_bytes": self.request_size,
-            "files_at_once": self.files_at_once,
-        }

@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.base import Json
+from fsage.base.message import Unacceptable
+from fsage.model.claim import Claim
 from fsage.plan import results
 from fsage.plan.plan import Plan
+from fsage.plan.target import load_claim
+from fsage.records.messages import check_claim
 from fsage.study.cells import Cell
 
 SKIPPED = "skipped"
@@ -70,6 +74,22 @@ def write_manifest(plan: Plan, state: str, reasons: Mapping[str, Reason]) -> lis
 def quarantine_folder(plan: Plan) -> Path:
     """Where records go that are not wanted any more."""
     return plan.results.root / "quarantine" / plan.target.name / plan.study.name
+
+
+def claim_of(copy: Path) -> Claim | None:
+    """The copy of a target's claim; None before the target was claimed. Raises ValueError for another release's."""
+    claim = load_claim(copy)
+    if claim is None:
+        return None
+    try:
+        check_claim(claim)
+    except Unacceptable as why:
+        raise ValueError(
+            f"{copy}: the target's claim {why}. An earlier release of fsage may have made it. Move the file "
+            f"away, release the target (`./run fsage release --target {copy.stem}`) and give the same command "
+            "again; nothing was touched"
+        ) from None
+    return claim
 
 
 def quarantine(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str]) -> int:

@@ -10,7 +10,7 @@ import json
 
 import pandas as pd
 
-from fsage.analysis.groups import measure_label, measures, samples
+from fsage.analysis.groups import Measure, measures, samples
 from fsage.analysis.validity import drifts, over_group
 from fsage.base.sizes import counted, duration
 from fsage.figures import Axis, Cloud, RunChart
@@ -122,7 +122,7 @@ def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
         apart = measured.loc[measured["kind"] == "sentinel", "y"]
         if apart.empty:
             continue
-        name = measure_label(measure)[0]
+        name = Measure.of(measure).name
         words.append(
             f"{name.capitalize()}s: {len(apart)} sentinels, median {apart.median():.3f}x of their group, "
             f"from {apart.min():.3f}x to {apart.max():.3f}x."

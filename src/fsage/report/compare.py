@@ -15,10 +15,10 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING
-from fsage.analysis.groups import measure_label, of_ratio, params_labels, plural, samples, summarise
+from fsage.analysis.groups import Measure, params_labels, plotted, samples, summarise
 from fsage.analysis.words import joined
 from fsage.base.sizes import counted, round_size
-from fsage.figures import Axis, Figure, Level, Place, Plane, limits, lines, placed
+from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
 from fsage.report.page import draw
 from fsage.report.parts import Section
 from fsage.report.render import template
@@ -93,7 +93,7 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     p = pd.Series(list(map(ps.get, both[ALIKE].itertuples(index=False, name=None))), both.index, "float64")
     groups = zip(both["units_after"], both["units_before"], p.notna(), strict=True)
     ratios = [statistics.factor(in_state, reference, same) for in_state, reference, same in groups]
-    factors = pd.DataFrame(map(of_ratio, ratios), both.index)
+    factors = pd.DataFrame(map(plotted, ratios), both.index)
     rows = pd.DataFrame(
         {
             **{name: both[name] for name in ALIKE},
@@ -101,7 +101,7 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
             "fragmentation_percent": both["fragmentation_percent_after"],
             "transfer_size_bytes": both["transfer_size_bytes_after"],
             "cell": both["params"].map(params_labels(both["params"])),
-            "rate": [" ".join(measure_label(name)) for name in both["measure"]],
+            "rate": [" ".join(Measure.of(name)) for name in both["measure"]],
             **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
             **{name: factors[name] for name in ("median", "low", "high", "samples")},
             "level": [ratio.interval.level if ratio.interval else None for ratio in ratios],
@@ -116,7 +116,7 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
 def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, str]) -> list[str]:
     """A sentence for each rate, and the test of the whole."""
     sentences = [
-        f"{measure_label(str(measure))[0].capitalize()}s with {names[1]} reach {part['median'].median():.3f}x of "
+        f"{Measure.of(measure).name.capitalize()}s with {names[1]} reach {part['median'].median():.3f}x of "
         f"{names[0]} in the median of {counted(len(part), 'group')}, from {part['median'].min():.3f}x to "
         f"{part['median'].max():.3f}x."
         for measure, part in rows.groupby("measure", sort=False)
@@ -139,7 +139,7 @@ def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, s
         result = f"{counted(len(sure), 'group')} changed: {shown}{more}"
     else:
         result = "no group stands out"
-    moved = [plural(measure) for measure, p in whole.items() if p <= statistics.ALPHA]
+    moved = [Measure.of(measure).plural for measure, p in whole.items() if p <= statistics.ALPHA]
     if moved:
         together = f"; as a whole {joined(moved)} changed"
     else:
@@ -153,7 +153,7 @@ def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, s
 
 def _short(row: Any) -> str:
     """'80.50 write, 64 MiB'."""
-    return f"{row.state.split('@')[0]} {measure_label(row.measure)[0]}, {row.cell}"
+    return f"{row.state.split('@')[0]} {Measure.of(row.measure).name}, {row.cell}"
 
 
 def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
@@ -214,7 +214,7 @@ def _section(rows: pd.DataFrame, names: tuple[str, str]) -> Section:
 
 
 def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
-    title = f"{measure_label(measure)[0].capitalize()}s of {names[1]} relative to {names[0]}"
+    title = f"{Measure.of(measure).name.capitalize()}s of {names[1]} relative to {names[0]}"
     if part["capacity_percent"].nunique() > 1 and part["fragmentation_percent"].nunique() > 1:
         places = part.drop_duplicates(["capacity_percent", "fragmentation_percent"])
         return Plane(
@@ -226,7 +226,7 @@ def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
             factor=True,
         )
     by_state, ticks = placed(part, "state")
-    y = Axis("factor", limits(pd.concat([part, part.assign(median=1.0)])))
+    y = Axis.around("factor", part, 1.0)
     return lines(title, by_state, "cell", Axis("state", ticks=ticks), y, joined=False, levels=[Level(1.0)])
 
 

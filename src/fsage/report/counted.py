@@ -9,7 +9,8 @@ import pandas as pd
 
 from fsage.analysis.groups import params_labels
 from fsage.analysis.words import NONE
-from fsage.report.parts import Answer, Section
+from fsage.report.parts import Answer, Data, Section
+from fsage.workloads.metadata import DEVICE, OPERATIONS
 
 
 def again(counts_of_cells: Iterable[Sequence[Sequence[object]]]) -> str:
@@ -42,6 +43,16 @@ def section(frame: pd.DataFrame, title: str, text: str, names: Sequence[str]) ->
     for (state, params), counts in cells.items():
         table.append([state, labels[params], *map(_span, zip(*counts, strict=True))])
     return Section(title, f"{text} {again(cells.values())}", [], table=table)
+
+
+def metadata(data: Data) -> Section | None:
+    """What each operation made the device do, counted in guests."""
+    names = [f"{operation}_device_{key}" for operation in OPERATIONS for key in DEVICE]
+    text = (
+        "Empty files, created, looked up and removed by one process, which then writes out what that changed. Requests "
+        "and bytes that reached the device meanwhile."
+    )
+    return section(data.frame, "What metadata make the device do", text, names)
 
 
 def answer(found: Section | None) -> Answer | None:

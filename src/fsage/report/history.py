@@ -13,9 +13,9 @@ import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
-from fsage.analysis.groups import measure_label, samples
+from fsage.analysis.groups import Measure, samples
 from fsage.base.sizes import counted
-from fsage.figures import Axis, limits, lines
+from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import draw
 from fsage.report.parts import Section
@@ -101,13 +101,13 @@ def _courses(common: pd.DataFrame, names: Sequence[str]) -> Section:
     ticks = {float(at): name.replace(" ", "\n") for at, name in enumerate(names) if at % every == 0}
     dated = dict(enumerate(names))
     for measure, part in common.groupby("measure", sort=False):
-        name, unit = measure_label(str(measure))
+        name, unit = Measure.of(str(measure))
         first = part[part["params"] == part["params"].iloc[0]]
         shown = list(first["state"].unique()[:SHOWN])
         rows = first[first["state"].isin(shown)]
         rows = rows.assign(label=rows["state"], state=rows["x"].map(dated))
         x = Axis("first sample of each result", ticks=ticks)
-        y = Axis(f"{name} bandwidth, {unit}" if unit == "MiB/s" else f"{name}s, {unit}", limits(rows))
+        y = Axis.around(f"{name} bandwidth, {unit}" if unit == "MiB/s" else f"{name}s, {unit}", rows)
         figures.append(lines(f"{name.capitalize()}s, result by result", rows, "label", x, y))
     text = f"{len(names)} results by the date of their first sample, {names[0]} to {names[-1]}."
     return Section("Over time", text, figures)
@@ -128,7 +128,7 @@ def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
             adjusted = p * len(steps)
             if adjusted <= statistics.ALPHA:
                 ends = names[at - 1], names[at]
-                table.append([state, measure_label(measure)[0], *ends, f"{math.exp(log):.3f}x", f"{adjusted:.2g}"])
+                table.append([state, Measure.of(measure).name, *ends, f"{math.exp(log):.3f}x", f"{adjusted:.2g}"])
     singled = sum(row[0] != WHOLE for row in table[1:])
     text = (
         f"{singled} of {groups} steps in the same blocks are beyond chance by themselves, and "
@@ -159,7 +159,7 @@ def _changes(common: pd.DataFrame, steps: Sequence[pd.DataFrame], names: Sequenc
         series = together[measure].tolist()
         moved = math.exp(median(series[test.after :]) - median(series[: test.after]))
         ends = [names[test.after - 1], names[test.after]]
-        table.append([measure_label(measure)[0], *ends, f"{moved:.3f}x", f"{p:.2g}"])
+        table.append([Measure.of(measure).name, *ends, f"{moved:.3f}x", f"{p:.2g}"])
     text = (
         f"{len(table) - 1} of {len(tests)} rates move to another level and stay there: Pettitt's test of the mean over "
         f"{counted(len(same), 'group')} in the same blocks, adjusted over the rates (Holm)."

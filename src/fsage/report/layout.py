@@ -15,10 +15,9 @@ import pandas as pd
 
 from fsage.analysis import validity
 from fsage.analysis.comparisons import at_largest_transfer, of_state
-from fsage.analysis.groups import samples
-from fsage.analysis.words import doing
+from fsage.analysis.groups import Measure, samples
 from fsage.base.sizes import counted, round_size
-from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, powers_of_two, shares
+from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, shares
 from fsage.layouts.store import StoreLayout as Store
 from fsage.layouts.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
@@ -125,7 +124,7 @@ def _free_extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
         return
     x = Axis("size of a free extent, from (each class up to twice that)")
     y = Axis("share of free bytes, %")
-    yield shares("Free space by size of its extents", _shortened(by_state), powers_of_two(by_state), x, y)
+    yield shares("Free space by size of its extents", _shortened(by_state), x, y)
 
 
 def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
@@ -161,7 +160,7 @@ def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
         kind = " and ".join(sorted(kinds))
         x = Axis(f"free share of a {kind}")
         y = Axis(f"share of all {kind}s, %")
-        yield shares(f"{kind.capitalize()}s by free share", _shortened(by_state), labels, x, y)
+        yield shares(f"{kind.capitalize()}s by free share", _shortened(by_state), x, y, labels)
 
 
 def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
@@ -182,7 +181,7 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
             }
             x = Axis("extents of a file")
             y = Axis("share of files, %")
-            yield shares(f"Extents of a file, {kind}", _shortened(by_state), classes_of, x, y)
+            yield shares(f"Extents of a file, {kind}", _shortened(by_state), x, y, classes_of)
 
 
 def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]:
@@ -283,7 +282,9 @@ def over_jumps(rows: pd.DataFrame) -> Figure | None:
     """Time over jumps, and what the device charges where it is modelled."""
     if JUMPS not in rows or rows[JUMPS].nunique() < 2:
         return None
-    columns = {f"{phase}_seconds": doing(f"{phase}_bw_mib_s") for phase in PHASES} | {CHARGES: "charged by the device"}
+    columns = {f"{phase}_seconds": Measure.of(f"{phase}_bw_mib_s").doing for phase in PHASES} | {
+        CHARGES: "charged by the device"
+    }
     series = []
     for column, label in columns.items():
         if column in rows:

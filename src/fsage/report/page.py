@@ -11,7 +11,7 @@ import pandas as pd
 
 from fsage import dataset, recipes
 from fsage.analysis import validity
-from fsage.analysis.comparisons import comparisons, stamp
+from fsage.analysis.comparisons import stamp
 from fsage.analysis.conditions import basis, conditions, reduced
 from fsage.analysis.groups import samples, summarise
 from fsage.figures import Figure, Lines
@@ -88,14 +88,13 @@ def contents(
     layout_evidence = evidence.read(states, _digests(frame))
     table = summarise(frame)
     data = _data(study, frame, table, planned, comparison)
-    compared = comparisons(frame, study)
     view = view_of(frame)
     rest = {
         "reference": view.reference,
         "study": study,
         "target": target,
         "doubts": _gaps(frame),
-        "verdicts": [*view.published(data, compared), *_notes(frame)],
+        "verdicts": [*view.published(data), *_notes(frame)],
         "counts": validity.counts_of_cells(frame, cells),
         "extras": validity.extras(frame),
         "states": state_table.states(frame, planned, layout_evidence),
@@ -111,21 +110,21 @@ def contents(
         "examples": provenance.example_commands(frame),
         "config": config.read_text(encoding="utf-8") if config else None,
     }
-    return Page(answer_of(data, study), _parts(study, data, layout_evidence, traced, more), stamp(frame), rest)
+    return Page(answer_of(data), _parts(study, data, layout_evidence, traced, more), stamp(frame), rest)
 
 
-def answer_of(data: Data, study: Study) -> Answer:
+def answer_of(data: Data) -> Answer:
     """The study's answer, as its recipe's view gives it."""
     if samples(data.frame).empty:
         return Answer([NOTHING])
-    return view_of(data.frame).answer(data, study) or Answer([NO_ANSWER])
+    return view_of(data.frame).answer(data) or Answer([NO_ANSWER])
 
 
 def answer_lines(
     frame: pd.DataFrame, study: Study, planned: list[str], comparison: pd.DataFrame | None = None
 ) -> list[str]:
     """The answer for the terminal: a line a sentence, and the conditions of its samples."""
-    answer = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)
+    answer = answer_of(_data(study, frame, summarise(frame), planned, comparison))
     if samples(frame).empty:
         return answer.sentences
     return [*answer.sentences, *_gaps(frame), *_warnings(frame), f"Taken on: {stamp(frame)}."]
@@ -143,7 +142,7 @@ def _data(
     else:
         beside = table.iloc[:0]
     nominal = {state.name: state.nominal for state in recipes.expand(study)}
-    return Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame, nominal)
+    return Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame, nominal, study.headline)
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:

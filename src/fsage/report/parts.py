@@ -11,20 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pandas as pd
 
-from fsage.analysis.comparisons import Comparison, at_largest_transfer, comparisons, of_state
+from fsage.analysis import conditions, groups, truth
+from fsage.analysis.comparisons import Comparison, at_largest_transfer, comparisons, of_state, stamp
 from fsage.analysis.conditions import units, values
-from fsage.analysis.groups import measure_label, of_samples
-from fsage.analysis.words import Finding, doing, over_words
+from fsage.analysis.groups import Measure, plotted
+from fsage.analysis.words import NONE, Finding
 from fsage.base import Json
 from fsage.base.sizes import counted, round_size
-from fsage.figures import Axis, Figure, Lines, limits, lines, slug
+from fsage.figures import Axis, Figure, Lines, lines, slug
 from fsage.model import plugins
 from fsage.statistics import PLACE, SAMPLE, Ratio, factor
-from fsage.study.study import Study, means
+from fsage.study.comparisons import Headline
+from fsage.study.study import means
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Data:
     """What sections are made from: group summaries, the plan's states, and another study's summaries beside.
 
     `frame`: the records themselves. `compared_sizes`: nominal file sizes, in bytes, that the study wants to be
-    compared with. `nominal`: what each state should be, by its name, as its recipe declares it.
+    compared with. `nominal`: what each state should be, by its name, as its recipe declares it. `headline`: the pairs
+    of states that the study compares.
     """
 
     table: pd.DataFrame
@@ -41,12 +44,67 @@ class Data:
     compared_sizes: list[int]
     frame: pd.DataFrame
     nominal: Mapping[str, Json] = field(default_factory=dict)
+    headline: Sequence[Headline] = ()
+
+    @cached_property
+    def samples(self) -> pd.DataFrame:
+        """The valid planned records."""
+        return groups.samples(self.frame)
+
+    @cached_property
+    def usual(self) -> pd.DataFrame:
+        """The samples under the usual conditions, their states named without seeds."""
+        rows = conditions.labelled(self.samples)
+        return rows[rows["main"]]
+
+    @cached_property
+    def at_largest_transfer(self) -> pd.DataFrame:
+        """The usual samples at the largest transfer size, where there is one."""
+        return at_largest_transfer(self.frame)
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """The columns of `frame` that hold a rate (higher is better), in their order."""
+        return groups.measures(self.frame)
+
+    def medians(self, names: list[str]) -> pd.DataFrame:
+        """As `table`, a row for each group and each column of `names`, compared with nothing."""
+        return groups.medians(self.frame, names)
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """The headline's pairs in each measure, at the largest transfer: one family of tests."""
+        return comparisons(self.frame, self)
+
+    @property
+    def cards(self) -> list[Card]:
+        """A card for each of the first comparisons."""
+        return cards_of(self.comparisons)
+
+    @property
+    def results(self) -> list[conditions.Result]:
+        """What was computed and has a checksum: by phase the cells of each checksum."""
+        return conditions.results(self.frame)
+
+    @property
+    def disagreements(self) -> list[str]:
+        """A sentence for each result that is not the same in all cells."""
+        return conditions.disagreements(self.frame)
+
+    @property
+    def has_places(self) -> bool:
+        """Whether what a device costs may depend on the place: not of a modelled device, unless it has tracks."""
+        return "modelled" not in stamp(self.frame) or truth.planted(self.frame) is not None
 
     @cached_property
     def notes(self) -> dict[str, Json]:
         """State -> what its steps noted, of the planned ones that have any, in planned order."""
         noted = self.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
         return {state: noted[state] for state in self.planned if state in noted.index}
+
+    def of_state(self, rows: pd.DataFrame, state: str) -> pd.DataFrame:
+        """Rows of a state, named in full or, where that is one state, in part."""
+        return of_state(rows, state)
 
     def nominal_of(self, state: str) -> Json:
         """What the recipe declares of a state, by its whole name or as a headline calls it; {} of one not planned."""
@@ -65,6 +123,9 @@ class Section:
     `front`: how many of the figures are seen at once; the others are folded. `answer`: sentences that hold without any
     figure.
     """
+
+    NONE: ClassVar[str] = NONE
+    """In a table, for what is not known."""
 
     title: str
     text: str
@@ -131,19 +192,19 @@ def plain(state: str) -> Named:
 
 def by_comparisons(
     data: Data,
-    study: Study,
     named: Callable[[str], Named] = plain,
     codes: str = "",
-    order: Callable[[list[Comparison]], list[Comparison]] = list,
+    order: Callable[[str], float] = lambda state: 0.0,
     of_one: str = "in this layout",
 ) -> Answer:
     """The answer of a study whose `headline` names pairs of states, the pair of the largest effect first.
 
-    `order`: of pairs whose effects are alike. `of_one`: how a sentence begins whose interval speaks of one layout.
+    `order`: of states whose effects are alike, the least first. `of_one`: how a sentence begins whose interval speaks
+    of one layout.
     """
-    rows = at_largest_transfer(data.frame)
+    rows = data.at_largest_transfer
     pairs: dict[tuple[str, ...], list[Comparison]] = {}
-    for comparison in order(comparisons(data.frame, study)):
+    for comparison in sorted(data.comparisons, key=lambda comparison: order(comparison.state)):
         pairs.setdefault((comparison.label, comparison.state, comparison.against), []).append(comparison)
     largest_first = sorted(pairs.values(), key=lambda of_pair: -max(pair.finding.effect for pair in of_pair))
     sentences = [_sentence(of_pair, named, rows, of_one) for of_pair in largest_first[:SENTENCES]]
@@ -176,7 +237,7 @@ def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows
     in_one = first.ratio.unit in OF_ONE
     parts: list[str] = []
     for comparison in of_pair:
-        what = doing(comparison.measure)
+        what = Measure.of(comparison.measure).doing
         if comparison.several:
             what += f" ({comparison.params})"
         parts.append(comparison.finding.said(what, over=not in_one and not parts))
@@ -187,7 +248,7 @@ def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows
     sentences += in_layout(rows, first.state, first.against, findings)
     sentences += [*dict.fromkeys(finding.doubt for finding in findings if finding.kind == "chance"), reference]
     if in_one:
-        sentences.append(f"intervals are{over_words(first.ratio)}")
+        sentences.append(f"intervals are{first.ratio.over}")
     return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in sentences)
 
 
@@ -267,7 +328,7 @@ def _outliers(table: pd.DataFrame, pairs: Sequence[Sequence[Comparison]]) -> lis
     ]
     names = dict.fromkeys(name for of_pair in pairs for pair in of_pair for name in (pair.state, pair.against))
     flagged = [
-        f"{measure_label(row.measure)[0]} at {name}, {flag}"
+        f"{Measure.of(row.measure).name} at {name}, {flag}"
         for name in names
         for row in of_state(largest, name).itertuples()
         for flag in row.flags
@@ -283,7 +344,7 @@ def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Cal
     """The rates in the states that are compared, side by side."""
     states = list(dict.fromkeys(name for pair in compared for name in (pair.against, pair.state)))
     points = pd.DataFrame(
-        {"rate": doing(measure), "x": place, "state": named(state).short} | of_samples(taken)
+        {"rate": Measure.of(measure).doing, "x": place, "state": named(state).short} | plotted(taken)
         for measure in dict.fromkeys(pair.measure for pair in compared if pair.measure.endswith("_bw_mib_s"))
         for place, state in enumerate(states)
         if (taken := values(of_state(rows, state), measure))
@@ -291,7 +352,7 @@ def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Cal
     if len(points) < 2:
         return None
     x = Axis("", ticks={float(place): _wrapped(named(state).short) for place, state in enumerate(states)})
-    y = Axis("bandwidth, MiB/s", (0.0, limits(points)[1]))
+    y = Axis.around("bandwidth, MiB/s", points, zero=True)
     return lines("The states that are compared", points, "rate", x, y, joined=False)
 
 
@@ -316,8 +377,8 @@ class View:
 
     sections: tuple[Callable[[Data], Section | None], ...] = ()
     reference: str = "the state that its recipe names as reference"
-    answer: Callable[[Data, Study], Answer | None] = by_comparisons
-    published: Callable[[Data, Sequence[Comparison]], list[str]] = lambda data, compared: []
+    answer: Callable[[Data], Answer | None] = by_comparisons
+    published: Callable[[Data], list[str]] = lambda data: []
     headings: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -10,7 +10,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup, escape
 
-from fsage.analysis.groups import measure_label, measures, params_labels
+from fsage.analysis.groups import Measure, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
 from fsage.base.sizes import counted, ratio_text, round_size
 
@@ -102,7 +102,7 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
         blocks.append(
             {
                 "label": label,
-                "measures": list(map(measure_label, names)),
+                "measures": list(map(Measure.of, names)),
                 "rows": [
                     {
                         "state": state,
@@ -119,7 +119,7 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
 def outliers(table: pd.DataFrame) -> list[dict[str, object]]:
     """Samples that lie far off their group, and why; they stay in it."""
     return [
-        {"state": row["state"], "measure": measure_label(row["measure"])[0], "flag": flag}
+        {"state": row["state"], "measure": Measure.of(row["measure"]).name, "flag": flag}
         for row in table[["state", "measure", "flags"]].to_dict("records")
         for flag in row["flags"]
     ]
@@ -145,4 +145,4 @@ def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, objec
     rows += [
         {**nothing, "state": state, "cell": cell, "kind": kind} for state, cell, kind in missing(frame, plan_cells)
     ]
-    return {"measures": list(map(measure_label, names)), "rows": rows, "commands": commands}
+    return {"measures": list(map(Measure.of, names)), "rows": rows, "commands": commands}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fsage.analysis.comparisons import at_largest_transfer, of_state
 from fsage.analysis.conditions import values
-from fsage.analysis.groups import measure_label, measures, plural, samples
+from fsage.analysis.groups import Measure, measures, samples
 from fsage.base import Json
 from fsage.figures import Axis, Level, Lines, lines, placed
 from fsage.report.parts import Section
@@ -67,7 +67,7 @@ class Compared:
     def sentence(self) -> str:
         """'fragmentation, writes: 0.79x on ssu1, 0.91x on ssu2 (adjusted p=0.004)'."""
         each = ", ".join(f"{ratio:.2f}x on {name}" for name, ratio in self.ratios.items())
-        return f"{self.label}, {plural(self.measure)}: {each} (adjusted p={self.p:.2g})"
+        return f"{self.label}, {Measure.of(self.measure).plural}: {each} (adjusted p={self.p:.2g})"
 
 
 def targets_of(frame: pd.DataFrame) -> list[str]:
@@ -271,7 +271,7 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
 def _effects_figure(target_effects: list[Effect], names: list[str]) -> Lines | None:
     """Each target's factor, a series a measure."""
     rows = [
-        {"line": plural(effect.measure), "state": effect.target, "median": effect.factor, "n": effect.states}
+        {"line": Measure.of(effect.measure).plural, "state": effect.target, "median": effect.factor, "n": effect.states}
         | {"low": effect.low, "high": effect.high}
         for effect in target_effects
     ]
@@ -281,7 +281,7 @@ def _effects_figure(target_effects: list[Effect], names: list[str]) -> Lines | N
 def _pairs_figure(pairs: list[Compared], names: list[str]) -> Lines | None:
     """Each primary comparison, target by target."""
     rows = [
-        {"line": f"{pair.label}, {plural(pair.measure)}", "state": name, "median": ratio}
+        {"line": f"{pair.label}, {Measure.of(pair.measure).plural}", "state": name, "median": ratio}
         for pair in pairs
         for name, ratio in pair.ratios.items()
     ]
@@ -299,7 +299,7 @@ def _table(frame: pd.DataFrame, target_effects: list[Effect], names: list[str]) 
     """A row a target."""
     valid = samples(frame)
     rates = list(dict.fromkeys(effect.measure for effect in target_effects))
-    rows = [["target", "states", "valid samples", *(f"factor of {measure_label(rate)[0]}s" for rate in rates)]]
+    rows = [["target", "states", "valid samples", *(f"factor of {Measure.of(rate).name}s" for rate in rates)]]
     for name in names:
         of_target = valid[valid["target"] == name]
         by_measure = {effect.measure: effect for effect in target_effects if effect.target == name}

@@ -134,7 +134,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
     state = plan.states[state_name]
     run = runs.current()
     claim = fitting_amount(plan, plan.claim) if plan.claim else None
-    steps, needed = with_inputs(plan, plan.steps(state_name))
+    steps, needed = plan.with_inputs(plan.steps(state_name))
     request: Request = {
         "schema": SCHEMA,
         "study": plan.study.name,
@@ -240,22 +240,3 @@ def mounted(phases: list[Phase], params: Any) -> list[Phase]:
 
 def _joined(*options: str | None) -> str:
     return ",".join(filter(None, options))
-
-
-PLACE = "layouts"
-"""The folder beside the studies where saved layouts and images lie."""
-
-
-def with_inputs(plan: Plan, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
-    """The steps with the names of what they need, and that by its name. Raises StudyError.
-
-    Where a step needs something, the module `inputs` of its study says what: `needed(plan, step)`.
-    """
-    named: list[Step] = []
-    inputs: dict[str, str] = {}
-    for step in steps:
-        if step.needs_input:
-            name, inputs[name] = plugins.beside(step, "inputs").needed(plan, step)
-            step = step.with_input(name)
-        named.append(step)
-    return named, inputs

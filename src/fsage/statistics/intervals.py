@@ -11,8 +11,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
+from typing import ClassVar
 
-from fsage.statistics.comparisons import rank_sum_tail
+from fsage.base.sizes import ratio_text
+from fsage.statistics.comparisons import rank_sum_tail, reachable
 
 AIM = 0.95
 """The narrowest interval that reaches this level is taken."""
@@ -24,6 +26,15 @@ LEAST = 5
 """Layouts or places that an interval needs."""
 MARGIN = 0.03
 """What differs by less than this does not matter; that nothing does is said only where the interval shows it."""
+
+
+OVER = {
+    "layout": " over {n} layouts",
+    "target": " over {n} targets",
+    "place": " over {n} places",
+    "sample": " over {n} rewrites of the same blocks",
+}
+"""What an interval is over, by its unit."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,8 @@ class Summary:
 class Ratio:
     """A group divided by its reference: 0.71 means 71% of the reference. `why` says why something is none."""
 
+    MARGIN: ClassVar[float] = MARGIN
+
     value: float | None
     interval: Interval | None
     n: int
@@ -73,6 +86,15 @@ class Ratio:
             return None
         return (1 - self.value) * 100
 
+    def __str__(self) -> str:
+        """'0.79'; '' where it is not known."""
+        return "" if self.value is None else ratio_text(self.value)
+
+    @property
+    def over(self) -> str:
+        """' over 5 layouts': what its interval is over."""
+        return OVER.get(self.unit, "").format(n=self.units)
+
     @property
     def direction(self) -> int:
         """-1 a loss, 1 a gain, 0 where the interval holds 1 or is missing."""
@@ -87,6 +109,11 @@ class Ratio:
         """Whether no difference of MARGIN or more is shown: the interval lies within it (two one-sided tests)."""
         interval = self.interval
         return interval is not None and interval.low > 1 - MARGIN and interval.high < 1 / (1 - MARGIN)
+
+
+def enough(family: int, most: int) -> int:
+    """So many units on both sides that one difference among a family can be told from chance; at most `most`."""
+    return next((number for number in range(LEAST, most) if reachable(number, number, family)), most)
 
 
 def coefficient_of_variation(values: Sequence[float]) -> float | None:
@@ -196,6 +223,15 @@ class Units:
     def values(self) -> list[float]:
         """Without their units."""
         return list(self.by_unit.values())
+
+    @property
+    def over(self) -> str:
+        """' over 5 layouts': what they are repeated over."""
+        return OVER.get(self.kind, "").format(n=len(self.by_unit))
+
+    def against(self, reference: Units) -> Ratio:
+        """A state over its reference (`factor`)."""
+        return factor(self, reference)
 
 
 def factor(in_state: Units, reference: Units, same: bool = False) -> Ratio:

@@ -6,9 +6,9 @@ import datetime
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, NoReturn, get_args
+from typing import Annotated, Any, NamedTuple, NoReturn, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -37,6 +37,14 @@ class Strict(BaseModel):
     """A block of keys that cannot change; unknown keys are refused, values are never converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @classmethod
+    def read(cls, block: Json) -> Self:
+        """The block from plain values. Raises ValueError, in plain words."""
+        try:
+            return cls.model_validate(block)
+        except ValidationError as error:
+            raise ValueError("\n".join(problem.text for problem in problems_of(error, cls))) from None
 
 
 class Problem(NamedTuple):
@@ -78,6 +86,32 @@ def noting(problems: list[Problem], *loc: str | int) -> Iterator[None]:
         problems += [Problem((*loc, *inner.loc), inner.text) for inner in problems_of(error)]
     except ValueError as error:
         problems.append(Problem(loc, str(error)))
+
+
+class Problems:
+    """What is wrong with a block, collected while `with Problems() as wrong:` runs, and raised at its end.
+
+    The models around add their part of the key path.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def __enter__(self) -> Problems:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if self.found and error is None:
+            refuse(self.found)
+
+    def add(self, key: str | int | tuple[str | int, ...], text: str) -> None:
+        """Note what is wrong with a key, or at a path of keys."""
+        path = key if isinstance(key, tuple) else (key,)
+        self.found.append(Problem(path, text))
+
+    def at(self, *path: str | int) -> AbstractContextManager[None]:
+        """While it is open, what is raised as ValueError is noted at a path of keys, and ends the block alone."""
+        return noting(self.found, *path)
 
 
 def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> list[Problem]:

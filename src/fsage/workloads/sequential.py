@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from pydantic import Field
 
@@ -278,6 +278,7 @@ def _ior(params: Params, claim: Claim, block_bytes: int, reading: bool, file: st
 
 def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: bool, path: str, *files: str) -> list[str]:
     """IOR on all clients. `sizes`: bytes of a transfer, and of what each task moves; `files`: whose file is whose."""
+    shared.choose_tool("ior", "ior", claim)
     # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
     old = re.match(r"[0-2]\.|3\.[0-2]\.", claim["tools"]["ior"] or "")
     if direct:
@@ -297,7 +298,7 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     name = phase["name"]
     more: shared.Metrics = {}
     if request.TRANSFER in phase.get("files", {}):
-        moved = _judge_transfer(phase)
+        moved: Transfer | IorMoved = _judge_transfer(phase)
     elif shared.is_fio(phase["argv"]):
         moved, more = _judge_fio(params, phase)
     else:
@@ -334,7 +335,16 @@ def _judge_transfer(phase: PhaseResult) -> Transfer:
     return Transfer(said["bytes"], said["seconds"], said["bytes"] / MIB / said["seconds"])
 
 
-def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:
+class IorMoved(NamedTuple):
+    """What an IOR moved, and when its row came by the agent's clock, where that was noted."""
+
+    moved_bytes: int
+    seconds: float
+    bw_mib_s: float
+    ended_s: float
+
+
+def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> IorMoved:
     """What a phase of IOR moved; BadOutput unless it is what its command requested, in transfers of that size."""
     run = ior.parse(phase["stdout"], phase["stderr"], phase["rc"])
     argv = phase["argv"]
@@ -348,7 +358,9 @@ def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
     _check(transfer_size, run.transfer_bytes, done[0], run.tasks * requested_bytes)
-    return done[0]
+    moved = done[0]
+    ended_s = phase["line_s"][ior.row_of(phase["stdout"], name)] if "line_s" in phase else 0.0
+    return IorMoved(moved.moved_bytes, moved.seconds, moved.bw_mib_s, ended_s)
 
 
 def _check(transfer_size: int, transfer_bytes: int, moved: Transfer, requested_bytes: int) -> None:

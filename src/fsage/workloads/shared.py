@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -231,6 +232,17 @@ def check_version(phase: PhaseResult, claimed: Mapping[str, str | None]) -> None
             )
 
 
+def fio_command(claim: Claim, *options: str) -> list[str]:
+    """The command of one fio on the launcher's host, which prints what it did as JSON. Raises ValueError."""
+    odd = next((option for option in options if option.startswith("--filename=") and ":" in option), None)
+    if odd:
+        path = odd.partition("=")[2]
+        raise ValueError(
+            f"{path} holds ':', which separates files on fio's command line: declare another mount_dir for the target"
+        )
+    return [*tools.tool_command(claim, "fio"), *FIO, *options]
+
+
 def fio_phase(claim: Claim, name: str, *options: str, below: str = "", job: str = "measured") -> Phase:
     """A phase that runs fio with one job per task; what a task makes is named `<job>.<task>.<file>`.
 
@@ -247,7 +259,7 @@ def fio_phase(claim: Claim, name: str, *options: str, below: str = "", job: str 
     )
     names = hosts(claim)
     if len(names) < 2:
-        return {"name": name, "argv": [*tools.tool_command(claim, "fio"), *FIO, f"--name={job}", *options]}
+        return {"name": name, "argv": fio_command(claim, f"--name={job}", *options)}
     lines = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], *options)]
     return {
         "name": name,
@@ -262,11 +274,13 @@ def is_fio(argv: Sequence[str]) -> bool:
 
 
 def options_of(argv: Sequence[str], jobs: Mapping[str, str]) -> dict[str, str]:
-    """`key=value` options of fio's command, and of what it reads on several clients (`jobs`)."""
+    """`key=value` options that all jobs of fio have, by its command and what it reads on several clients (`jobs`)."""
     words = [word.removeprefix("--") for word in argv if word.startswith("--")]
     for job in jobs.values():
         words += job.splitlines()
-    return dict(word.split("=", 1) for word in words if "=" in word)
+    given = {word for word in words if "=" in word}
+    several = Counter(word.partition("=")[0] for word in given)
+    return dict(word.split("=", 1) for word in given if several[word.partition("=")[0]] == 1)
 
 
 def requested_of(phase: PhaseResult) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fsage.api.report import Axis, Data, Section, View, limits_with_zero, lines
+from fsage.api.report import Axis, Data, Section, View, lines
 
 
 def rates(data: Data) -> Section | None:
@@ -12,7 +12,7 @@ def rates(data: Data) -> Section | None:
     rows = data.table.assign(x=[json.loads(text)["kept"] for text in data.table["axes"]])
     if rows["x"].nunique() < 2:
         return None
-    y = Axis("bandwidth, MiB/s", limits_with_zero(rows, 1.0))
+    y = Axis.with_zero("bandwidth, MiB/s", rows, 1.0)
     figure = lines("Rates over what is kept", rows, "measure", Axis("kept of each file, %"), y)
     return Section("Writing beside cut files", "Every file was cut; what is measured lies in what is free.", [figure])
 

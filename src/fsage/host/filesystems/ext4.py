@@ -8,13 +8,14 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ctypes import c_int, c_uint64, c_void_p
 from pathlib import Path
 
 from fsage.base import Failure, Json, message
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.layouts.ext4 import FLAG_64BITS, BlockBitmap
+from fsage.layouts.extents import Extents
 from fsage.layouts.geometry import Geometry
 from fsage.model import filesystems as facts
 
@@ -166,6 +167,14 @@ class Ext4(FileSystem, facts.Ext4):
             if value:
                 counts[criterion + name] = int(value.partition("/")[0])
         return counts
+
+    def take_free(self, device: str, choose: Callable[[Extents], Extents]) -> None:
+        bitmap = WritableBitmap(device)
+        try:
+            bitmap.take(choose(list(bitmap.free())))
+            bitmap.close()
+        finally:
+            bitmap.leave()
 
     def counted(self, mount: Path, space: os.statvfs_result) -> str:
         """Free blocks and inodes."""

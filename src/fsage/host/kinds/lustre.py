@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fsage.base import Failure, Json, Refusal
+from fsage.base import MIB, Failure, Json, Refusal
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import clients, servers, space, stripes
 from fsage.host.lustre import target as lustre
@@ -26,6 +26,7 @@ from fsage.model import striping
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
 from fsage.model.declaration import lustre_of
+from fsage.model.striping import Segment
 from fsage.model.target import LustreSpec, Spec, Striping
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
@@ -79,6 +80,24 @@ class LustreOsts(NoOsts):
             numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
         return stripes.one_on_each(folder, numbers)
 
+    def stripe(self, folder: Path, count: int, stripe_bytes: int) -> None:
+        stripes.set_on(folder, _striping(count, stripe_bytes), self.target.lustre)
+
+    def astray(self, paths: Sequence[Path], count: int, stripe_bytes: int) -> list[str]:
+        claimed = self.target.claim["lustre"]
+        usable = claimed.get("usable", ())
+        osts = len(usable or claimed["osts"])
+        elsewhere: list[str] = stripes.of_files(paths, _striping(count, stripe_bytes), osts, allowed=usable)["astray"]
+        return elsewhere
+
+    def lay_out(self, folder: Path, segments: Sequence[Segment], composite: bool) -> None:
+        if composite:
+            stripes.compose(folder, segments, self.target.lustre)
+            return
+        # Tried once, so that a layout which comes otherwise fails here and not in each cell.
+        for place in stripes.cut(folder, segments, self.target.lustre):
+            place.rmdir()
+
     def verify_fillers(self) -> None:
         stripes.verify_fillers(self.target)
 
@@ -91,6 +110,11 @@ class LustreOsts(NoOsts):
         if usable is not None and number not in usable:
             return False
         return stripes.any_on(self.target.mounts[0], number)
+
+
+def _striping(count: int, stripe_bytes: int) -> Striping:
+    """The striping of files with so many stripes, as a declaration has it."""
+    return {"stripe_count": count, "stripe_size_mib": stripe_bytes // MIB, "first_ost": stripes.ANY}
 
 
 class Lustre(Directory, facts.Lustre):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fsage.base import Failure, Json
+from fsage.layouts.extents import Extents
 from fsage.layouts.machine import Mount
 from fsage.model import filesystems as facts
 
@@ -117,6 +118,13 @@ class FileSystem(facts.FileSystem, ABC):
     def is_on(self, device: str, mount: Mount, point: Path) -> bool:
         """Whether the mount at `point` is of this block device."""
         return os.stat(point).st_dev == os.stat(device).st_rdev
+
+    def take_free(self, device: str, choose: Callable[[Extents], Extents]) -> None:
+        """Mark free blocks as in use, while it is mounted nowhere (takes_blocks). `choose` says which of the free ones.
+
+        Raises Failure, OSError.
+        """
+        raise Failure(f"blocks of {self.title} are not taken")
 
     def settle(self, mount: Path) -> None:
         """Wait until it has completed its work in the background after a sync. Raises Failure."""

@@ -5,10 +5,9 @@ Nothing here counts the bytes: a step or a cell makes files by the quota of its 
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_int64
 from pathlib import Path
 
@@ -90,28 +89,28 @@ def in_turns(
     flags = FRESH | (os.O_DIRECT if method == "write" else 0)
     growing: list[tuple[Path, int, int]] = []
     at = Path()  # no more lines than needed: they run for each of a hundred thousand small files
-    with noise(request_bytes) if method != "fallocate" else contextlib.nullcontext(memoryview(b"")) as content:
-        try:
-            for at, size in zip(paths, sizes):
-                growing.append((at, size, os.open(at, flags, 0o600)))
-            for offset in range(0, max(sizes, default=0), request_bytes):
-                check_lease()
-                for path, size, descriptor in growing:
-                    at = path
-                    part = min(request_bytes, size - offset)
-                    if part > 0 and method == "fallocate":
-                        os.posix_fallocate(descriptor, offset, part)
-                    elif part > 0:
-                        write_whole(descriptor, content[:part], offset)
-                    spend(0 if method == "fallocate" else max(0, part))
-            for path, _, descriptor in growing if method == "buffered" else ():
+    content = memoryview(b"") if method == "fallocate" else noise(request_bytes)
+    try:
+        for at, size in zip(paths, sizes):
+            growing.append((at, size, os.open(at, flags, 0o600)))
+        for offset in range(0, max(sizes, default=0), request_bytes):
+            check_lease()
+            for path, size, descriptor in growing:
                 at = path
-                os.fsync(descriptor)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(at)) from error
-        finally:
-            for *_, descriptor in reversed(growing):
-                os.close(descriptor)
+                part = min(request_bytes, size - offset)
+                if part > 0 and method == "fallocate":
+                    os.posix_fallocate(descriptor, offset, part)
+                elif part > 0:
+                    write_whole(descriptor, content[:part], offset)
+                spend(0 if method == "fallocate" else max(0, part))
+        for path, _, descriptor in growing if method == "buffered" else ():
+            at = path
+            os.fsync(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(at)) from error
+    finally:
+        for *_, descriptor in reversed(growing):
+            os.close(descriptor)
 
 
 def fallocate(path: Path, size: int, spend: Callable[[int], None] = lambda size: None) -> None:
@@ -126,22 +125,21 @@ def write(path: Path, size: int, spend: Callable[[int], None] = lambda size: Non
 
 def fill(fd: int, size: int) -> None:
     """Write `size` random bytes over an open file, from its beginning."""
-    with noise(WRITE_BYTES) as content:
-        for offset in range(0, size, WRITE_BYTES):
-            write_whole(fd, content[: size - offset], offset)
+    content = noise(WRITE_BYTES)
+    for offset in range(0, size, WRITE_BYTES):
+        write_whole(fd, content[: size - offset], offset)
 
 
 page_of_content: Callable[[int], bytes] = os.urandom
 """What files hold: random bytes, which no device leaves out. In a guest they are zeros, so that images have holes."""
 
 
-@contextlib.contextmanager
-def noise(size: int) -> Iterator[memoryview]:
+def noise(size: int) -> memoryview:
     """What files are filled with, in whole pages, as O_DIRECT asks."""
     buffer = mmap.mmap(-1, size)
     buffer.write((page_of_content(4096) * -(-size // 4096))[:size])
     # Not closed: the traceback of a failed write still refers to the buffer, and close() would raise another error.
-    yield memoryview(buffer)
+    return memoryview(buffer)
 
 
 def write_whole(fd: int, content: memoryview, offset: int) -> None:

@@ -20,11 +20,28 @@ from fsage.base import Failure
 from fsage.host.structure import files
 from fsage.host.targets.target import Target
 from fsage.model import filesystems
-from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, Method
+from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, SHARD, Method, path_of
 
 ENTRY_BYTES = 64  # of a directory, for each file
 EVERYWHERE = -1  # files that lie on any store
 MISSED_SHARE = 0.1  # a target that was to be filled may lack so much of what was left
+
+
+class Reserved:
+    """Bytes of a store that are counted already, for files that come and go. Its methods raise OSError."""
+
+    def __init__(self, mount: Path, largest_bytes: int) -> None:
+        self.mount = mount
+        self.content = files.noise(largest_bytes)
+
+    def make_folder(self, name: str) -> Path:
+        """Make a directory of filler files."""
+        files.make_folder(self.mount, name)
+        return self.mount / "filler" / name
+
+    def append(self, path: Path, size: int, flush: bool) -> None:
+        """Let a file grow through the cache; `flush`: at once it reaches the device."""
+        files.append(path, self.content[:size], flush)
 
 
 class Quota:
@@ -51,6 +68,20 @@ class Quota:
     def make_room(self, generation: int, count: int = 1) -> None:
         """Make the directories for `count` files of a generation, on each store."""
         files.make_room(self.target.mounts, generation, count)
+
+    def existing(self, generation: int, count: int) -> dict[Path, int]:
+        """Sizes of those of so many files of a generation that are there already."""
+        mounts = self.target.mounts
+        first = [first + store for first in range(0, max(1, count), SHARD) for store in range(len(mounts))]
+        folders = {path_of(mounts, generation, index).parent for index in first}
+        return {Path(entry.path): entry.stat().st_size for folder in folders for entry in os.scandir(folder)}
+
+    def remove_all(self) -> None:
+        """Remove all files that are on the target, whoever made them; what a link leads to stays."""
+        for mount in self.target.mounts:
+            files.remove_folders(mount)
+            files.remove_others(mount)
+        self.inspect()
 
     def must_hold(self, size: int, what: str | Path) -> None:
         """Raise Failure if fewer than `size` bytes are left."""
@@ -116,10 +147,18 @@ class Quota:
                 os.fsync(out.fileno())
 
     @contextlib.contextmanager
-    def reserve(self, size: int, folder: Path) -> Iterator[None]:
-        """Reserve bytes for files below a folder that are made and deleted while the block runs."""
-        with self._taken(size, folder, EVERYWHERE):
-            yield
+    def reserve(self, size: int, mount: Path, largest_bytes: int) -> Iterator[Reserved]:
+        """Reserve bytes of a store for files that grow and are deleted while the block runs, by so much at most."""
+        with self._taken(size, mount, EVERYWHERE):
+            yield Reserved(mount, largest_bytes)
+
+    def fill(self, descriptor: int, size: int) -> None:
+        """Write random bytes over an open file that has its blocks, from its beginning."""
+        files.fill(descriptor, size)
+
+    def punch(self, descriptor: int, offset: int, size: int) -> None:
+        """Free the blocks of a part of an open file; its size stays. Raises OSError."""
+        files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, size)
 
     def note(self, path: Path, content: bytes) -> None:
         """Write a small file."""

@@ -18,6 +18,7 @@ from fsage.model.claim import Claim
 from fsage.model.counting import Job
 from fsage.model.hosts import Asker, Host
 from fsage.model.request import Request
+from fsage.model.striping import Segment
 from fsage.model.target import Spec
 
 PACKAGE = "fsage.host.kinds"
@@ -166,6 +167,22 @@ class NoOsts:
     def is_used(self, name: str) -> bool:
         """Whether files of the target lie on a server's target of this name, as far as can be known."""
         return True
+
+    def stripe(self, folder: Path, count: int, stripe_bytes: int) -> None:
+        """Give files that are made in a directory later so many stripes. Raises Failure."""
+        return
+
+    def astray(self, paths: Sequence[Path], count: int, stripe_bytes: int) -> list[str]:
+        """A sentence for each file, of a sample of them, that has other stripes than these."""
+        return []
+
+    def lay_out(self, folder: Path, segments: Sequence[Segment], composite: bool) -> None:
+        """Give a file that is made in a directory later these segments, and verify that.
+
+        `composite`: by one layout of the directory, until it is removed. Else each file has a directory of its own
+        for each segment, which is only tried here. Raises Failure.
+        """
+        return
 
     def verify_fillers(self) -> None:
         """Raise Failure where files of the structure lie on other OSTs than declared."""

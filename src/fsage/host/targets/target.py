@@ -16,7 +16,8 @@ from typing import NamedTuple
 from fsage.base import Failure, Json, Refusal
 from fsage.host.device import loops, models
 from fsage.host.device.model import Model
-from fsage.host.stores.filesystem import Range
+from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import FileSystem, Range
 from fsage.host.system import caches, files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.settings import Holder
@@ -99,6 +100,11 @@ class Target(Kind):
     def capacity_bytes(self) -> int:
         """Free bytes of the empty target, from the claim."""
         return int(self.claim["capacity_bytes"])
+
+    @property
+    def system(self) -> FileSystem | None:
+        """Its local file system; None where it is on another one."""
+        return filesystems.get(self.filesystem)
 
     @property
     def uid(self) -> int:

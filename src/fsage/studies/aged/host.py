@@ -9,21 +9,16 @@ Whoever made the image decides what the kernel reads, so a study has to say that
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.host.stores import filesystems
-from fsage.host.structure import Work, files
-from fsage.host.structure.quota import Quota
-from fsage.host.system import caches
-from fsage.host.targets.target import Target
-from fsage.model.structure import Shard, Step
-from fsage.studies.aged import model
-from fsage.studies.aged.model import Age, Restore
+from fsage.api.host import Quota, Target, Work, flush, one_cpu
+from fsage.api.model import Failure, Shard, Step
+
+from . import model
+from .model import Age, Restore
 
 CHECK_EVERY = 64
 FLUSHES = 256
@@ -38,23 +33,23 @@ def age(step: Age, target: Target, done: list[Step], shard: Shard, check_lease: 
     mount = target.mounts[0]
     counts: Counter[str] = Counter()  # files by folder
     dirty = 0
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(Quota(target).reserve(full_bytes, mount))
-        content = stack.enter_context(files.noise(model.LARGEST_BYTES))
-        stack.enter_context(filesystems.one_cpu())
+    with Quota(target).reserve(full_bytes, mount, model.LARGEST_BYTES) as reserved, one_cpu():
         for number, change in enumerate(model.changes(step.way, full_bytes, written_bytes, step.seed or 0)):
             if number % CHECK_EVERY == 0:
                 check_lease()
             path = mount / "filler" / change.folder / change.name
             if change.first and change.size is not None and not counts[change.folder]:
-                files.make_folder(mount, change.folder)
+                reserved.make_folder(change.folder)
             try:
-                _do(change, path, content)
+                if change.size is None:
+                    path.unlink()
+                else:
+                    reserved.append(path, change.size, change.flush)
             except OSError as error:
                 raise Failure(f"{step.describe()} stopped at {path}: {error.strerror}") from error
             dirty += change.size or 0
             if dirty > target.capacity_bytes // FLUSHES:
-                caches.flush(mount)
+                flush(mount)
                 dirty = 0
             counts[change.folder] += change.first if change.size is not None else -1
             if not counts[change.folder]:
@@ -69,13 +64,6 @@ def _remove_emptied(folder: Path) -> None:
     except OSError as error:
         if error.errno != errno.ENOTEMPTY:
             raise Failure(f"{folder} cannot be removed: {error.strerror}") from error
-
-
-def _do(change: model.Change, path: Path, content: memoryview) -> None:
-    if change.size is None:
-        path.unlink()
-    else:
-        files.append(path, content[: change.size], change.flush)
 
 
 def restore(step: Restore, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from fsage.base import KIB, MIB
-from fsage.model.structure import Achieved, Notes, Step, filled
+from fsage.api.model import BLOCK_BYTES, MIB, Achieved, Json, Step
 
+KIB = 1024
 Way = Literal["churn", "logs", "packages"]
 LARGEST_BYTES = 64 * MIB
-BLOCK_BYTES = 4096
 LOGS = 24
 PIECE_BYTES = (16 * KIB, 256 * KIB)
 LOG_BYTES = (8 * MIB, 48 * MIB)
@@ -187,7 +186,7 @@ class Age(Step):
         """(folder, name) -> size of the files that are there in the end."""
         return left(self.way, *self._bytes(capacity_bytes), self.seed or 0)
 
-    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
+    def named(self, mounts: list[Path], noted: Json) -> list[Path]:
         """Its files have names of their own; which are left follows from what it did."""
         left = self.left(noted["capacity_bytes"]) if noted else ()
         return [mounts[0] / "filler" / folder / name for folder, name in left]
@@ -195,7 +194,7 @@ class Age(Step):
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """What is left of its files."""
         left = self.left(capacity_bytes)
-        shares.append(filled(self.generation, sum(left.values()), len(left), capacity_bytes, self.percent))
+        shares.append(self.filled(left.values(), capacity_bytes, self.percent))
 
     def _bytes(self, capacity_bytes: int) -> tuple[int, int]:
         return capacity_bytes * self.percent // 100, capacity_bytes * self.written_percent // 100

@@ -11,11 +11,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.model.structure import Step
-from fsage.recipes import State
-from fsage.studies.aged.model import Age, Restore, Way
+from fsage.api.model import Step
+from fsage.api.recipe import Levels, Problems, Spelled, State, Strict
 from fsage.studies.replica.model import KeepFreeSpace
-from fsage.text.strict import Levels, Problem, Spelled, Strict, refuse
+
+from .model import Age, Restore, Way
 
 Image = Annotated[str, Spelled(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a file in images/")]
 ORIGINAL = "original"
@@ -49,25 +49,27 @@ class States(Strict):
 
     @model_validator(mode="after")
     def _something_that_may_be(self) -> States:
-        names = [*self.ways, *map(name_of, self.images)]
-        if not names:
-            refuse([Problem(("ways",), "no way and no image: give at least one of either")])
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            refuse([Problem(("images",), f"two are called {twice[0]}, and states are named after them")])
-        if self.images and not self.trusted:
-            text = (
-                "an image is mounted: this machine's kernel then reads what its maker wrote. fsck checks it first, "
-                "but no file system withstands every malicious image. `trusted: true` says that you trust its maker"
-            )
-            refuse([Problem(("trusted",), text)])
+        with Problems() as wrong:
+            names = [*self.ways, *map(name_of, self.images)]
+            if not names:
+                wrong.add("ways", "no way and no image: give at least one of either")
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                wrong.add("images", f"two are called {twice[0]}, and states are named after them")
+            if self.images and not self.trusted:
+                text = (
+                    "an image is mounted: this machine's kernel then reads what its maker wrote. fsck checks it first, "
+                    "but no file system withstands every malicious image. `trusted: true` says that you trust its maker"
+                )
+                wrong.add("trusted", text)
         return self
 
     @model_validator(mode="after")
     def _it_becomes_full(self) -> States:
-        if self.written_percent < self.fullness_percent:
-            text = f"{self.written_percent}% written cannot fill {self.fullness_percent}%; it is at least as much"
-            refuse([Problem(("written_percent",), text)])
+        with Problems() as wrong:
+            if self.written_percent < self.fullness_percent:
+                text = f"{self.written_percent}% written cannot fill {self.fullness_percent}%; it is at least as much"
+                wrong.add("written_percent", text)
         return self
 
 

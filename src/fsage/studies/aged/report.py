@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fsage.analysis.comparisons import comparisons
-from fsage.analysis.groups import measure_label, of_ratio, plural
-from fsage.analysis.words import Finding, joined, span, times
-from fsage.figures import Axis, Figure, Level, ends_of, lines
-from fsage.report.parts import Answer, Data, Section, View, cards_of
-from fsage.statistics import MARGIN, Ratio
-from fsage.statistics import factor as compare_units
-from fsage.studies.aged.recipe import COPIED, JOINED, ORIGINAL
+from fsage.api.report import (
+    Answer,
+    Axis,
+    Data,
+    Figure,
+    Finding,
+    Level,
+    Measure,
+    Ratio,
+    Section,
+    View,
+    joined,
+    lines,
+    plotted,
+    times,
+)
 from fsage.studies.limits import report as limits
-from fsage.studies.replica.report import agreement, maps
-from fsage.study.study import Study
+from fsage.studies.replica.report import agreement, maps, span
+
+from .recipe import COPIED, JOINED, ORIGINAL
 
 LEAST = 0.1
 WRITES = "write_bw_mib_s"
@@ -23,14 +32,14 @@ WRITES = "write_bw_mib_s"
 def validity(data: Data) -> Section | None:
     """A row for each way and measure: the replica's rate over its original's."""
     rows = [
-        [way, plural(measure), span(factor), _verdict(factor)]
+        [way, Measure.of(measure).plural, span(factor), _verdict(factor)]
         for way, measure, factor in _ratios(data, COPIED, ORIGINAL)
     ]
     if not rows:
         return None
     text = (
         "Rates on the replica over those on its original: the median of all pairwise ratios, with the interval that "
-        f"inverts the exact rank-sum test. They agree where that lies within {MARGIN:.0%}. Original and "
+        f"inverts the exact rank-sum test. They agree where that lies within {Ratio.MARGIN:.0%}. Original and "
         "replica have the same free blocks; in place of the original's files large ones hold the others."
     )
     return Section(
@@ -44,7 +53,7 @@ def validity(data: Data) -> Section | None:
 def _verdict(factor: Ratio) -> str:
     """The question here is whether both are alike: a difference that is sure and lies within the margin is none."""
     if factor.alike:
-        return f"agree within {MARGIN:.0%}"
+        return f"agree within {Ratio.MARGIN:.0%}"
     return Finding(factor, tested=False).brief()
 
 
@@ -52,16 +61,15 @@ def agreed(data: Data) -> list[str]:
     """A sentence on which rates agree, and which are not known to or do not; nothing where none was measured."""
     ratios = _ratios(data, COPIED, ORIGINAL)
     other = [
-        f"That is not shown of {plural(measure)} among {way}: {times(factor)}."
+        f"That is not shown of {Measure.of(measure).plural} among {way}: {times(factor)}."
         for way, measure, factor in ratios
         if not factor.alike
     ]
     if not ratios:
         return []
-    alike = (
-        f"A replica costs what its original does, within {MARGIN:.0%}, in {len(ratios) - len(other)} of {len(ratios)}"
-    )
-    return [" ".join([f"{alike} rates.", *other])]
+    few = f"in {len(ratios) - len(other)} of {len(ratios)} rates"
+    alike = f"A replica costs what its original does, within {Ratio.MARGIN:.0%}, {few}."
+    return [" ".join([alike, *other])]
 
 
 def losses(data: Data) -> list[str]:
@@ -110,16 +118,14 @@ def _lost(factor: Ratio) -> str:
 def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], Ratio]]) -> Figure:
     ways = list(dict.fromkeys(way for way, _ in age_costs[ORIGINAL]))
     rows = pd.DataFrame(
-        {"line": name, "x": place + apart, "state": way} | of_ratio(age_costs[holes][way, measure])
+        {"line": name, "x": place + apart, "state": way} | plotted(age_costs[holes][way, measure])
         for holes, name, apart in ((ORIGINAL, "original", -0.1), (COPIED, "replica", 0.1))
         for place, way in enumerate(ways)
         if (way, measure) in age_costs[holes]
     )
-    low = min([1 - LEAST, *ends_of(rows)])
-    high = max([1.0, *ends_of(rows)])
-    title = f"{measure_label(measure)[0].capitalize()}s on the aged file system relative to free space in one run"
+    title = f"{Measure.of(measure).name.capitalize()}s on the aged file system relative to free space in one run"
     x = Axis("aged by", ticks={float(place): way for place, way in enumerate(ways)})
-    y = Axis("ratio of rates", (low - 0.02, high + 0.02))
+    y = Axis.holding("ratio of rates", rows, 1 - LEAST, 1.0, room=0.02)
     return lines(title, rows, "line", x, y, joined=False, levels=[Level(1.0)])
 
 
@@ -131,7 +137,7 @@ def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, Ratio]
     for (state, measure), in_state in samples.items():
         way, _, own = state.partition(".")
         reference = samples.get((f"{way}.{against}", measure))
-        if own == holes and reference and (factor := compare_units(in_state, reference)).value is not None:
+        if own == holes and reference and (factor := in_state.against(reference)).value is not None:
             result.append((way, measure, factor))
     return result
 
@@ -142,12 +148,12 @@ CODES = (
 )
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """Whether replicas agree with their originals, and what age costs on either."""
     sentences = [*agreed(data), *losses(data)]
     if not sentences:
         return None
-    return Answer(sentences, next(iter(cost_figures(data)), None), cards_of(comparisons(data.frame, study)), CODES)
+    return Answer(sentences, next(iter(cost_figures(data)), None), data.cards, CODES)
 
 
 VIEW = View(

@@ -27,15 +27,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.base import Failure, Json, in_words
-from fsage.host.structure import Work
-from fsage.host.system import caches
-from fsage.host.targets.target import Target
+from fsage.api.host import Target, Work, flush
+from fsage.api.model import BLOCK_BYTES, Failure, Json, Shard, Step, in_words, program_main
 from fsage.layouts import fiemap
-from fsage.model.program import program_main
-from fsage.model.structure import BLOCK_BYTES, Shard, Step
-from fsage.studies.allocator.model import Assignment, PlantFreeSpace
 from fsage.studies.replica.host import free_space_layout
+
+from .model import Assignment, PlantFreeSpace
 
 SHUTDOWN = 0x8004587D
 WITHOUT_LOG = struct.pack("=I", 2)
@@ -231,7 +228,7 @@ def make(assignment: Assignment) -> Iterator[Json]:
                 os.posix_fallocate(descriptor, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
 
     refused = timed(both)["error"]
-    caches.flush(place)
+    flush(place)
     yield {"extents": len(fiemap.extents(paths[0])), "error": refused}
 
 
@@ -251,7 +248,7 @@ def _unlinked(path: Path, blocks: int) -> Json:
     wanted = _free(path.parent) + blocks
     began = time.monotonic()
     call = timed(path.unlink)
-    caches.flush(path.parent)
+    flush(path.parent)
     free = _free(path.parent)
     changed = time.monotonic()
     while free < wanted and time.monotonic() < changed + STILL_S:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from fsage.api.model import BLOCK_BYTES
 from fsage.layouts.extents import Extents
-from fsage.model.structure import BLOCK_BYTES, FreeSpace
+from fsage.studies.replica.model import FreeSpace
 
 Operation = Literal["warm_up", "fallocate", "fill", "make", "unlink"]
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.base.sizes import format_size
-from fsage.recipes import BLOCK_BYTES, SizeInBlocks, State
-from fsage.studies.allocator.model import PlantFreeSpace
-from fsage.text.strict import Levels, Problem, Size, Strict, refuse
+from fsage.api.model import BLOCK_BYTES, format_size
+from fsage.api.recipe import Levels, Problems, Size, SizeInBlocks, State, Strict
+
+from .model import PlantFreeSpace
 
 Percent = Annotated[float, Field(gt=0, lt=100)]
 
@@ -31,9 +31,10 @@ class States(Strict):
 
     @model_validator(mode="after")
     def _the_run_is_the_largest(self) -> States:
-        if self.run_size is not None and (self.run_size % BLOCK_BYTES or self.run_size <= max(self.hole_size)):
-            text = f"{format_size(self.run_size)} is not larger than a hole, or no multiple of 4K, a block"
-            refuse([Problem(("run_size",), text)])
+        with Problems() as wrong:
+            if self.run_size is not None and (self.run_size % BLOCK_BYTES or self.run_size <= max(self.hole_size)):
+                text = f"{format_size(self.run_size)} is not larger than a hole, or no multiple of 4K, a block"
+                wrong.add("run_size", text)
         return self
 
 

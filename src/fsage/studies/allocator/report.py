@@ -6,25 +6,33 @@ Rows are groups of cells with the parameters of their call: `request_size` or `e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
 import pandas as pd
 
-from fsage.analysis.comparisons import comparisons
-from fsage.analysis.groups import counts, medians, samples
-from fsage.analysis.words import NONE, joined, times
-from fsage.base.sizes import round_size
-from fsage.dataset import unpacked
-from fsage.figures import Axis, Lines, ends_of, lines, placed
-from fsage.report import counted
-from fsage.report.parts import Answer, Data, Section, View, cards_of
-from fsage.statistics import ratio
-from fsage.studies.allocator.model import considered
+from fsage.api.model import round_size
+from fsage.api.report import (
+    Answer,
+    Axis,
+    Data,
+    Figure,
+    Section,
+    View,
+    counted_answer,
+    counted_section,
+    counts,
+    joined,
+    lines,
+    placed,
+    ratio,
+    times,
+    unpacked,
+)
 from fsage.studies.limits import report as limits
-from fsage.study.study import Study
+
+from .model import considered
 
 CALL_MS = "fallocate_ms"
 UNLINK_MS = "unlink_ms"
@@ -33,7 +41,6 @@ MOUNTS = ("mount_ms", "mount_cpu_ms", "umount_ms", "umount_cpu_ms")
 SHOWN_BYTES = 32 << 20
 """The call of the answer, where it was measured."""
 FULLNESS = Axis("fullness, %")
-TICKS = 8
 CODES = "A state such as 80.64K is a target that is 80% full, its free space in holes of 64 KiB at equal distances."
 OPTION = "mb_optimize_scan"
 ORDER = ["x", "hole_bytes", "run_percent", "request_size", "extents", "cache", OPTION]
@@ -41,19 +48,19 @@ ORDER = ["x", "hole_bytes", "run_percent", "request_size", "extents", "cache", O
 
 def rows_of(data: Data, *measures: str) -> pd.DataFrame:
     """The groups that have any of these measures, by fullness."""
-    names = [name for name in measures if name in samples(data.frame).dropna(axis=1, how="all")]
-    table = medians(data.frame, names)
+    names = [name for name in measures if name in data.samples.dropna(axis=1, how="all")]
+    table = data.medians(names)
     rows = table.join(unpacked(table["params"], "request_size", "extents", "cache", OPTION))
     rows = rows.join(unpacked(table["axes"], "fullness_percent", "hole_bytes", "run_percent"))
     return rows[rows["main"]].assign(x=rows["fullness_percent"]).sort_values(ORDER, kind="stable")
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """The call of 32 MiB, or the largest, in the fullest state; what was read for it; against a smaller call."""
     rows = rows_of(data, CALL_MS, *COUNTS, "fallocate_unended", "fallocate_cpu_ms")
     calls = rows[rows["measure"] == CALL_MS]
     if calls.empty:
-        return limits.answer(data) or counted.answer(counted_calls(data))
+        return limits.answer(data) or counted_answer(counted_calls(data))
     sizes = sorted(calls["request_size"].unique())
     size = SHOWN_BYTES if SHOWN_BYTES in sizes else sizes[-1]
     of_size = calls[calls["request_size"] == size]
@@ -65,7 +72,7 @@ def answer(data: Data, study: Study) -> Answer | None:
     sentence = " ".join([first, *others, _read(rows, data, state, size)]).strip()
     by_groups = planted(data)
     figure = by_groups.figures[0] if by_groups else _over_fullness(of_size) or _over_sizes(calls)
-    cards = cards_of(comparisons(data.frame, study))
+    cards = data.cards
     unended = any("more than" in part for part in parts)
     beside = _shorter(rows, calls, state, size) if unended else _beside(calls, state, size)
     return Answer([sentence, *beside][:2], figure, cards, CODES)
@@ -169,7 +176,7 @@ def _shorter(rows: pd.DataFrame, calls: pd.DataFrame, state: str, size: float) -
     return []
 
 
-def _over_fullness(of_size: pd.DataFrame) -> Lines | None:
+def _over_fullness(of_size: pd.DataFrame) -> Figure | None:
     """Latency of one size over fullness, a line for each way and size of holes."""
     if of_size["x"].nunique() < 2:
         return None
@@ -182,7 +189,7 @@ def _over_fullness(of_size: pd.DataFrame) -> Lines | None:
     return lines(f"One fallocate of {size}", of_size.assign(name=names), "name", FULLNESS, _logarithmic(of_size))
 
 
-def _over_sizes(calls: pd.DataFrame) -> Lines | None:
+def _over_sizes(calls: pd.DataFrame) -> Figure | None:
     """Latency over the size of the call, where there is one fullness."""
     rows, places = placed(calls, "request_size", sorted(calls["request_size"].unique()))
     if len(places) < 2:
@@ -194,11 +201,7 @@ def _over_sizes(calls: pd.DataFrame) -> Lines | None:
 
 def _logarithmic(rows: pd.DataFrame, label: str = "one call, ms") -> Axis:
     """An axis whose ticks are powers of two, few enough to be read."""
-    ends = [end for end in ends_of(rows) if end > 0]
-    low = math.floor(math.log2(min(ends)))
-    high = math.ceil(math.log2(max(ends)))
-    step = max(1, -(-(high - low) // TICKS))
-    return Axis(label, ticks={2.0**power: _number(2.0**power) for power in range(low, high + step, step)}, log=True)
+    return Axis.powers(label, rows, written=_number)
 
 
 def calls(data: Data) -> Section | None:
@@ -220,8 +223,10 @@ def calls(data: Data) -> Section | None:
     table = [heads]
     for row in of_calls.to_dict("records"):
         same = _same(rows, row).drop_duplicates("measure").set_index("measure")["median"]
-        shown = [_number(same[name]) if name in same else NONE for name in ("fallocate_cpu_ms", "kernel_threads_ms")]
-        seen = [f"{same[name]:,.0f}" if name in same else NONE for name in present]
+        shown = [
+            _number(same[name]) if name in same else Section.NONE for name in ("fallocate_cpu_ms", "kernel_threads_ms")
+        ]
+        seen = [f"{same[name]:,.0f}" if name in same else Section.NONE for name in present]
         table.append([row["state"], round_size(row["request_size"]), _call(row), _said(row, rows), *shown, *seen])
     figures = []
     for _, part in of_calls.groupby("request_size", sort=True):
@@ -263,7 +268,7 @@ def planted(data: Data) -> Section | None:
         drawn,
         "name",
         Axis("groups considered"),
-        Axis("one call, ms", (0.0, 1.1 * max(ends_of(drawn)))),
+        Axis.from_zero("one call, ms", drawn, room=0.1),
     )
     text = (
         "All free space lies in holes that are too small, but for one run whose place is known. With "
@@ -303,7 +308,7 @@ def unlinks(data: Data) -> Section | None:
         same = rows[(rows["state"] == row["state"]) & (rows["extents"] == row["extents"])]
         same = same.drop_duplicates("measure").set_index("measure")
         shown = [
-            f"{_number(same.loc[name, 'median'])}{_ends(same.loc[name])}" if name in same.index else NONE
+            f"{_number(same.loc[name, 'median'])}{_ends(same.loc[name])}" if name in same.index else Section.NONE
             for name in (UNLINK_MS, "freed_ms", "kernel_threads_ms")
         ]
         table.append([row["state"], f"{row['extents']:,.0f}", *shown])
@@ -332,7 +337,7 @@ def mounts(data: Data) -> Section | None:
         for name in MOUNTS:
             taken = [value for values in part.loc[part["measure"] == name, "samples"] for value in values]
             shown.append(
-                f"{_number(median(taken))} ({_number(min(taken))} to {_number(max(taken))})" if taken else NONE
+                f"{_number(median(taken))} ({_number(min(taken))} to {_number(max(taken))})" if taken else Section.NONE
             )
         table.append([str(state), *shown])
     text = "After each cold call the file system was unmounted and mounted. Medians, with the least and the most."
@@ -349,7 +354,7 @@ def counted_calls(data: Data) -> Section | None:
     names = ["measured_extents", *ends, "calls", "given_bytes", "left_bytes", *COUNTS]
     if "left_bytes" not in data.frame:  # it was timed
         return None
-    return counted.section(data.frame, "What one call gives", text, names)
+    return counted_section(data.frame, "What one call gives", text, names)
 
 
 VIEW = View((calls, counted_calls, planted, option, unlinks, mounts, limits.section), answer=answer)

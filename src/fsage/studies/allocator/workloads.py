@@ -17,16 +17,21 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from fsage.base import Json, JsonView
-from fsage.model import device, filesystems, kinds
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.program import program_phase
-from fsage.model.request import Phase
-from fsage.model.structure import BLOCK_BYTES, Step
-from fsage.parse import BadOutput
-from fsage.studies.allocator.model import Assignment, Operation
-from fsage.workloads import Outcome, Unsupported, shared
+from fsage.api.model import BLOCK_BYTES, Claim, Device, Json, JsonView, Phase, PhaseResult, Step, filesystems, kind_of
+from fsage.api.workload import (
+    BadOutput,
+    CellParams,
+    Metrics,
+    Outcome,
+    Unsupported,
+    counts_in_guests,
+    judge,
+    places_of,
+    program_phase,
+    program_results,
+)
+
+from .model import Assignment, Operation
 
 EXTENTS_A_S = 100_000.0
 CELL_S = 1.0  # before a claim
@@ -44,7 +49,7 @@ SUMS = {
 """Metric -> the end of the counters' names that it sums up."""
 
 
-class Params(shared.CellParams):
+class Params(CellParams):
     """Parameters of one cell: either `request_size` or `extents`."""
 
     workload: Literal["allocator"] = "allocator"
@@ -89,7 +94,7 @@ class Params(shared.CellParams):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """A phase a call, and a last one that does nothing. Raises Unsupported."""
-    if not kinds.named(claim["kind"]).own_stores:
+    if not kind_of(claim).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} is not mounted by fsage, so its allocator cannot be cold")
     system = filesystems.named(claim["stores"][0]["filesystem"] or "")
     if params.options and params.options.partition("=")[0] not in system.allocator_options:
@@ -99,10 +104,10 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     phases: list[Phase] = []
     for operation in (*before, *params.operations):
         assignment = Assignment(
-            operation, shared.places_of(claim)[0], params.request_size or 0, params.extents or 0, float(params.limit_s)
+            operation, places_of(claim)[0], params.request_size or 0, params.extents or 0, float(params.limit_s)
         )
         program = "fsage.studies.allocator.host"
-        phase = program_phase(operation, program, assignment, reads=not device.of_claim(claim).in_guests)
+        phase = program_phase(operation, program, assignment, reads=not Device.of_claim(claim).in_guests)
         last = operation == params.operations[-1]
         reset = "kept" if before and last else "cold" if before else params.cache
         phases.append({**phase, "as_root": True, "allocator": reset})
@@ -129,11 +134,11 @@ def read(observation: JsonView) -> Outcome:
     """
     system = filesystems.get(observation.get("conditions", {}).get("filesystem"))
     lazy = system is not None and not system.reads_at_mount
-    judge = partial(_judge, lazy, shared.counts_in_guests(observation))
-    return shared.judge(observation, Params, lambda params: [*params.operations, AFTER], judge)
+    judge_phase = partial(_judge, lazy, counts_in_guests(observation))
+    return judge(observation, Params, lambda params: [*params.operations, AFTER], judge_phase)
 
 
-def _judge(lazy: bool, counted: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(lazy: bool, counted: bool, params: Params, phase: PhaseResult) -> Metrics:
     """`counted`: nothing is timed, and a call that is refused is a result."""
     name = phase["name"]
     if name == AFTER and counted:
@@ -141,7 +146,7 @@ def _judge(lazy: bool, counted: bool, params: Params, phase: PhaseResult) -> sha
     if name == AFTER:
         mounting: JsonView = phase["mounting"]
         return {name: 1e3 * mounting[f"{name.removesuffix('_ms')}_s"] for name in MOUNTING}
-    result: Json = shared.program_results(phase)[0]
+    result: Json = program_results(phase)[0]
     call = max(result["calls"], key=lambda call: call.get("seconds", 0.0))
     unended = call.get("unended", False)
     if name == "make":
@@ -165,8 +170,8 @@ def _judge(lazy: bool, counted: bool, params: Params, phase: PhaseResult) -> sha
     return metrics
 
 
-def _timed(name: str, call: Json, processor: Json) -> shared.Metrics:
-    metrics: shared.Metrics = {
+def _timed(name: str, call: Json, processor: Json) -> Metrics:
+    metrics: Metrics = {
         f"{name}_ms": 1e3 * call["seconds"],
         f"{name}_cpu_ms": 1e3 * call["cpu_s"],
         f"{name}_per_s": 1 / call["seconds"],
@@ -179,9 +184,9 @@ def _timed(name: str, call: Json, processor: Json) -> shared.Metrics:
     return metrics
 
 
-def _counted(counters: Json) -> shared.Metrics:
+def _counted(counters: Json) -> Metrics:
     """What the device and the allocator of the one store counted, where they count."""
-    metrics: shared.Metrics = {}
+    metrics: Metrics = {}
     device = counters["device"][0]
     allocator = counters["allocator"][0]
     if "counts" in device:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import partial
 from statistics import median
 
-from fsage.advise.decide import AdviceRequest
-from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.base import MIB, Json
-from fsage.base.sizes import round_size
-from fsage.statistics import median_interval
-from fsage.studies.defrag.recipe import BEFORE, States
+from fsage.api.model import MIB, Json, round_size
+from fsage.api.report import AdviceRequest, Choice, Measured, Options, summarise
+
+from .recipe import BEFORE, States
 
 COLD_READS = True  # how often a file is read cold decides whether its defragmentation pays
 UNTIMED = "nothing says how long its defragmentation took"
@@ -66,7 +64,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     )
 
 
-def _of_size(piece_bytes: int, parts: Parts, size_bytes: int) -> Parts:
+def _of_size(piece_bytes: int, parts: dict[str, float], size_bytes: int) -> dict[str, float]:
     if size_bytes > piece_bytes:
         return parts
     return {}
@@ -88,7 +86,7 @@ def _earned(state: str, work_s: float | None, measured: Measured, before: str) -
     if gain <= 0:
         return f"{state}: reads are not faster; {cost}."
     text = f"{state}: {cost}, and is earned back after {(work_s or 0) / gain:.2g} cold reads of the file"
-    intervals = list(map(median_interval, (was, is_)))
+    intervals = [summarise(seconds).interval for seconds in (was, is_)]
     if intervals[0] is None or intervals[1] is None:
         return f"{text} (too few samples for an interval)."
     least = intervals[0].low - intervals[1].high

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fsage.base import MIB
-from fsage.model.structure import Achieved, Files, Step, filled
+from fsage.api.model import MIB, Achieved, Files, Step
 
 FILES = 3
 RESERVED = 2
@@ -35,8 +34,8 @@ class FragmentedFile(Step):
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """A generation of three files."""
-        size = FILES * self.file_bytes(capacity_bytes)
-        shares.append(filled(self.generation, size, FILES, capacity_bytes, FILES * self.percent))
+        sizes = FILES * [self.file_bytes(capacity_bytes)]
+        shares.append(self.filled(sizes, capacity_bytes, FILES * self.percent))
 
 
 def whole_mib(percent: int, capacity_bytes: int) -> int:

@@ -6,17 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage import recipes as laying
-from fsage.model.structure import Method, Step
-from fsage.recipes import Filler, State
-from fsage.studies.defrag.model import Defragment, FragmentedFile, FreeReservedRun
+from fsage.api.model import Step
+from fsage.api.recipe import Levels, Problems, Size, State
+from fsage.studies.paf.laying import FilledOneWay
 from fsage.studies.paf.model import Populate
-from fsage.text.strict import Levels, Problem, Size, Strict, refuse
+
+from .model import Defragment, FragmentedFile, FreeReservedRun
 
 BEFORE: Literal["before"] = "before"
 
 
-class States(Strict):
+class States(FilledOneWay):
     """Block `states:` of a study: for each number of extents the file as it is, and defragmented in each scope."""
 
     recipe: Literal["defrag"] = "defrag"
@@ -29,9 +29,6 @@ class States(Strict):
     capacity: Annotated[int, Field(ge=2, le=99)] = Field(95, description="fullness of the file system")
     file_percent: Annotated[int, Field(ge=1, le=49)] = Field(4, description="the file's share of the capacity")
     file_size: Size = Field(description="nominal size of the other files; the target's scale applies")
-    filler: Method = Field(laying.METHOD, description=laying.METHOD_HELP)
-    request_size: laying.SizeInBlocks = Field(laying.REQUEST_BYTES, description=laying.REQUEST_HELP)
-    files_at_once: laying.FilesAtOnce = Field(laying.FILES_AT_ONCE, description=laying.AT_ONCE_HELP)
     time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="time limit for the tools that defragment")
     seed: Annotated[int, Field(ge=0)] | None = Field(
         None, description="seed of the files; null: drawn once and recorded"
@@ -42,14 +39,12 @@ class States(Strict):
 
     @model_validator(mode="after")
     def _there_is_room(self) -> States:
-        problems = []
-        if 2 * self.file_percent >= self.capacity:
-            problems.append(Problem(("file_percent",), f"twice {self.file_percent}% must be below {self.capacity}%"))
-        if self.file_percent >= 100 - self.capacity:
-            text = f"{self.file_percent}% fit into no free run of a file system that is {self.capacity}% full"
-            problems.append(Problem(("file_percent",), text))
-        if problems:
-            refuse(problems)
+        with Problems() as wrong:
+            if 2 * self.file_percent >= self.capacity:
+                wrong.add("file_percent", f"twice {self.file_percent}% must be below {self.capacity}%")
+            if self.file_percent >= 100 - self.capacity:
+                text = f"{self.file_percent}% fit into no free run of a file system that is {self.capacity}% full"
+                wrong.add("file_percent", text)
         return self
 
 
@@ -60,9 +55,8 @@ def expand(states: States) -> list[State]:
 
 def _state(states: States, extents: int, scope: Literal["before", "file", "filesystem"]) -> State:
     file = FragmentedFile(1, states.file_percent, extents)
-    filler = Filler(states.filler, states.request_size, states.files_at_once)
     others_percent = states.capacity - 2 * states.file_percent
-    others = Populate(2, others_percent, (states.file_size,), states.seed, **filler.step())
+    others = Populate(2, others_percent, (states.file_size,), states.seed, **states.laying())
     parts: tuple[Step, ...] = (file, others, FreeReservedRun(1))
     if scope != BEFORE:
         parts += (Defragment(1, scope, states.time_limit_s),)

@@ -6,15 +6,23 @@ import json
 
 import pandas as pd
 
-from fsage.analysis.comparisons import comparisons
-from fsage.analysis.groups import counts, params_labels
-from fsage.analysis.words import NONE, Finding, bounds, extents_words, over_words, times
-from fsage.base import Json
-from fsage.base.sizes import round_size
-from fsage.dataset import unpacked
-from fsage.figures import Axis, Lines, limits, lines, placed
-from fsage.report.parts import Answer, Data, Section, View, cards_of
-from fsage.study.study import Study
+from fsage.api.model import Json, round_size
+from fsage.api.report import (
+    Answer,
+    Axis,
+    Data,
+    Figure,
+    Finding,
+    Section,
+    View,
+    bounds,
+    counts,
+    lines,
+    params_labels,
+    placed,
+    times,
+    unpacked,
+)
 
 COLD = "cold"
 READ = {COLD: "read cold", "warm": "read from memory"}
@@ -30,7 +38,14 @@ CODES = (
 )
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def extents_words(count: float) -> str:
+    """'1 extent', '28 extents', '1,233 extents'."""
+    if count < 1000:
+        return f"{count:,.4g} extent{'' if count == 1 else 's'}"
+    return f"{count:,.0f} extents"
+
+
+def answer(data: Data) -> Answer | None:
     """A sentence for each state after the first, of reads cold and from memory."""
     rows = with_cache(data)
     sentences = []
@@ -48,11 +63,11 @@ def answer(data: Data, study: Study) -> Answer | None:
         if extents[0] and extents[1] and extents[0] < extents[1]:
             why = f", because it has {extents_words(extents[0])} instead of {extents[1]:,}"
         said = [f"{ONCE[_axes(data, state)['scope']]}, {parts[0]}{why}", *parts[1:]]
-        said.append(f"intervals are{over_words(caches['to_clean'].iloc[0])}")
+        said.append(f"intervals are{caches['to_clean'].iloc[0].over}")
         sentences.append(" ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said))
     if not sentences:
         return None
-    return Answer(sentences[:2], _figure(data, rows), cards_of(comparisons(data.frame, study)), CODES)
+    return Answer(sentences[:2], _figure(data, rows), data.cards, CODES)
 
 
 def _scope(data: Data, state: str) -> str:
@@ -64,13 +79,13 @@ def _axes(data: Data, state: str) -> Json:
     return axes
 
 
-def _figure(data: Data, rows: pd.DataFrame) -> Lines:
+def _figure(data: Data, rows: pd.DataFrame) -> Figure:
     by_state, places = placed(rows, "state", _states(data, rows))
     ticks = {
         place: f"{_scope(data, state)}\n{extents_words(extents_of(data.notes.get(state, {})) or 0)}"
         for place, state in places.items()
     }
-    y = Axis("read bandwidth, MiB/s", (0.0, limits(rows)[1]))
+    y = Axis.around("read bandwidth, MiB/s", rows, zero=True)
     labels = {cache: READ.get(cache, cache) for cache in rows["cache"].unique()}
     x = Axis("", ticks=ticks)
     return lines("Reading the file before and after", by_state, "cache", x, y, labels=labels, joined=False)
@@ -89,7 +104,7 @@ def rates(data: Data) -> Section | None:
     for cache, part in rows.groupby("cache", sort=False):
         by_state, ticks = placed(part, "state", _states(data, part))
         x = Axis("state", ticks=ticks)
-        y = Axis("read bandwidth, MiB/s", (0.0, limits(part)[1]))
+        y = Axis.around("read bandwidth, MiB/s", part, zero=True)
         labels = params_labels(part["params"])
         figures.append(lines(f"Reading the file {cache}", by_state, "params", x, y, labels=labels, joined=False))
     text = (
@@ -130,10 +145,10 @@ def _row(state: str, notes: Json, rows: pd.DataFrame) -> list[str]:
     largest = rows.sort_values("transfer_size_bytes").drop_duplicates("cache", keep="last")
     return [
         state,
-        NONE if extents is None else f"{extents:,}",
-        NONE if factor is None else f"{factor:.4f}",
-        round_size(done["moved_bytes"]) if done else NONE,
-        f"{done['seconds']:.1f} s ({done['tool']})" if done else NONE,
+        Section.NONE if extents is None else f"{extents:,}",
+        Section.NONE if factor is None else f"{factor:.4f}",
+        round_size(done["moved_bytes"]) if done else Section.NONE,
+        f"{done['seconds']:.1f} s ({done['tool']})" if done else Section.NONE,
         *(f"{row.median:.4g}{bounds(row.low, row.high)}" for row in largest.itertuples()),
         *map(times, largest["to_clean"]),
     ]

@@ -14,20 +14,25 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB, JsonView
-from fsage.model import structure, tools
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.structure import Step, path_of
-from fsage.parse import BadOutput
-from fsage.studies.defrag.model import FragmentedFile
-from fsage.workloads import Outcome, shared
+from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Step, path_of
+from fsage.api.workload import (
+    BadOutput,
+    CellParams,
+    Metrics,
+    Outcome,
+    fio_command,
+    judge,
+    latencies,
+    read_fio,
+    steps_of,
+)
+
+from .model import FragmentedFile
 
 NAME: Literal["file_read"] = "file_read"
 
 
-class Params(shared.CellParams):
+class Params(CellParams):
     """Parameters of one cell: the file of the state, read as often as a sample of about a second needs."""
 
     workload: Literal["file_read"] = NAME
@@ -47,9 +52,8 @@ class Params(shared.CellParams):
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell: as many cold reads as requested; or one, and then as many warm ones in one process."""
     path = path_of([Path(claim["stores"][0]["mount"])], 1, 0)
-    argv = [
-        *tools.tool_command(claim, "fio"),
-        *shared.FIO,
+    argv = fio_command(
+        claim,
         "--name=measured",
         f"--filename={path}",
         "--readonly",
@@ -59,7 +63,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         f"--bs={params.transfer_size}",
         "--direct=0",
         "--ioengine=psync",
-    ]
+    )
     cold: Phase = {"name": "warm_up", "argv": argv, "reads": True, "reads_files": [str(path)]}
     if params.cache == "cold":
         return [{**cold, "name": name} for name in _steps(params)]
@@ -83,12 +87,12 @@ def read(observation: JsonView) -> Outcome:
     latency, of several reads the median; or why not.
     """
     layout = observation["layout"]
-    steps = structure.read_all(layout["steps"])
+    steps = steps_of(observation)
     step = next((step for step in steps if isinstance(step, FragmentedFile)), None)
     if step is None:
         return Outcome("failed", "the state has no fragmented file to read: its steps have no `fragmented_file`")
     whole = step.file_bytes(layout["capacity_bytes"])
-    outcome = shared.judge(observation, Params, _all_steps, partial(_judge, whole))
+    outcome = judge(observation, Params, _all_steps, partial(_judge, whole))
     if outcome.status != "valid":
         return outcome
     moved = sum(value for name, value in outcome.metrics.items() if name.endswith("_bytes"))
@@ -119,18 +123,17 @@ def _all_steps(params: Params) -> list[str]:
     return ["warm_up", *_steps(params)]
 
 
-def _judge(whole_bytes: int, params: Params, phase: PhaseResult) -> shared.Metrics:
-    run = shared.read_fio(phase)
-    requested = shared.requested_of(phase)
+def _judge(whole_bytes: int, params: Params, phase: PhaseResult) -> Metrics:
+    run = read_fio(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
-    requested_bytes = whole_bytes // params.transfer_size * params.transfer_size * int(requested.get("loops", 1))
+    requested_bytes = whole_bytes // params.transfer_size * params.transfer_size * int(run.options.get("loops", 1))
     if run.read.moved_bytes != requested_bytes:
         raise BadOutput(f"moved {run.read.moved_bytes} bytes of {requested_bytes} requested")
-    if int(requested["bs"]) != params.transfer_size:
-        raise BadOutput(f"ran with transfers of {requested['bs']} bytes, the cell's are {params.transfer_size}")
+    if int(run.options["bs"]) != params.transfer_size:
+        raise BadOutput(f"ran with transfers of {run.options['bs']} bytes, the cell's are {params.transfer_size}")
     name = phase["name"]
     if name == "warm_up":
         return {}
     moved = {f"{name}_seconds": run.read.seconds, f"{name}_bytes": run.read.moved_bytes}
-    return {**moved, **shared.latencies(name, run.read)}
+    return {**moved, **latencies(name, run.read)}

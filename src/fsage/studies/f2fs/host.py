@@ -6,8 +6,9 @@ import errno
 import fcntl
 import struct
 
-from fsage.host.stores.filesystem import FileSystem, Mover, Range
-from fsage.studies.f2fs import model as facts
+from fsage.api.host import FileSystem, Mover
+
+from . import model as facts
 
 F2FS_IOC_DEFRAGMENT = 0xC010F508  # include/uapi/linux/f2fs.h
 DEFRAGMENT = struct.Struct("=QQ")  # start, length
@@ -20,7 +21,7 @@ class Defragment(Mover):
     donor = False
     wants = "where F2FS writes over in place, as up to 16 GiB, kernels before 6.1 may move nothing"
 
-    def move(self, descriptor: int, donor: int, part: Range) -> None:
+    def move(self, descriptor: int, donor: int, part: tuple[int, int]) -> None:
         begin, end = part
         try:
             fcntl.ioctl(descriptor, F2FS_IOC_DEFRAGMENT, DEFRAGMENT.pack(begin, end - begin))

@@ -9,17 +9,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.base import Failure, Json
-from fsage.host.instruments import cleanup
-from fsage.host.instruments.instrument import Instrument
-from fsage.host.stores import filesystems
+from fsage.api.host import Instrument
+from fsage.api.model import Cell, Device, Failure, Json
 from fsage.layouts import fiemap
 from fsage.layouts.fragmentation import Extent
-from fsage.model import counting
-from fsage.model.device import RANDOM_FROM_BYTES
-from fsage.model.request import Cell
-from fsage.studies.f2fs.model import TASK
 from fsage.studies.kernels import host as modules
+
+from .model import TASK
 
 SECTOR_BYTES = 512
 READS = 0
@@ -65,7 +61,11 @@ class FileRequests(Instrument):
             return None
         name = params["scheduler"]
         modules.provide(name)
-        return cleanup.why_no_scheduler(self.target.devices[0], name)
+        device = self.target.devices[0]
+        offered = _schedulers(device)
+        if name in offered:
+            return None
+        return f"Linux {os.uname().release} offers {device} {', '.join(offered)}, not {name}"
 
     def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
         device = self.target.devices[0]
@@ -79,8 +79,8 @@ class FileRequests(Instrument):
 
     def _extents(self, path: Path) -> list[Extent]:
         """Where a file lies; telling it brings all that a file system must read for this into memory."""
-        system = filesystems.get(self.target.filesystem)
         extents = fiemap.extents(path)
+        system = self.target.system
         return system.on_device(self.target.mounts[0], extents) if system else extents
 
 
@@ -110,12 +110,12 @@ def _by_turns(
                 seen["reads"] += 1
                 seen["bytes"] += size
                 seen["requests"] += after[0] - before[0]
-                seen["requests_by_map"] += counting.requests(pieces, request_bytes, most_bytes)
+                seen["requests_by_map"] += Device.requests(pieces, request_bytes, most_bytes)
                 for _, place, length in pieces:
                     distance = 0 if at is None else abs(place - at)
                     seen["jumps"] += distance > 0
                     seen["jump_bytes"] += distance
-                    seen["far_jumps"] += distance > RANDOM_FROM_BYTES
+                    seen["far_jumps"] += distance > Device.FAR_BYTES
                     at = place + length
                 reader.offset += size
 
@@ -136,6 +136,11 @@ def _scheduled(device: str, name: str) -> Iterator[None]:
         yield
     finally:
         path.write_text(before, encoding="ascii")
+
+
+def _schedulers(device: str) -> list[str]:
+    """Those that the kernel offers; in brackets is the one that stands."""
+    return [word.strip("[]") for word in (_queue(device) / "scheduler").read_text(encoding="ascii").split()]
 
 
 def _queue(device: str) -> Path:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fsage.api.model import FileSystem
 from fsage.layouts import filesystems
-from fsage.model.filesystems import FileSystem
 
 TASK = "file_requests.json"
 """Input of a phase that reads files by turns: the files, their weights, and how they are read."""

@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fsage.analysis.words import extents_words
-from fsage.base.sizes import format_size, round_size
-from fsage.dataset import unpacked
-from fsage.report.counted import again
-from fsage.report.parts import Answer, Data, Section, View
+from fsage.api.model import format_size, round_size
+from fsage.api.report import Answer, Data, Section, View, again, unpacked
+from fsage.studies.defrag.report import extents_words
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
-from fsage.study.study import Study
 
 ALONE = "P6"
 SHARED = "P4"
@@ -56,7 +53,7 @@ def counted(rows: pd.DataFrame) -> Counted:
     return found
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """Requests of one read of the file in pieces, of a whole file, and of the file once it was moved."""
     rows = rows_of(data.frame)
     cells = counted(rows)

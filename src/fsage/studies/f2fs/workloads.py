@@ -12,27 +12,21 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import KIB, MIB, Json, JsonView
-from fsage.model import device
-from fsage.model.claim import Claim
-from fsage.model.declaration import device_model
-from fsage.model.device import Moved
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.structure import Step
-from fsage.parse import BadOutput
-from fsage.studies.f2fs.model import TASK
-from fsage.studies.iocontrol.weighted import PATTERNS, path_of
-from fsage.workloads import Outcome, shared
+from fsage.api.model import MIB, Claim, Device, Json, JsonView, Phase, PhaseResult, Step
+from fsage.api.workload import BadOutput, CellParams, Metrics, Outcome, judge
+from fsage.studies.iocontrol.weighted import PATTERNS, file_of
+
+from .model import TASK
 
 NAME: Literal["file_requests"] = "file_requests"
 IN_GUESTS = True
 """Whether it needs a guest's disk."""
 CELL_S = 10.0
 TURN_WEIGHT = 100
+KIB = 1024
 
 
-class Params(shared.CellParams):
+class Params(CellParams):
     """Parameters of one cell."""
 
     workload: Literal["file_requests"] = NAME
@@ -49,11 +43,11 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     if MIB % params.transfer_size:
         raise ValueError(f"transfer_size {params.transfer_size} does not divide 1 MiB")
     readers = PATTERNS[params.pattern]
-    paths = {name: str(path_of(claim, 1, reader.file)) for name, reader in readers.items()}
+    paths = {name: str(file_of(claim, 1, reader.file)) for name, reader in readers.items()}
     task: Json = {
         "request_bytes": params.transfer_size,
         "scheduler": params.scheduler,
-        "device": claim.get("declared", {}).get("device_model") or device_model({}),
+        "device": Device.declared(claim).parameters,
         "groups": [
             {"name": name, "reads_a_turn": reader.weight // TURN_WEIGHT, "file": reader.file, "path": paths[name]}
             for name, reader in readers.items()
@@ -76,10 +70,10 @@ def rates(params: Params) -> list[str]:
 
 def read(observation: JsonView) -> Outcome:
     """Reads, requests and jumps of each group, and the rate that is computed from them; or why not."""
-    return shared.judge(observation, Params, lambda params: ["read"], _judge)
+    return judge(observation, Params, lambda params: ["read"], _judge)
 
 
-def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> Metrics:
     said: Json = json.loads(phase["stdout"] or "{}")
     if phase["rc"] != 0 or said.get("errno"):
         raise BadOutput(said.get("errno") or phase["stderr"].strip() or f"exit code {phase['rc']}")
@@ -87,12 +81,12 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     if groups.keys() != PATTERNS[params.pattern].keys():
         raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(groups) or 'none'}")
     task: Json = json.loads(phase["files"][TASK])
-    model = task["device"]
-    moved = Moved(*(sum(group[key] for group in groups.values()) for key in ("bytes", "requests", "far_jumps")))
-    charged_s = device.KINDS[model["kind"]].charges_s(model, moved)
-    if charged_s is None:
-        raise BadOutput("a device with noise or drift has no one cost: declare it without")
-    metrics: shared.Metrics = {"most_request_kib": said["most_bytes"] / KIB}
+    moved = (sum(group[key] for group in groups.values()) for key in ("bytes", "requests", "far_jumps"))
+    try:
+        charged_s = Device(task["device"]).takes_s(*moved)
+    except ValueError as why:
+        raise BadOutput(str(why)) from why
+    metrics: Metrics = {"most_request_kib": said["most_bytes"] / KIB}
     for name, group in groups.items():
         if not group["reads"]:
             raise BadOutput(f"group {name} read nothing")

@@ -12,31 +12,17 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
-from fsage.base import Failure, in_words
-from fsage.host.instruments import query
-from fsage.host.stores import filesystems
-from fsage.host.structure import Work, files
-from fsage.host.structure.quota import Quota
-from fsage.host.system import caches
-from fsage.host.targets.target import Target
-from fsage.layouts import fiemap
-from fsage.model.structure import Shard, Step, path_of
+from fsage.api.host import Quota, Target, Work, flush, one_cpu
+from fsage.api.model import Failure, Shard, Step, in_words, path_of
+from fsage.layouts.fiemap import count_extents
 from fsage.studies.defrag.host import MORE_PERCENT
-from fsage.studies.iocontrol.model import (
-    BETWEEN,
-    FILES,
-    IN_PIECES,
-    INNER,
-    OTHER_WHOLE,
-    PAGE_BYTES,
-    WHOLE,
-    ContendedFiles,
-    Sqlite,
-)
+
+from .model import BETWEEN, FILES, IN_PIECES, INNER, OTHER_WHOLE, PAGE_BYTES, WHOLE, ContendedFiles, Sqlite
 
 LEAST_PERCENT = 80
 """Share of the requested extents. A file system reserves space where the file begins (ext4: 16 MiB)."""
@@ -58,14 +44,13 @@ def contended_files(
     quota.must_hold(2 * size + step.between_bytes(size), step.describe())
     quota.make_room(generation)
     paths = [path_of(target.mounts, generation, index) for index in range(FILES)]
-    system = filesystems.get(target.filesystem)
-    make = _by_writing if system and system.places_when_written else _by_allocation
+    make = _by_writing if target.system and target.system.places_when_written else _by_allocation
     try:
-        with filesystems.one_cpu():
+        with one_cpu():
             make(step, target, quota, paths, check_lease)
     except OSError as error:
         raise Failure(f"making the contended files of {size} bytes in {paths[0].parent}: {error.strerror}") from error
-    extents = [fiemap.count_extents(paths[index]) for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
+    extents = [count_extents(paths[index]) for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
     wanted = size // step.piece_bytes
     least = wanted * LEAST_PERCENT // 100
     most = wanted * (100 + MORE_PERCENT) // 100
@@ -87,13 +72,13 @@ def _by_allocation(
         quota.fallocate(path, size)
     quota.fallocate(paths[BETWEEN], step.between_bytes(size))
     quota.rest(filler)
-    _punch(paths[BETWEEN], step.between_bytes(size), step.piece_bytes, check_lease)
-    caches.flush(target.mounts[0])  # what was freed is free only then
+    _punch(quota, paths[BETWEEN], step.between_bytes(size), step.piece_bytes, check_lease)
+    flush(target.mounts[0])  # what was freed is free only then
     quota.inspect()
     quota.fallocate(paths[IN_PIECES], size)
     filler.unlink()
     for path in (paths[IN_PIECES], *paths[WHOLE:]):
-        _write_over(path, size)
+        _write_over(quota, path, size)
 
 
 def _by_writing(
@@ -106,25 +91,25 @@ def _by_writing(
     in_turns = [paths[IN_PIECES], paths[BETWEEN]]
     quota.in_turns(in_turns, [size, size], step.piece_bytes, "write", check_lease)
     os.truncate(paths[BETWEEN], step.between_bytes(size))
-    caches.flush(target.mounts[0])
+    flush(target.mounts[0])
 
 
-def _punch(path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:
+def _punch(quota: Quota, path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:
     """Make every other piece of a file a hole."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
         for offset in range(0, size, 2 * piece_bytes):
             check_lease()
-            files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, piece_bytes)
+            quota.punch(descriptor, offset, piece_bytes)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _write_over(path: Path, size: int) -> None:
+def _write_over(quota: Quota, path: Path, size: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
     try:
-        files.fill(descriptor, size)
+        quota.fill(descriptor, size)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -136,10 +121,11 @@ CHECK_EVERY = 4096  # rows
 
 def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Give the file its blocks at once, and have SQLite fill them; rows, sum and extents are noted."""
-    why = query.unavailable_because()
-    if why:
-        raise Failure(f"no database can be made: {why}")
-    import sqlite3  # a Python may be built without
+    try:
+        import sqlite3  # a Python may be built without
+    except ImportError as why:
+        host = os.uname().nodename
+        raise Failure(f"no database can be made: {host}: this Python ({sys.executable}) has no module sqlite3") from why
 
     size = step.file_bytes(target.capacity_bytes)
     count = step.rows(target.capacity_bytes)
@@ -157,7 +143,7 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
             yield number, filling
 
     try:
-        with filesystems.one_cpu():
+        with one_cpu():
             _keep(quota, path, size)
             connection = sqlite3.connect(path, isolation_level=None)
             try:
@@ -173,7 +159,7 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
             end = _end(path)
     except (OSError, sqlite3.Error) as error:
         raise Failure(f"making the database {path} of {size} bytes: {in_words(error)}") from error
-    extents = fiemap.count_extents(path)
+    extents = count_extents(path)
     if end > size or extents > MOST_EXTENTS:
         raise Failure(f"{path} has {end} bytes in {extents} extents; {size} contiguous bytes were reserved for it")
     noted: Made = {

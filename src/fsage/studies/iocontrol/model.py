@@ -6,12 +6,14 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fsage.model.structure import SLACK_BYTES, Achieved, Files, Step, filled
+from fsage.api.model import Achieved, Files, Step
 from fsage.studies.defrag.model import whole_mib
 from fsage.studies.prealloc.model import MAP_BYTES
 
 IN_PIECES, BETWEEN, WHOLE, OTHER_WHOLE = range(4)
 FILES = 4
+KIB = 1024
+SLACK_BYTES = 1 << 20  # for what the file system notes beside the maps of extents
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class ContendedFiles(Step):
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """A generation of four files."""
-        size = FILES * self.file_bytes(capacity_bytes)  # file 1 less its holes
-        shares.append(filled(self.generation, size, FILES, capacity_bytes, FILES * self.percent))
+        sizes = FILES * [self.file_bytes(capacity_bytes)]  # file 1 less its holes
+        shares.append(self.filled(sizes, capacity_bytes, FILES * self.percent))
 
 
 PAGE_BYTES = 4096
@@ -93,5 +95,4 @@ class Sqlite(Step):
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """A generation of one file."""
-        size = self.file_bytes(capacity_bytes)
-        shares.append(filled(self.generation, size, 1, capacity_bytes, self.percent))
+        shares.append(self.filled([self.file_bytes(capacity_bytes)], capacity_bytes, self.percent))

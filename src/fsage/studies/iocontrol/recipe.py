@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.base.sizes import format_size
-from fsage.model.structure import Step
-from fsage.recipes import BLOCK_BYTES, SizeInBlocks, State
+from fsage.api.model import BLOCK_BYTES, Step, format_size
+from fsage.api.recipe import Levels, Problems, Size, SizeInBlocks, State, Strict
 from fsage.studies.defrag.model import Defragment
-from fsage.studies.iocontrol.model import ContendedFiles, Sqlite
-from fsage.text.strict import Levels, Problem, Size, Strict, refuse
+
+from .model import ContendedFiles, Sqlite
 
 BEFORE = "before"
 HOT = "hot"
@@ -46,13 +45,14 @@ class States(Strict):
 
     @model_validator(mode="after")
     def _hot_ranges_have_a_size(self) -> States:
-        if HOT in self.stage and self.hot_size is None:
-            refuse([Problem(("hot_size",), "is wanted for stage hot, e.g. 1M")])
-        if self.hot_size is not None:
-            odd = self.hot_size % BLOCK_BYTES or self.hot_size * 100 % (self.hot_percent * BLOCK_BYTES)
-            if odd:
-                text = f"{format_size(self.hot_size)} is not {self.hot_percent}% of whole blocks"
-                refuse([Problem(("hot_size",), text)])
+        with Problems() as wrong:
+            if HOT in self.stage and self.hot_size is None:
+                wrong.add("hot_size", "is wanted for stage hot, e.g. 1M")
+            if self.hot_size is not None:
+                odd = self.hot_size % BLOCK_BYTES or self.hot_size * 100 % (self.hot_percent * BLOCK_BYTES)
+                if odd:
+                    text = f"{format_size(self.hot_size)} is not {self.hot_percent}% of whole blocks"
+                    wrong.add("hot_size", text)
         return self
 
     @property

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from fsage.base import KIB, MIB, Json, JsonView
-from fsage.model import kinds, structure, tools
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Cost, Group, IoGroups, Phase
-from fsage.parse import BadOutput
-from fsage.studies.iocontrol import model as iocontrol
-from fsage.workloads import Unsupported, shared
+from fsage.api.model import MIB, Claim, Json, JsonView, Phase, PhaseResult, kind_of, path_of
+from fsage.api.workload import BadOutput, CellParams, Metrics, Unsupported, fio_command
+
+from . import model as iocontrol
+from .model import KIB
 
 COST_SHARE = 0.6  # a model above this share of the device would measure the device's own noise
 LEAST_IOS = 20  # of a group in a sample: fewer tell no share
@@ -49,7 +46,7 @@ QUEUES = {"bfq": "bfq", "cfq": "cfq", "iocost": "none", "none": "none"}
 """What stands in the device's queue/scheduler; IOCost is a controller above it."""
 
 
-class Params(shared.CellParams):
+class Params(CellParams):
     """Parameters that the workloads of two groups share."""
 
     pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"] = Field(
@@ -74,18 +71,17 @@ class Params(shared.CellParams):
     iteration: int = Field(ge=1)
 
 
-def path_of(claim: Claim, generation: int, file: int) -> Path:
+def file_of(claim: Claim, generation: int, file: int) -> Path:
     """A file of the state."""
-    return structure.path_of([Path(claim["stores"][0]["mount"])], generation, file)
+    return path_of([Path(claim["stores"][0]["mount"])], generation, file)
 
 
 def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]:
     """The command that reads a file of step `contended_files` past the cache until it is stopped."""
-    return [
-        *tools.tool_command(claim, "fio"),
-        *shared.FIO,
+    return fio_command(
+        claim,
         f"--name=group{name}",
-        f"--filename={path_of(claim, 1, file)}",
+        f"--filename={file_of(claim, 1, file)}",
         "--readonly",
         "--allow_file_create=0",
         "--direct=1",
@@ -93,13 +89,13 @@ def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]
         "--time_based",
         f"--runtime={RUN_ON_S}",
         *options,
-    ]
+    )
 
 
-def phase(params: Params, claim: Claim, groups: list[Group]) -> Phase:
+def phase(params: Params, claim: Claim, groups: list[Json]) -> Phase:
     """The one phase of a cell. Raises Unsupported for what this target can never do."""
     _check(params, claim)
-    shares: IoGroups = {
+    shares: Any = {
         "queue": QUEUES[params.scheduler],
         "cgroup": params.cgroup,
         "cost": _cost(params, claim) if params.scheduler == "iocost" else None,
@@ -126,7 +122,7 @@ def found(params: Params, phase: PhaseResult) -> Json:
     return by_name
 
 
-def metrics(name: str, group: JsonView, seconds: float) -> shared.Metrics:
+def metrics(name: str, group: JsonView, seconds: float) -> Metrics:
     """`_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size) of one group. Raises BadOutput for too few I/Os."""
     if group["ios"] < LEAST_IOS:
         raise BadOutput(f"group {name} read {group['ios']} times in {seconds:.2f} s; {LEAST_IOS} tell a share")
@@ -139,7 +135,7 @@ def metrics(name: str, group: JsonView, seconds: float) -> shared.Metrics:
 
 def _check(params: Params, claim: Claim) -> None:
     """Raise Unsupported for what this target can never do."""
-    if not kinds.named(claim["kind"]).own_stores:
+    if not kind_of(claim).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} has no device of its own whose scheduler could be set")
     if claim.get("device_model", {}).get("kind") == "iocost":
         raise Unsupported(
@@ -154,7 +150,7 @@ def _check(params: Params, claim: Claim) -> None:
         raise Unsupported(f"cgroup v1 has no shares or counts of scheduler {params.scheduler}: {why}")
 
 
-def _cost(params: Params, claim: Claim) -> Cost:
+def _cost(params: Params, claim: Claim) -> Json:
     most = COST_SHARE * claim["calibration"]["read_mib_s"] * MIB
     return {
         "bytes_per_s": int(min(params.cost_bytes_per_s, most)),

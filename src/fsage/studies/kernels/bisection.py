@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import GIB, Failure, Json, Refusal
-from fsage.base.sizes import counted
-from fsage.plan.plan import Plan
-from fsage.run.request import DEFAULTS, with_inputs
-from fsage.studies.kernels import building, images
-from fsage.studies.kernels.images import Recipe
-from fsage.studies.kernels.model import programs, run
-from fsage.studies.kernels.model.boot import Kernel, boot, folder, kept, roomy
-from fsage.studies.kernels.model.images import Image, copy
-from fsage.study.study import StudyError
+from fsage.api.launcher import Plan, StudyError
+from fsage.api.model import Failure, Json, Refusal, counted
 
+from . import building, images
+from .images import Recipe
+from .model import programs, run
+from .model.boot import Kernel, boot, folder, kept, roomy
+from .model.images import Image, copy
+
+GIB = 1 << 30
 ROOM_BYTES = 1 * GIB
+DEFAULTS = "defaults"
+"""The mount option that changes nothing."""
 
 
 class Lies(NamedTuple):
@@ -132,7 +133,7 @@ class Bisection:
         return Lies(answer["extents"], answer["jumps"])
 
     def _recipe(self) -> Recipe:
-        steps, inputs = with_inputs(self.plan, self.plan.steps(self.state))
+        steps, inputs = self.plan.with_inputs(self.plan.steps(self.state))
         spec = self.plan.target.spec
         size_bytes = int(spec["size_gib"] * GIB)
         name = self.state.partition("@")[0]

@@ -12,9 +12,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
-from fsage.studies.kernels.model import programs, run
-from fsage.studies.kernels.model.boot import Kernel
+from fsage.api.model import Failure, Refusal
+
+from .model import programs, run
+from .model.boot import Kernel
 
 CONFIG = Path(__file__).parent / "kernel.config"
 NEEDED = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils", "tar": "tar"}

@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from fsage.base.message import lines, say
-from fsage.commands.common import StudyName, Where, state_names
-from fsage.commands.layouts import PANEL
+from fsage.api.command import Where, say
 
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=PANEL, epilog="./run fsage kernels --fetch bookworm --fetch sid")
+@app.command(epilog="./run fsage kernels --fetch bookworm --fetch sid")
 def kernels(
     fetch: Annotated[
         list[str] | None, typer.Option(metavar="RELEASE", help="first unpack that release's kernel, e.g. bookworm")
@@ -30,9 +28,9 @@ def kernels(
     A kernel is tried by what it is for: it boots, makes and mounts each file system, and reads back what it wrote.
     Exit code 1: one does not work, or there is none.
     """
-    from fsage.studies.kernels import building
-    from fsage.studies.kernels.doctor import checks
-    from fsage.studies.kernels.model import programs
+    from . import building
+    from .doctor import checks
+    from .model import programs
 
     for release in fetch or ():
         say(f"unpacking the kernel of {release}")
@@ -49,13 +47,12 @@ def kernels(
 
 
 @app.command(
-    rich_help_panel=PANEL,
     epilog="./run fsage bisect kernels --state S --tree linux --good v6 --bad v7",
 )
 def bisect(
     context: typer.Context,
-    study: StudyName,
-    state: Annotated[str, typer.Option(help="a state of the study", autocompletion=state_names)],
+    study: Annotated[str, typer.Argument(help="a study: config/<study>.yaml", autocompletion=Where.study_names)],
+    state: Annotated[str, typer.Option(help="a state of the study", autocompletion=Where.state_names)],
     tree: Annotated[Path, typer.Option(metavar="DIR", help="a git tree of Linux")],
     good: Annotated[str, typer.Option(metavar="COMMIT", help="an older commit")],
     bad: Annotated[str, typer.Option(metavar="COMMIT", help="a newer one, which gives other counts")],
@@ -65,14 +62,12 @@ def bisect(
 
     Kernels that were built are kept, so the same command continues where it was stopped.
     """
-    from fsage.studies.kernels.bisection import Bisection
+    from .bisection import Bisection
 
     where: Where = context.obj
     found = Bisection(where.plan(study), state, tree, cell).find(good, bad, say)
     print(f"{found.commit} {found.subject}")
-    print(
-        lines(f"With it a new file lies in {found.after}, before in {found.before}; {found.tried} kernels were tried.")
-    )
+    print(f"With it a new file lies in {found.after}, before in {found.before}; {found.tried} kernels were tried.")
 
 
 Size = Annotated[str | None, typer.Option(help="of the file system: 8G, or as large as the layout", show_default=False)]
@@ -80,7 +75,7 @@ FileSize = Annotated[str, typer.Option(help="of the files that fill it, where a 
 System = Annotated[str | None, typer.Option(help="ext4, xfs, btrfs or f2fs; that of a layout", show_default=False)]
 
 
-@app.command(rich_help_panel=PANEL, epilog="./run fsage image 80.50 -o disk.img --filesystem ext4 --seed 1")
+@app.command(epilog="./run fsage image 80.50 -o disk.img --filesystem ext4 --seed 1")
 def image(
     state: Annotated[
         str, typer.Argument(help="AA.BB: filled to AA%, then BB% deleted; PAF:70.30,20.40@33M; or a saved layout")
@@ -98,9 +93,10 @@ def image(
     The same state, seed, mkfs and kernel give the same layout, whose digest is printed. A saved layout is any file that
     `fsage evidence` reads.
     """
-    from fsage.base.sizes import parse_size
-    from fsage.studies.kernels import images
-    from fsage.studies.kernels.model import programs
+    from fsage.api.model import parse_size
+
+    from . import images
+    from .model import programs
 
     images.check_new(to)
     if "/" in state or Path(state).is_file():

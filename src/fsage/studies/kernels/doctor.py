@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fsage.base import Failure, Refusal
-from fsage.model import filesystems
-from fsage.site.doctor import Check
-from fsage.studies.kernels.model import programs
-from fsage.studies.kernels.model.boot import Kernel
+from fsage.api.launcher import Check
+from fsage.api.model import Failure, Refusal, filesystems
+
+from .model import programs
+from .model.boot import Kernel
 
 
 def checks(more: Sequence[Kernel] = ()) -> list[Check]:

@@ -14,23 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from fsage.base import Failure, Json
-from fsage.base.sizes import format_size
-from fsage.evidence import free
+from fsage.api.evidence import read_free
+from fsage.api.model import Failure, Json, Step, filesystems, format_size
+from fsage.api.recipe import State
 from fsage.layouts import extents
-from fsage.model import filesystems
-from fsage.model.structure import Step
-from fsage.recipes import State
-from fsage.studies.kernels.model import images, run
-from fsage.studies.kernels.model.boot import LONGEST_S, Kernel, boot
-from fsage.studies.kernels.model.images import Image
 from fsage.studies.paf.recipe import States, expand
 from fsage.studies.replica.model import Replica
-from fsage.text.strict import problems_of
 
-GUEST = Path(__file__).parent / "host/guest.py"
+from .model import images, run
+from .model.boot import LONGEST_S, Kernel, boot
+from .model.images import Image
+
+GUEST = Path(__file__).parents[2] / "host/guests/work.py"
+"""What makes them."""
 LEAST_BYTES = 512 << 20
 
 
@@ -60,10 +56,7 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
         notation = state
     else:
         notation = f"PAF:{state}@{file_size}"
-    try:
-        states = States.model_validate({"recipe": "paf", "notation": [notation], **_filler(filesystem)})
-    except ValidationError as error:
-        raise ValueError("\n".join(problem.text for problem in problems_of(error, States))) from None
+    states = States.read({"recipe": "paf", "notation": [notation], **_filler(filesystem)})
     [expanded] = expand(states)
     steps = tuple(expanded.steps(1, seed))
     reasons = [why for step in steps if (why := step.unavailable_because(size_bytes))]
@@ -77,7 +70,7 @@ def recipe_of(layout: str, seed: int, file_extents: int = 0) -> Recipe:
 
     `seed`: of what a text of sizes does not say.
     """
-    found = free.read(layout, (seed, 1))
+    found = read_free(layout, (seed, 1))
     head = found.head
     system = filesystems.like(head.filesystem)
     why = head.why_no_copy()

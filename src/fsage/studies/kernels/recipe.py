@@ -6,11 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fsage.recipes import State
+from fsage.api.recipe import Levels, State
 from fsage.studies.aged import recipe as aged
 from fsage.studies.aged.model import Way
 from fsage.studies.paf import recipe as paf
-from fsage.text.strict import Levels
 
 NAME: Literal["kernels"] = "kernels"
 

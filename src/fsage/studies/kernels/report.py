@@ -10,17 +10,15 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fsage.base.sizes import format_size
-from fsage.dataset import unpacked
-from fsage.recipes import USUAL_MKFS
-from fsage.report.counted import again
-from fsage.report.parts import Answer, Data, Section, View
-from fsage.statistics.intervals import LEAST, median_interval
-from fsage.study.study import Study
+from fsage.api.model import format_size
+from fsage.api.report import Answer, Data, Section, View, again, summarise, unpacked
 
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""
 DEFAULTS = "defaults"
+USUAL_MKFS = "default"
+LEAST = 5
+"""Layouts that an interval needs."""
 USUAL = "the usual options"
 MOST_NAMED = 6
 """Most ways that the answer names one by one."""
@@ -110,7 +108,7 @@ def _layouts(ways: dict[Way, Counts]) -> int:
     return min(LEAST, *map(len, ways.values()))
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """Where kernels and options differ most, what they give; and where they are alike."""
     rows = rows_of(data.frame)
     places = _by_place(rows)
@@ -209,8 +207,8 @@ def _lines(rows: pd.DataFrame, places: dict[Place, dict[Way, Counts]]) -> Iterat
 
 def _median(extents: Sequence[int]) -> str:
     """'24 (7 to 42)'; without an interval below LEAST layouts."""
-    interval = median_interval(extents)
-    if len(extents) < LEAST or interval is None:
+    interval = summarise(extents).interval
+    if interval is None:
         return f"{median(extents):g}"
     return f"{median(extents):g} ({interval.low:g} to {interval.high:g})"
 

@@ -11,23 +11,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB, Json, JsonView
-from fsage.model import device
-from fsage.model.claim import Claim
-from fsage.model.declaration import device_model
-from fsage.model.device import REQUEST_BYTES, Moved
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.structure import Step
-from fsage.parse import BadOutput
-from fsage.studies.kernels.model import TASK
-from fsage.workloads import Outcome, shared
+from fsage.api.model import MIB, Claim, Device, Json, JsonView, Phase, PhaseResult, Step
+from fsage.api.workload import BadOutput, CellParams, Metrics, Outcome, judge
+
+from .model import TASK
 
 NAME: Literal["new_file"] = "new_file"
 CELL_S = 5.0
 
 
-class Params(shared.CellParams):
+class Params(CellParams):
     """Parameters of one cell."""
 
     workload: Literal["new_file"] = NAME
@@ -48,7 +41,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         "bytes": params.file_size,
         "request_bytes": params.transfer_size,
         "direct": params.direct,
-        "device": claim.get("declared", {}).get("device_model") or device_model({}),
+        "device": Device.declared(claim).parameters,
     }
     files = {TASK: json.dumps(task, sort_keys=True)}
     return [{"name": "write", "argv": ["new_file"], "reads": False, "allocator": params.cache, "files": files}]
@@ -72,22 +65,22 @@ def rates(params: Params) -> list[str]:
 
 def read(observation: JsonView) -> Outcome:
     """What was counted, and the cost that is computed from it; or why not."""
-    return shared.judge(observation, Params, lambda params: ["write"], _judge)
+    return judge(observation, Params, lambda params: ["write"], _judge)
 
 
-def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> Metrics:
     said: Json = json.loads(phase["stdout"] or "{}")
     if said.get("errno") or said.get("bytes") != params.file_size:
         raise BadOutput(f"the file ended after {said.get('bytes', 0)} bytes: {said.get('errno') or phase['stderr']}")
     lies = phase.get("extents")
     if not lies or not lies["files"]:
         raise BadOutput("the file system does not say where the file lies (FIEMAP)")
-    requests = lies["bytes"] // min(params.transfer_size, REQUEST_BYTES) + lies["extents"] - lies["files"]
-    moved = Moved(lies["bytes"], requests, lies["jumps"], device.place_of(lies))
-    model: Json = json.loads(phase["files"][TASK])["device"]
-    charged_s = device.KINDS[model["kind"]].charges_s(model, moved)
-    if charged_s is None:
-        raise BadOutput("a device with noise or drift has no one cost: declare it without")
+    requests = lies["bytes"] // min(params.transfer_size, Device.REQUEST_BYTES) + lies["extents"] - lies["files"]
+    moved = (lies["bytes"], requests, lies["jumps"], Device.place_of(lies))
+    try:
+        charged_s = Device(json.loads(phase["files"][TASK])["device"]).takes_s(*moved)
+    except ValueError as why:
+        raise BadOutput(str(why)) from why
     return {
         "computed_write_bw_mib_s": lies["bytes"] / MIB / charged_s,
         "computed_write_seconds": charged_s,

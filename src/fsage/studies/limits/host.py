@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.api.host import allocate, count_extents, flush
+from fsage.api.host import allocate, flush
 from fsage.api.model import BLOCK_BYTES, Json, in_words, program_main
+from fsage.layouts.fiemap import count_extents
 
 from .model import DIRECTORY, INODE, PIECES, TREE, Assignment
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pandas as pd
 
-from fsage.api.report import Answer, Data, Section, joined, measures, unseeded
+from fsage.api.report import Answer, Data, Section, joined, unseeded
 
 from .model import PROBES, WORDS
 
@@ -35,7 +35,7 @@ def section(data: Data) -> Section | None:
 
 def answer(data: Data) -> Answer | None:
     """What stands on top where nothing was timed; None where no cell tried anything, or rates are there."""
-    if measures(data.frame) or not (said := sentences(data)):
+    if data.measures or not (said := sentences(data)):
         return None
     return Answer(said)
 

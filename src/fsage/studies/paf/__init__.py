@@ -1,4 +1,8 @@
 """Populate and fragment: what fullness costs, and what fragmentation costs.
 
-A study that builds on it may use `Populate` and `sizes_of` of its `model`; all else may change.
+A study that builds on it may use what follows; all else may change.
+
+- `model`: step `Populate`, and `sizes_of` a generation of its files;
+- `recipe`: `States`, `expand` and the key `DEFAULT` of its `structures`;
+- `laying`: `FilledOneWay`, keys of a block `states:` that say how filler is laid.
 """

@@ -6,18 +6,14 @@ turns, a request each. What a smaller share deletes is among what a larger one d
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.host.stores import filesystems
-from fsage.host.structure import Work
-from fsage.host.structure.quota import Quota
-from fsage.host.targets.target import Target
-from fsage.model.structure import SHARD, Shard, Step, path_of
-from fsage.studies.paf.model import Fragment, Populate, sizes_of
+from fsage.api.host import Quota, Target, Work, one_cpu
+from fsage.api.model import Failure, Shard, Step, path_of
+
+from .model import Fragment, Populate, sizes_of
 
 
 def populate(step: Populate, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
@@ -27,7 +23,7 @@ def populate(step: Populate, target: Target, done: list[Step], shard: Shard, che
     quota = Quota(target, making=[step.generation])
     quota.must_hold(sum(sizes), step.describe())
     quota.make_room(step.generation, len(sizes))
-    existing = _there(mounts, step.generation, len(sizes))
+    existing = quota.existing(step.generation, len(sizes))
     indices = range(shard.index, len(sizes), shard.count)
 
     def some(thread: int) -> None:
@@ -51,7 +47,7 @@ def populate(step: Populate, target: Target, done: list[Step], shard: Shard, che
                 ) from error
 
     if shard.threads == 1:
-        with filesystems.one_cpu():
+        with one_cpu():
             some(0)
     else:
         with ThreadPoolExecutor(shard.threads) as pool:
@@ -69,13 +65,6 @@ def batches(indices: range, stores: int, at_once: int) -> Iterator[list[int]]:
     on = [[index for index in indices if index % stores == store] for store in range(stores)]
     for first in range(0, max(map(len, on)), at_once):
         yield sorted(index for of_store in on for index in of_store[first : first + at_once])
-
-
-def _there(mounts: list[Path], generation: int, count: int) -> dict[Path, int]:
-    """Sizes of the files of a generation of so many that are there already."""
-    first = [first + store for first in range(0, max(1, count), SHARD) for store in range(len(mounts))]
-    folders = {path_of(mounts, generation, index).parent for index in first}
-    return {Path(entry.path): entry.stat().st_size for folder in folders for entry in os.scandir(folder)}
 
 
 def fragment(step: Fragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from fsage.model.structure import BLOCK_BYTES, Achieved, Files, Method, Step, filled, order
+from fsage.api.model import BLOCK_BYTES, Achieved, Files, Step
+
+Method = Literal["fallocate", "write", "buffered"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Populate(Step):
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """A generation more."""
         sizes = self.sizes(capacity_bytes)
-        shares.append(filled(self.generation, sum(sizes), len(sizes), capacity_bytes, self.percent))
+        shares.append(self.filled(sizes, capacity_bytes, self.percent))
 
 
 @lru_cache(maxsize=8)
@@ -110,8 +112,8 @@ class Fragment(Step):
         return f"fragment generation {self.generation} by {self.percent}%"
 
     def to_delete(self, count: int) -> set[int]:
-        """Indices among `count` files of its generation that it deletes."""
-        return to_delete(self.seed, self.generation, self.percent, count)
+        """Indices among `count` files of its generation that it deletes: what a smaller step deletes, and more."""
+        return set(self.drawn(count)[: (count * self.percent + 50) // 100])
 
     def continues(self, last: Step) -> bool:
         """Whether `last` deleted a smaller share of the same generation."""
@@ -133,8 +135,3 @@ class Fragment(Step):
         shares[-1]["deleted_files"] = len(lost)
         shares[-1]["deleted_share_files"] = len(lost) / len(sizes) if sizes else 0.0
         shares[-1]["deleted_share_bytes"] = sum(sizes[index] for index in lost) / sum(sizes) if sizes else 0.0
-
-
-def to_delete(seed: int | None, generation: int, percent: int, count: int) -> set[int]:
-    """Indices among `count` files of a generation that `percent` fragmentation deletes: what less deletes, and more."""
-    return set(order(seed, generation, count)[: (count * percent + 50) // 100])

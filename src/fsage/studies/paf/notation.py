@@ -25,9 +25,10 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
-from fsage.base.sizes import LARGEST_BYTES, format_size, parse_size
+from fsage.api.model import format_size, parse_size
 
 Span = tuple[int, int]
+LARGEST = (1 << 63) - 1
 
 _RULES = {
     "prefix": re.compile(r"PAF:", re.IGNORECASE),
@@ -106,7 +107,7 @@ class PaF:
         _check_fit(self.generations)
         _check_count(self.generations, self.sizes_bytes)
         for value, least in ((self.seed, 0), (self.kblocks, 1), *((size, 1) for size in self.sizes_bytes)):
-            if value is not None and not least <= value <= LARGEST_BYTES:
+            if value is not None and not least <= value <= LARGEST:
                 raise ValueError(f"{value} is out of range; {least} to 2^63 - 1 is allowed")
         if len(set(self.sizes_bytes)) == 1:  # the same structure, so the same value
             object.__setattr__(self, "sizes_bytes", self.sizes_bytes[:1])
@@ -243,7 +244,7 @@ def _size(tokens: _Tokenizer) -> int:
 def _whole(tokens: _Tokenizer, least: int, allowed: str) -> int:
     token = tokens.expect("number", allowed)
     digits = token.text.lstrip("0") or "0"
-    if len(digits) > 19 or not least <= int(digits) <= LARGEST_BYTES:
+    if len(digits) > 19 or not least <= int(digits) <= LARGEST:
         tokens.fail(f"{_shorten(token.text)} is out of range", token.span, f"{allowed}, {least} to 2^63 - 1")
     return int(digits)
 

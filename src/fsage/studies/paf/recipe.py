@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
-from fsage import recipes as laying
-from fsage.base.sizes import format_size
-from fsage.model.structure import Method, Step
-from fsage.recipes import Filler, State
-from fsage.studies.paf.model import Fragment, Populate
-from fsage.studies.paf.notation import Generation, PaF, parse
-from fsage.text.strict import Levels, Problem, Size, Strict, refuse, show, unknown_key
+from fsage.api.model import Step, format_size
+from fsage.api.recipe import Levels, Problems, Size, SizeInBlocks, State, Strict, unknown_value
+
+from . import laying
+from .laying import Filler
+from .model import Fragment, Method, Populate
+from .notation import Generation, PaF, parse
 
 Capacity = Annotated[int, Field(ge=1, le=99, strict=True)]
 Fragmentation = Annotated[int, Field(ge=0, le=99, strict=True)]
@@ -26,7 +26,7 @@ Count = Annotated[int, Field(ge=1, le=99, strict=True)]
 
 def _structure(value: object) -> PaF:
     if not isinstance(value, str):
-        raise ValueError(f"{show(value)} is not a structure; write it as text, such as 'PAF:70.30,20.40@264M'")
+        raise ValueError(f"{value!r} is not a structure; write it as text, such as 'PAF:70.30,20.40@264M'")
     return replace(parse(value), kblocks=None)  # the capacity is measured, whatever it was elsewhere
 
 
@@ -54,7 +54,7 @@ class States(Strict):
         description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",
     )
     filler: Annotated[tuple[Method, ...], Levels()] = Field((laying.METHOD,), description=laying.METHOD_HELP)
-    request_size: Annotated[tuple[laying.SizeInBlocks, ...], Levels()] = Field(
+    request_size: Annotated[tuple[SizeInBlocks, ...], Levels()] = Field(
         (laying.REQUEST_BYTES,), description=laying.REQUEST_HELP
     )
     files_at_once: Annotated[tuple[laying.FilesAtOnce, ...], Levels()] = Field(
@@ -72,30 +72,29 @@ class States(Strict):
 
     @model_validator(mode="after")
     def _seeds_are_known(self) -> States:
-        unseeded = not self.notation or any(structure.seed is None for structure in self.notation)
-        if isinstance(self.structures, dict):
-            counts = self.structures
-        else:
-            counts = {DEFAULT: self.structures}
-        if max(counts.values(), default=1) > 1 and self.seed is None and unseeded:
-            refuse([Problem(("structures",), "more than one needs a 'seed' to count from, for seeds name the states")])
+        with Problems() as wrong:
+            unseeded = not self.notation or any(structure.seed is None for structure in self.notation)
+            if isinstance(self.structures, dict):
+                counts = self.structures
+            else:
+                counts = {DEFAULT: self.structures}
+            if max(counts.values(), default=1) > 1 and self.seed is None and unseeded:
+                wrong.add("structures", "more than one needs a 'seed' to count from, for seeds name the states")
         return self
 
     @model_validator(mode="after")
     def _axes_or_notation(self) -> States:
-        wrong = [axis for axis in AXES if bool(getattr(self, axis)) == bool(self.notation)]
-        if self.notation:
-            text = "goes without 'notation', which names whole structures"
-        else:
-            text = "is missing"
-        if wrong:
-            refuse(Problem((axis,), text) for axis in wrong)
-        if isinstance(self.structures, dict):
-            one_size = self.model_copy(update={"file_size": self.file_size[:1]})  # their names are the same
-            names = [DEFAULT, *dict.fromkeys(map(_generations, _structures(one_size)))]
-            unknown = [name for name in self.structures if name not in names]
-            if unknown:
-                refuse(Problem(("structures", name), unknown_key(name, names)) for name in unknown)
+        with Problems() as wrong:
+            for axis in AXES:
+                if bool(getattr(self, axis)) == bool(self.notation):
+                    text = "goes without 'notation', which names whole structures" if self.notation else "is missing"
+                    wrong.add(axis, text)
+            if isinstance(self.structures, dict) and not wrong.found:
+                one_size = self.model_copy(update={"file_size": self.file_size[:1]})  # their names are the same
+                names = [DEFAULT, *dict.fromkeys(map(_generations, _structures(one_size)))]
+                for name in self.structures:
+                    if name not in names:
+                        wrong.add(("structures", name), unknown_value(name, names))
         return self
 
     def layouts_of(self, structure: PaF) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from fsage.advise.decide import AdviceRequest
-from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.base.sizes import format_size, round_size
-from fsage.studies.prealloc.recipe import States
+from fsage.api.model import format_size, round_size
+from fsage.api.report import AdviceRequest, Choice, Measured, Options
+
+from .recipe import States
 
 
 def options(measured: Measured, declared: States, request: AdviceRequest) -> Options:
@@ -50,7 +50,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     )
 
 
-def _of_size(largest: int, parts: Parts, size_bytes: int) -> Parts:
+def _of_size(largest: int, parts: dict[str, float], size_bytes: int) -> dict[str, float]:
     if size_bytes >= largest:
         return parts
     return {}

@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from fsage.base import Failure
-from fsage.host.stores import filesystems
-from fsage.host.structure import Work
-from fsage.host.structure.quota import Quota
-from fsage.host.targets.target import Target
-from fsage.model.structure import Shard, Step, path_of
-from fsage.studies.prealloc.model import TOGETHER, DeleteFiles, Interleave, sizes_of
+from fsage.api.host import Quota, Target, Work, one_cpu
+from fsage.api.model import Failure, Shard, Step, path_of
+
+from .model import TOGETHER, DeleteFiles, Interleave, sizes_of
 
 
 def interleave(
@@ -37,7 +34,7 @@ def interleave(
             with ThreadPoolExecutor(len(paths)) as pool:
                 list(pool.map(quota.write, paths, sizes))
         else:
-            with filesystems.one_cpu():
+            with one_cpu():
                 quota.in_turns(paths, sizes, step.granularity_bytes, "fallocate", check_lease)
     except OSError as error:
         raise Failure(

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fsage.model.structure import OWN_BYTES, Achieved, Files, Step, filled, order
+from fsage.api.model import Achieved, Files, Step
 
 MAP_BYTES = 16  # a piece costs at most about that much in its file's extent tree
 RESERVE_BYTES = 256 * 1024  # of each file, and for directories
+OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free: ext4 4096 blocks, XFS 8192
 TOGETHER = "together"
 
 
@@ -46,7 +47,7 @@ class Interleave(Step):
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """A generation more."""
         sizes = self.file_sizes(capacity_bytes)
-        shares.append(filled(self.generation, sum(sizes), len(sizes), capacity_bytes, 100))
+        shares.append(self.filled(sizes, capacity_bytes, 100))
 
 
 def sizes_of(done: Sequence[Step], generation: int, capacity_bytes: int) -> list[int]:
@@ -67,7 +68,7 @@ class DeleteFiles(Step):
 
     def going(self, count: int) -> list[int]:
         """Indices among `count` files that it deletes, in their order."""
-        return order(self.seed, self.generation, count)[: self.deleted]
+        return self.drawn(count)[: self.deleted]
 
     def continues(self, last: Step) -> bool:
         """Whether `last` deleted fewer files of the same generation."""

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.base.sizes import format_size
-from fsage.recipes import State
-from fsage.studies.prealloc.model import DeleteFiles, Interleave
-from fsage.text.strict import Levels, Problem, Size, Strict, refuse
+from fsage.api.model import format_size
+from fsage.api.recipe import Levels, Problems, Size, State, Strict
+
+from .model import DeleteFiles, Interleave
 
 CLEAN = "clean"
 
@@ -42,9 +42,10 @@ class States(Strict):
 
     @model_validator(mode="after")
     def _enough_files(self) -> States:
-        most = max(self.deleted)
-        if most > self.files:
-            refuse([Problem(("deleted",), f"{most} is more than the {self.files} files that there are")])
+        with Problems() as wrong:
+            most = max(self.deleted)
+            if most > self.files:
+                wrong.add("deleted", f"{most} is more than the {self.files} files that there are")
         return self
 
 

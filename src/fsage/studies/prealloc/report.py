@@ -13,15 +13,23 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from fsage.analysis.comparisons import comparisons
-from fsage.analysis.conditions import labelled
-from fsage.analysis.groups import counts, factors, plural, samples
-from fsage.analysis.words import joined
-from fsage.base.sizes import round_size
-from fsage.dataset import unpacked
-from fsage.figures import Axis, Level, limits, limits_with_zero, lines, placed, powers_of_two, shares
-from fsage.report.parts import Answer, Data, Section, View, cards_of
-from fsage.study.study import Study
+from fsage.api.model import round_size
+from fsage.api.report import (
+    Answer,
+    Axis,
+    Data,
+    Level,
+    Measure,
+    Section,
+    View,
+    counts,
+    factors,
+    joined,
+    lines,
+    placed,
+    shares,
+    unpacked,
+)
 
 PUBLISHED_PERCENT = {"writes": 89.0, "reads": 82.0}
 """Least share of a clean file system's rate at 8 MiB, in the source."""
@@ -39,7 +47,7 @@ def rows_of(data: Data) -> pd.DataFrame:
     return rows.assign(
         size=rows["preallocation_bytes"].map(round_size),
         x=100 * (rows["files"] - rows["deleted"]) / rows["files"],
-        rate=rows["measure"].map(plural),
+        rate=[Measure.of(measure).plural for measure in rows["measure"]],
     ).sort_values(["preallocation_bytes", "x"], kind="stable")
 
 
@@ -54,7 +62,7 @@ def kept(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**{name: 100 * rows[name] for name in ("median", "low", "high")})
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """The smallest and the largest size at the fullest, writes and reads, and how long the pieces are there."""
     rows = kept(aged(rows_of(data)))
     rows = rows[rows["deleted"] == rows["deleted"].min()]
@@ -71,10 +79,10 @@ def answer(data: Data, study: Study) -> Answer | None:
     if why:
         sentences.append(why)
     by_size, sizes = placed(rows, "size")
-    y = Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS))
+    y = Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
     title = "Share of the clean rate on the fullest target"
     figure = lines(title, by_size, "rate", Axis("preallocation", ticks=sizes), y, joined=False, levels=[Level(100.0)])
-    return Answer(sentences, figure, cards_of(comparisons(data.frame, study)), CODES)
+    return Answer(sentences, figure, data.cards, CODES)
 
 
 def _kept(row: dict[str, float]) -> str:
@@ -104,7 +112,7 @@ def rates(data: Data) -> Section | None:
     rows = rows_of(data)
     if aged(rows)["x"].nunique() < 2:
         return None
-    y = Axis("bandwidth, MiB/s", limits(rows))
+    y = Axis.around("bandwidth, MiB/s", rows)
     figures = []
     for size, part in rows.groupby("size", sort=False):
         clean = part[part["deleted"] == 0]
@@ -124,7 +132,7 @@ def share_of_clean(data: Data) -> Section | None:
     rows = kept(aged(rows_of(data)))
     if rows["x"].nunique() < 2:
         return None
-    y = Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS))
+    y = Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
     figures = []
     for rate, part in rows.groupby("rate", sort=False):
         if rate in PUBLISHED_PERCENT:
@@ -159,10 +167,7 @@ def contiguity(data: Data) -> Section | None:
     points = rows[["state", "size", "x"]].assign(median=rows["state"].map(mean_extents_mib(data))).dropna()
     if points["x"].nunique() < 2:
         return None
-    least = math.floor(math.log2(points["median"].min()))
-    most = math.ceil(math.log2(points["median"].max()))
-    powers = {2.0**power: f"{2.0**power:g}" for power in range(least, most + 1)}
-    y = Axis("mean extent, MiB", ticks=powers, log=True)
+    y = Axis.powers("mean extent, MiB", points)
     figure = lines("Mean extent of the measured files", points, "size", FULLNESS, y)
     text = "Medians over the iterations. A file that is written into what one deleted file left takes its pieces."
     return Section("Contiguity of what was measured", text, [figure])
@@ -170,7 +175,7 @@ def contiguity(data: Data) -> Section | None:
 
 def extent_sizes(data: Data) -> Section | None:
     """Histogram of the extents of the measured files: each size clean, fullest and emptiest."""
-    measured_rows = _measured(data)
+    measured_rows = data.usual
     figures = []
     for size, part in rows_of(data).groupby("size", sort=False):
         filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
@@ -189,7 +194,7 @@ def extent_sizes(data: Data) -> Section | None:
             title = f"Extents of the measured files, preallocation of {size}"
             x = Axis("size of an extent, from (each class up to twice that)")
             y = Axis("share of the measured bytes, %")
-            figures.append(shares(title, weights, powers_of_two(weights), x, y))
+            figures.append(shares(title, weights, x, y))
     text = "The share of the measured files' bytes, about, by the size of the extent that they lay in; all iterations."
     if figures:
         return Section("Sizes of the measured extents", text, figures)
@@ -198,12 +203,7 @@ def extent_sizes(data: Data) -> Section | None:
 
 def mean_extents_mib(data: Data) -> pd.Series:
     """State -> the mean extent of its measured files, the median over the iterations; without what is not known."""
-    return (_measured(data).groupby("state")["measured_mean_extent_bytes"].median() / (1 << 20)).dropna()
-
-
-def _measured(data: Data) -> pd.DataFrame:
-    valid_rows = labelled(samples(data.frame))
-    return valid_rows[valid_rows["main"]]
+    return (data.usual.groupby("state")["measured_mean_extent_bytes"].median() / (1 << 20)).dropna()
 
 
 def _classes(texts: Iterable[str]) -> Counter[int]:

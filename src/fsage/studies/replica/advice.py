@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from fsage.advise.decide import AdviceRequest
-from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.base.sizes import round_size
-from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED, States
+from fsage.api.model import round_size
+from fsage.api.report import AdviceRequest, Choice, Measured, Options
+
+from .recipe import COPIED, EMPTY, JOINED, States
 
 WORDS = {COPIED: "leave its free space as it lies", JOINED: "have its free space in one run"}
 
@@ -45,5 +45,5 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     )
 
 
-def _of_size(parts: Parts, size_bytes: int) -> Parts:
+def _of_size(parts: dict[str, float], size_bytes: int) -> dict[str, float]:
     return parts

@@ -13,25 +13,23 @@ from typing import NamedTuple
 
 import yaml
 
-from fsage.base import MIB, Json, in_words
-from fsage.base.message import Unacceptable
-from fsage.base.sizes import counted
-from fsage.evidence import free
-from fsage.evidence.free import Free
+from fsage.api.evidence import DRAWS, Free, save_free, write_free
+from fsage.api.launcher import (
+    DeclaredTarget,
+    Plan,
+    claim_of,
+    enough_units,
+    fitting_amount,
+    load_plan,
+    quarantine,
+)
+from fsage.api.model import MIB, Json, counted, in_words
 from fsage.layouts.extents import Head
-from fsage.plan.plan import Plan, load_plan
-from fsage.plan.target import Target, load_claim
-from fsage.records.messages import check_claim
-from fsage.records.store import quarantine
-from fsage.run import request
-from fsage.run.request import PLACE
-from fsage.statistics import reachable
-from fsage.statistics.intervals import LEAST
-from fsage.studies.replica import whole
-from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
-from fsage.studies.replica.whole import Base
-from fsage.study.files import read_yaml
-from fsage.text.strict import show
+
+from . import whole
+from .free import deleted, filled
+from .recipe import COPIED, EMPTY, JOINED
+from .whole import LAYOUTS, Base
 
 SHIPPED = "replica"
 MOST_LAYOUTS = 100
@@ -76,7 +74,7 @@ def prepare(
 
     It is named after what was read: the same layouts are the same study, which is then resumed. `samples`: of a layout
     larger than the target `base`; None: all are laid whole, on a target made like the original, where one can be made.
-    Of a text of sizes alone, draws (fsage.evidence.free). Samples and draws are five unasked. Raises ValueError.
+    Of a text of sizes alone, draws (fsage.api.evidence). Samples and draws are five unasked. Raises ValueError.
     """
     layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
     if layouts > MOST_LAYOUTS:
@@ -86,8 +84,8 @@ def prepare(
             os.stat(source)  # what is not there is named before what the target lacks
     if base and (why := whole.why_none(base.target)):
         raise ValueError(f"{why}, such as target local (`--target local`, as root); nothing was touched")
-    refuse_stale(claim_copy)
-    block = read_yaml(studies / f"{SHIPPED}.yaml")
+    claim_of(claim_copy)
+    block = yaml.safe_load((studies / f"{SHIPPED}.yaml").read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
     wanted = samples
     digest = hashlib.sha256(f"{samples or 1}".encode())
@@ -104,7 +102,7 @@ def prepare(
             name = _name_of(source, names)
             before = _free_blocks(source)
             layout = Path(place) / f"{name}.gz"
-            free_space = free.save(source, layout, (SEED, 1))
+            free_space = save_free(source, layout, (SEED, 1))
             why = free_space.head.why_no_copy()
             if why:
                 shows = f"`./run fsage evidence {shlex.quote(source)}` shows how its free space lies"
@@ -114,7 +112,7 @@ def prepare(
                     raise ValueError(
                         f"{source}: --at and --delete need its free extents, of which it has the sizes only"
                     )
-                samples = samples or free.DRAWS
+                samples = samples or DRAWS
             digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
             names.append(name)
             heads.append(free_space.head)
@@ -136,7 +134,7 @@ def prepare(
                 sentences.append(f"{name}: warning: it changed while it was read, so its layout is not of one moment")
             for more, changed in _if(free_space, name, names, what_if):
                 layout = Path(place) / f"{more}.gz"
-                free.write(changed, layout)
+                write_free(changed, layout)
                 digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
                 names.append(more)
                 rooms.append(Room.of(changed))
@@ -147,7 +145,7 @@ def prepare(
             digest.update(b"defragmented")
         sampled = base is not None and own is None and bool(whole.larger(heads, base))
         size_bytes = whole.size_of(base) if base and not own else None
-        design = _design(block, names, samples or (free.DRAWS if sampled else 1), rooms, size_bytes)
+        design = _design(block, names, samples or (DRAWS if sampled else 1), rooms, size_bytes)
         digest.update(f"{design}".encode())
         study = f"age_{digest.hexdigest()[:12]}"
         block = _study_of(block, study, names, design, what_if.defragmented)
@@ -155,9 +153,9 @@ def prepare(
             block |= {"additional_cells": [TRIED]}
         if tried and least_free < ROOM_BYTES:
             block |= {"cells": TRIED, "additional_cells": [], "headline": []}
-        (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
+        (folder / study / LAYOUTS).mkdir(parents=True, exist_ok=True)
         for name in names:
-            os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
+            os.replace(Path(place) / f"{name}.gz", folder / study / LAYOUTS / f"{name}.gz")
     if own and base:
         sentences.append(whole.write(own, base, folder / study))
     (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
@@ -166,7 +164,7 @@ def prepare(
 
 def _own_target(
     heads: Sequence[Head], most_extents: int, base: Base, samples: int | None, sentences: list[str]
-) -> Target | None:
+) -> DeclaredTarget | None:
     """The target that is made like the original, on which layouts are laid whole; None where `base` serves instead.
 
     A file system chooses blocks in its own way. So one that `base` has not is refused where no target can be made like
@@ -215,32 +213,17 @@ def amount_line(plan: Plan) -> list[str]:
     """
     if plan.claim is None:
         return []
-    claim = request.fitting_amount(plan, plan.claim)
+    claim = fitting_amount(plan, plan.claim)
     if claim["amount_mib"] == plan.claim["amount_mib"]:
         return []
     return [f"each task measures {claim['amount_mib']} MiB, {claim['amount_source']}"]
 
 
-def refuse_stale(claim_copy: Path) -> None:
-    """Raise ValueError where the copy of the target's claim is not as this release writes it."""
-    claim = load_claim(claim_copy)
-    if claim is None:
-        return
-    try:
-        check_claim(claim)
-    except Unacceptable as why:
-        raise ValueError(
-            f"{claim_copy}: the target's claim {why}. An earlier release of fsage may have made it. Move the file "
-            f"away, release the target (`./run fsage release --target {claim_copy.stem}`) and give the same command "
-            "again; nothing was touched"
-        ) from None
-
-
 def _if(free_space: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
     """Variants of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
     asked: list[tuple[str, str, Callable[[Free, float, int], Free], float]] = [
-        *(("at", "--at", free.filled, percent) for percent in what_if.at),
-        *(("deleted", "--delete", free.deleted, percent) for percent in what_if.deleted),
+        *(("at", "--at", filled, percent) for percent in what_if.at),
+        *(("deleted", "--delete", deleted, percent) for percent in what_if.deleted),
     ]
     for word, option, change, percent in asked:
         try:
@@ -251,7 +234,7 @@ def _if(free_space: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> I
 
 def refuse_target(source: str, claim_copy: Path) -> None:
     """Raise ValueError where `source`, if it is there, is the target itself, which is to be emptied."""
-    claim = load_claim(claim_copy)
+    claim = claim_of(claim_copy)
     for store in claim["stores"] if claim else ():
         own = [Path(str(place)) for place in (store.get("mount"), store.get("image")) if place]
         try:
@@ -322,10 +305,10 @@ def _design(
     have room, one is written so often at one place. `size_bytes`: of the target; None: all of a layout is laid.
     """
     if not isinstance(shipped, dict) or not all(isinstance(shipped.get(key), dict) for key in ("states", "cells")):
-        raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
+        raise ValueError(f"config/{SHIPPED}.yaml is {shipped!r:.60}, not a study of layouts")
     fullness = len(names) == 1 and shipped["states"].get("empty", True)
     family = (len(names) + fullness) * len(shipped["cells"]["phases"])
-    enough = next((number for number in range(LEAST, MOST_UNITS) if reachable(number, number, family)), MOST_UNITS)
+    enough = enough_units(family, MOST_UNITS)
     files = PLACES_OF_SAMPLES if samples > 1 else enough
     laid = [min(1.0, (size_bytes or room.device_bytes) / room.device_bytes) for room in rooms]
     least_bytes = min(room.free_bytes * share for room, share in zip(rooms, laid, strict=True))

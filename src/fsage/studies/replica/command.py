@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from fsage.base.message import say
-from fsage.commands.common import start_snakemake
-from fsage.commands.layouts import PANEL
+from fsage.api.command import Where, say
 
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=PANEL, epilog="./run fsage age /data --at 80,90")
+@app.command(epilog="./run fsage age /data --at 80,90")
 def age(
     context: typer.Context,
     sources: Annotated[list[str], typer.Argument(help="mounts, devices, images or saved texts; several are ranked")],
@@ -34,17 +32,16 @@ def age(
     The source is only read. fsage measures a replica on a target, mostly a modelled disk, not on the source's device.
     It measures with the copied free space, with as much in one run, and empty.
     """
-    from fsage.plan.results import Results
-    from fsage.studies.replica import age as ages
-    from fsage.studies.replica.whole import Base, measures_on
+    from . import age as ages
+    from .whole import Base, measures_on
 
-    where = context.obj.on_one_target(None)
+    where: Where = context.obj.on_one_target(None)
     folder = where.results / "age"
     target = where.target()
     if after not in ("", "defragment"):
         raise ValueError(f"--after {after!r}: allowed is defragment")
     what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
-    base = Base(target, where.inventory, Results(where.results, target.name, "").claim)
+    base = Base(target, where.inventory, where.claim_copy(target))
     study, sentences = ages.prepare(sources, where.studies, folder, samples, base.claim_copy, what_if, base)
     plan = ages.planned(study, folder, where.inventory, where.results)
     for line in (*sentences, measures_on(plan.target)):
@@ -56,7 +53,7 @@ def age(
         return
     for line in ages.measured_again(plan):
         say(line)
-    start_snakemake(plan.commands.measure_words)
+    where.start(plan)
 
 
 def percents(text: str, option: str) -> tuple[float, ...]:

@@ -11,18 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.base import in_words
+from fsage.api.launcher import Plan, StudyError
+from fsage.api.model import in_words, kind_of
 from fsage.layouts import extents
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.store import NotThisText
-from fsage.model import kinds
-from fsage.plan.plan import Plan
-from fsage.run.request import PLACE
-from fsage.studies.replica.model import Replica
-from fsage.study.study import StudyError
+
+from .model import Replica
 
 if TYPE_CHECKING:
-    from fsage.evidence.free import Free
+    from fsage.api.evidence import Free
 
 MOST_EXTENTS = 20_000_000
 """Most extents of a layout as large as its target."""
@@ -62,7 +60,7 @@ def free_bytes(plan: Plan, step: Replica) -> int:
 
 def _long_list(plan: Plan, step: Replica) -> Path | None:
     """The file of a layout where it is a long list of free extents, packed by gzip, of a device that is laid whole."""
-    path = (plan.studies / PLACE / step.layout).absolute()
+    path = (plan.layouts / step.layout).absolute()
     try:
         if path.stat().st_size < LONG_BYTES or not (device_bytes := _laid_bytes(plan)):
             return None
@@ -77,7 +75,7 @@ def _long_list(plan: Plan, step: Replica) -> Path | None:
 
 def _laid_bytes(plan: Plan) -> int | None:
     if plan.claim:
-        return kinds.named(plan.claim["kind"]).laid_bytes(plan.claim)
+        return kind_of(plan.claim).laid_bytes(plan.claim)
     return None
 
 
@@ -88,12 +86,12 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
             f"target {plan.target.name}: a layout is copied onto one claimed file system that fsage made (kind loop), "
             "or onto one OST of a Lustre that fsage has alone (docs/background/replica.md)"
         )
-    from fsage.evidence.free import read  # numpy, scipy and what else a plan does without
+    from fsage.api.evidence import read_free  # numpy, scipy and what else a plan does without
 
     where = f"study {plan.study.name}: layout {step.layout}"
     try:
         seed = step.seed or 0, step.draw
-        free = read(os.fspath(plan.studies / PLACE / step.layout), seed)
+        free = read_free(os.fspath(plan.layouts / step.layout), seed)
         why = free.head.why_no_copy()
         if why:
             raise ValueError(why)
@@ -110,7 +108,7 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
 def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:
     """The free extents for a device of that size: all, or a sample of windows of a larger one. Raises ValueError."""
     if free.head.device_bytes > device_bytes:
-        from fsage.evidence.free import Windows
+        from .free import Windows
 
         return Windows(free, step.window_groups).sample(device_bytes, step.seed or 0, step.draw)
     if len(free.places) > MOST_EXTENTS:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
-from fsage.model.structure import Achieved, FreeSpace, Step
+from fsage.api.model import Achieved, Json, Step, path_of
 
 EXTENT_BYTES = 420
 """Memory that a free extent takes while a layout is laid on a host, as measured (bench/full_size.py)."""
+
+
+class FreeSpace(Step):
+    """A step that lays free space: files of its generation hold what is in use."""
+
+    def named(self, mounts: list[Path], noted: Json) -> list[Path]:
+        """The files that hold what is in use."""
+        return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
 
 
 @dataclass(frozen=True)

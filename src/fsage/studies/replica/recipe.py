@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.recipes import State
-from fsage.studies.replica.model import Replica
-from fsage.text.strict import Levels, Problem, Spelled, Strict, refuse
+from fsage.api.recipe import Levels, Problems, Spelled, State, Strict
+
+from .model import Replica
 
 COPIED = "copied"
 JOINED = "joined"
@@ -46,10 +46,11 @@ class States(Strict):
     @model_validator(mode="after")
     def _names_differ(self) -> States:
         names = list(map(name_of, self.layouts))
-        twice = [number for number, name in enumerate(names) if name in names[:number] or name == EMPTY]
-        if twice:
-            text = "without what follows its first dot it is another layout's name, or 'empty'; call the file otherwise"
-            refuse(Problem(("layouts", number), text) for number in twice)
+        text = "without what follows its first dot it is another layout's name, or 'empty'; call the file otherwise"
+        with Problems() as wrong:
+            for number, name in enumerate(names):
+                if name in names[:number] or name == EMPTY:
+                    wrong.add(("layouts", number), text)
         return self
 
 

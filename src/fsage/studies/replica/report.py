@@ -16,19 +16,26 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from fsage.analysis.comparisons import Comparison, at_largest_transfer
-from fsage.analysis.groups import compared, measure_label, measures, plural
-from fsage.analysis.words import span
-from fsage.base.sizes import round_size
-from fsage.figures import Figure, Strips
-from fsage.model import filesystems
-from fsage.report.parts import Answer, Data, Named, Section, View, by_comparisons
-from fsage.statistics.intervals import AIM, Interval
+from fsage.api.model import filesystems, round_size
+from fsage.api.report import (
+    Answer,
+    Data,
+    Figure,
+    Measure,
+    Named,
+    Ratio,
+    Section,
+    Strips,
+    View,
+    by_comparisons,
+    factors,
+)
 from fsage.studies.limits import report as limits
-from fsage.studies.replica.model import KeepFreeSpace, Replica
-from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
-from fsage.study.study import Study
 
+from .model import KeepFreeSpace, Replica
+from .recipe import COPIED, EMPTY, JOINED
+
+AIM = 0.95
 WHY = {
     "metadata": "free in the original, and the target's own metadata lie there",
     "taken": "free in the original, in use here (maps of extents)",
@@ -109,6 +116,14 @@ def _drawn(data: Data) -> list[str]:
     ]
 
 
+def span(ratio: Ratio) -> str:
+    """'0.86 (0.84 to 0.88)'; without an interval the value alone, '' where there is none."""
+    if ratio.value is None:
+        return ""
+    interval = ratio.interval
+    return f"{ratio.value:.2f}" + (f" ({interval.low:.2f} to {interval.high:.2f})" if interval else "")
+
+
 def _distance(distance: dict[str, float]) -> str:
     return f"{distance['this']:.3f} ({distance['low']:.3f} to {distance['high']:.3f} over {distance['draws']} draws)"
 
@@ -132,7 +147,7 @@ def _full(free_space: dict[str, Any]) -> float:
 
 def ranking(data: Data) -> Section | None:
     """A row for each layout, the slowest writes first: its rates over those of as much free space in one run."""
-    rows = compared(data.table, "value")
+    rows = factors(data.table)
     rows = rows[rows["main"] & rows["state"].map(lambda state: is_copied(data, str(state)))]
     measures = list(dict.fromkeys(rows["measure"]))
     if rows.empty:
@@ -149,7 +164,7 @@ def ranking(data: Data) -> Section | None:
         cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
         worst = min(factor.value for factor in by_measure.values())
         ranked.append((worst, [str(axes["layout"]), *lies, *cells]))
-    head = ["layout", "full", "free extents", *(f"{measure_label(measure)[0]}s" for measure in measures)]
+    head = ["layout", "full", "free extents", *(f"{Measure.of(measure).name}s" for measure in measures)]
     table = [head, *(row for _, row in sorted(ranked, key=lambda entry: entry[0]))]
     text = (
         "Rates with the copied free space over rates with the same amount in one extent. The worst is first: drain or "
@@ -164,7 +179,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
     tried = limits.answer(data)
     if tried:
@@ -172,8 +187,13 @@ def answer(data: Data, study: Study) -> Answer | None:
     full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
             for state, notes in copied(data).items()}  # fmt: skip
     named = partial(_named, data, full)
-    order = partial(_worst_first, data)
-    comparison_answer = by_comparisons(data, study, named, CODES, order, of_one="on this file system")
+    costs = _costs(data)
+
+    def cost(state: str) -> float:
+        """The costliest layout first; states of one layout stay together."""
+        return costs.get(data.axes_of(state).get("layout"), math.inf)
+
+    comparison_answer = by_comparisons(data, named, CODES, cost, of_one="on this file system")
     tried_there = limits.sentences(data, [state for state in data.planned if is_copied(data, state)])
     more = [*tried_there, *_foreign(data), *_from_draws(data), *_replica(data)]
     return replace(comparison_answer, sentences=[*comparison_answer.sentences, *more])
@@ -209,17 +229,19 @@ def _from_draws(data: Data) -> list[str]:
         for state, notes in copied(data).items()
         if "from_sizes" in (notes.get("drawn") or {})
     }
-    rows = at_largest_transfer(data.frame)
+    rows = data.at_largest_transfer
     sentences = []
     for layout, how in drawn.items():
         names = [state for state in rows["state"].unique() if data.axes_of(state).get("layout") == layout]
         of = rows[rows["state"].isin([state for state in names if is_copied(data, state)])]
-        shares = {measure: share_of_draws(of, measure) for measure in measures(of)}
+        shares = {measure: share_of_draws(of, measure) for measure in data.measures if of[measure].notna().any()}
         words = [
-            f"{share:.0%} of the interval of {plural(name)}" for name, share in shares.items() if share is not None
+            f"{share:.0%} of the interval of {Measure.of(name).plural}"
+            for name, share in shares.items()
+            if share is not None
         ]
         itself = [
-            f"{plural(measure)} of {of_draws.low:.3g} to {of_draws.high:.3g} MiB/s"
+            f"{Measure.of(measure).plural} of {of_draws[0]:.3g} to {of_draws[1]:.3g} MiB/s"
             for measure in shares
             if (of_draws := of_one_more(list(of.groupby("structure")[measure].median())))
         ]
@@ -236,7 +258,7 @@ def _from_draws(data: Data) -> list[str]:
     return sentences
 
 
-def of_one_more(values: Sequence[float]) -> Interval | None:
+def of_one_more(values: Sequence[float]) -> tuple[float, float] | None:
     """Between which values one more draw lies with AIM, where logarithms are normal; None of fewer than two.
 
     A text is of one layout, not of the draws' median: that layout's value is as far from it as one draw's.
@@ -246,7 +268,7 @@ def of_one_more(values: Sequence[float]) -> Interval | None:
         return None
     logs = np.log(values)
     reach = float(stats.t.ppf((1 + AIM) / 2, len(logs) - 1) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
-    return Interval(math.exp(logs.mean() - reach), math.exp(logs.mean() + reach), AIM)
+    return math.exp(logs.mean() - reach), math.exp(logs.mean() + reach)
 
 
 def share_of_draws(rows: pd.DataFrame, measure: str) -> float | None:
@@ -265,18 +287,14 @@ def share_of_draws(rows: pd.DataFrame, measure: str) -> float | None:
     return 0.0
 
 
-def _worst_first(data: Data, compared: list[Comparison]) -> list[Comparison]:
-    """The comparisons with the costliest layout first; those of one layout stay together."""
-
-    def layout_of(comparison: Comparison) -> object:
-        return data.axes_of(comparison.state).get("layout")
-
+def _costs(data: Data) -> dict[object, float]:
+    """Layout -> the least that it reaches of as much free space in one run."""
     costs: dict[object, float] = {}
-    for comparison in compared:
+    for comparison in data.comparisons:
         if is_copied(data, comparison.state) and comparison.ratio.value is not None:
-            layout = layout_of(comparison)
+            layout = data.axes_of(comparison.state).get("layout")
             costs[layout] = min(comparison.ratio.value, costs.get(layout, comparison.ratio.value))
-    return sorted(compared, key=lambda comparison: costs.get(layout_of(comparison), float("inf")))
+    return costs
 
 
 def _named(data: Data, full: dict[str, float], state: str) -> Named:

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
-from fsage import seam
-from fsage.base import GIB
-from fsage.base.sizes import round_size
+from fsage.api.launcher import DeclaredTarget, claim_of, targets_in
+from fsage.api.model import Device, filesystems, round_size
 from fsage.layouts import geometry
 from fsage.layouts.extents import Head
-from fsage.model import device, filesystems
-from fsage.model.sparse import SHARE_OF_SIZE
-from fsage.plan.target import DECLARATION, Target, inventories_in, load_claim, load_target
-from fsage.studies.replica.model import EXTENT_BYTES
-from fsage.study.study import StudyError
 
+from .model import EXTENT_BYTES
+
+GIB = 1 << 30
+LAYOUTS = "layouts"
 PLACE = "inventories"
-"""Below the folder of the study."""
+"""Below the folder of the study, both."""
 USUAL_AMOUNT_MIB = 384
 """Where the target at hand has no amount yet: two seconds of the modelled disk, as the shipped targets declare."""
 STEP_BYTES = 64 << 20
 """Amounts are multiples of the largest transfer."""
 LEAST_GIB = 1
+SHARE_OF_SIZE = 0.15  # what a cell may write of a target
 RUN_BYTES = 512 << 20
 """Memory of the other processes of a run: snakemake, ansible-playbook, the agent on the launcher."""
 
@@ -36,7 +32,7 @@ RUN_BYTES = 512 << 20
 class Base(NamedTuple):
     """The target at hand, from which another one has all that no layout says; its inventory and its claim's copy."""
 
-    target: Target
+    target: DeclaredTarget
     inventory: Path
     claim_copy: Path
 
@@ -49,7 +45,7 @@ def larger(heads: Sequence[Head], base: Base) -> list[Head]:
 
 def size_of(base: Base) -> float | None:
     """Size of the target at hand, bytes; None of a Lustre before it is claimed."""
-    claim = load_claim(base.claim_copy)
+    claim = claim_of(base.claim_copy)
     if claim:
         return base.target.of_kind.laid_bytes(claim)
     if base.target.of_kind.own_stores:
@@ -57,13 +53,13 @@ def size_of(base: Base) -> float | None:
     return None
 
 
-def is_of(head: Head, target: Target) -> bool:
+def is_of(head: Head, target: DeclaredTarget) -> bool:
     """Whether a layout is of the file system that a target has, or its text names none."""
     system = filesystems.like(head.filesystem)
     return system is None or system.name == filesystem_of(target)
 
 
-def filesystem_of(target: Target) -> str:
+def filesystem_of(target: DeclaredTarget) -> str:
     """The local file system on which a layout is laid; of a Lustre that of its OSTs."""
     if target.of_kind.own_stores:
         return str(target.spec["filesystem"])
@@ -74,17 +70,13 @@ def unlike(head: Head, base: Base) -> str:
     """That a layout is of another file system than the target at hand, and which target has that: a sentence."""
     name = str(head.filesystem)
     sentence = f"a layout is of {name}, and target {base.target.name} has {filesystem_of(base.target)}"
-    for inventory in inventories_in(base.inventory.parent):
-        try:
-            target = load_target(inventory)
-        except StudyError:  # another inventory
-            continue
+    for target in targets_in(base.inventory.parent):
         if target.of_kind.own_stores and why_none(target) is None and is_of(head, target):
             return f"{sentence} (`--target {target.name}` has {name})"
     return f"{sentence} (declare a target with `filesystem: {name}`)"
 
 
-def why_none(target: Target) -> str | None:
+def why_none(target: DeclaredTarget) -> str | None:
     """Why no layout can be laid on a target, as far as its declaration says; None where one may be."""
     spec = target.spec
     several = target.of_kind.own_stores and spec["stores"] > 1
@@ -97,7 +89,7 @@ def why_none(target: Target) -> str | None:
     return f"target {target.name} {has}, and a layout is copied onto one file system that fsage made and mounted"
 
 
-def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
+def like(heads: Sequence[Head], extents: int, base: Base) -> DeclaredTarget:
     """The declaration of a target on which these layouts are laid whole. Raises ValueError: why there is none.
 
     `extents`: the most that one of them has.
@@ -115,7 +107,7 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
         raise ValueError(f"their text names {head.filesystem or 'no file system'}, which no target can have")
     if system.geometry and (why := geometry.why_not(system.geometry, head.geometry)):
         raise ValueError(why)
-    claim = load_claim(base.claim_copy)
+    claim = claim_of(base.claim_copy)
     usual_mib = base.target.spec["amount_mib"] or (claim["amount_mib"] if claim else USUAL_AMOUNT_MIB)
     most_mib = int(min(head.device_bytes for head in heads) * SHARE_OF_SIZE) // STEP_BYTES * (STEP_BYTES >> 20)
     declared = {
@@ -129,20 +121,17 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> Target:
     }
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
     target = base.target.having(**declared, name=f"whole-{digest[:8]}")
-    why = seam.why_not_made(target.spec, RUN_BYTES + extents * EXTENT_BYTES)
+    why = target.why_not_made(RUN_BYTES + extents * EXTENT_BYTES)
     if why:
         raise ValueError(why)
     return target
 
 
-def write(target: Target, base: Base, folder: Path) -> str:
+def write(target: DeclaredTarget, base: Base, folder: Path) -> str:
     """Write the inventory of a target below the folder of a study; how to remove the target, a sentence."""
     inventory = folder / PLACE / target.name
-    shutil.copytree(base.inventory, inventory, dirs_exist_ok=True)
-    text = "---\n# Made by `fsage age` like the file system of a layout; all else is as in {base}.\n"
-    declared = yaml.safe_dump({"fsage_target": dict(target.spec)}, sort_keys=False)
-    path = inventory / DECLARATION
-    path.write_text(text.format(base=base.inventory.name) + declared, encoding="utf-8")
+    note = f"Made by `fsage age` like the file system of a layout; all else is as in {base.inventory.name}."
+    target.write(inventory, base.inventory, note)
     return (
         f"`./run ansible-playbook -i {inventory} playbooks/local_target.yml -e fsage_local_target_state=absent` "
         f"removes target {target.name} afterwards, and gives back its room"
@@ -154,7 +143,7 @@ def inventory_of(folder: Path, usual: Path) -> Path:
     return next((path for path in sorted((folder / PLACE).glob("whole-*"))), usual)
 
 
-def sentence(target: Target, heads: Sequence[Head]) -> str:
+def sentence(target: DeclaredTarget, heads: Sequence[Head]) -> str:
     """What is said of it, and on what it measures."""
     size = round_size(max(head.device_bytes for head in heads))
     title = filesystems.named(target.spec["filesystem"]).title
@@ -165,11 +154,10 @@ def sentence(target: Target, heads: Sequence[Head]) -> str:
     return f"{which} on target {target.name}: a sparse {title} of {size}, made as the original is"
 
 
-def measures_on(target: Target) -> str:
+def measures_on(target: DeclaredTarget) -> str:
     """On what a replica is measured, a sentence: not on the original's device."""
     declared = target.spec["device_model"]
     what = "this machine's own disk, without a device model"
     if declared:
-        model = device.KINDS[declared["kind"]]
-        what = f"a {model.label({**model.defaults, **declared})} at most"
+        what = f"a {Device(declared).label} at most"
     return f"fsage measures a replica on {what}, and not the device that the layout comes from"

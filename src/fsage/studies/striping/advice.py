@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fsage.advise.decide import AdviceRequest
-from fsage.advise.measured import Choice, Measured, Options, Parts
-from fsage.base.sizes import round_size
-from fsage.model.striping import Segment
-from fsage.studies.striping.recipe import States
+from fsage.api.model import Segment, round_size
+from fsage.api.report import AdviceRequest, Choice, Measured, Options
+
+from .recipe import States
 
 BY_MAP = ("striped_file", "netflow")
 """Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""
@@ -60,13 +59,13 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     )
 
 
-def _own(state: str, file_bytes: int, size_bytes: int) -> Parts:
+def _own(state: str, file_bytes: int, size_bytes: int) -> dict[str, float]:
     if size_bytes == file_bytes:
         return {state: 1.0}
     return {}
 
 
-def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, size_bytes: int) -> Parts:
+def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, size_bytes: int) -> dict[str, float]:
     """The state itself, else the first in whose layout a file is shared out as one of this size is in this layout."""
     if size_bytes == layouts[state][-1].end_bytes:
         return {state: 1.0}

@@ -2,7 +2,7 @@
 
 On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub (`pfl`). Or it is a
 directory for each segment, which each cell makes anew (`segments`). On a target with stores the file is its objects, by
-the map of fsage.model.striping.
+the map of model.py.
 """
 
 from __future__ import annotations
@@ -10,56 +10,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fsage.base import MIB, Refusal
-from fsage.host.instruments import eviction
-from fsage.host.lustre import stripes
-from fsage.host.structure import Work
-from fsage.host.targets.target import Target
-from fsage.model import striping
-from fsage.model.declaration import lustre_of
-from fsage.model.striping import EVICTION_FILES, Layout
-from fsage.model.structure import Notes, Shard, Step
-from fsage.model.target import Striping
-from fsage.studies.striping.model import Stripe
+from fsage.api.host import Target, Work, make_eviction_files
+from fsage.api.model import EVICTION_FILES, Json, Refusal, Shard, Step
+
+from .model import PFL, Layout, Stripe, counts, osts_of
 
 
 def stripe(step: Stripe, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Note the layout as this target has it, or why it has none: its cells are then unsupported."""
-    noted: Notes = {"osts": striping.osts_of(target.claim), "realisation": step.realisation}
+    noted: Json = {"osts": osts_of(target.claim), "realisation": step.realisation}
     made = 0
     if step.eviction_file is not None:
-        noted["eviction_bytes"] = eviction.make_files(target, step.eviction_file, check_lease)
+        noted["eviction_bytes"] = make_eviction_files(target, step.eviction_file, check_lease)
         made = EVICTION_FILES
     try:
         segments = step.on(target.claim)
     except Refusal as why:
         return Work(made, {**noted, "unsupported": str(why)})
-    if target.has_osts:
-        measured = target.mounts[0] / "measured"
-        declared = lustre_of(target.spec)
-        if step.realisation == striping.PFL:
-            stripes.compose(measured, segments, declared)
-        else:  # tried once, so that a layout which comes otherwise fails here and not in each cell
-            for place in stripes.cut(measured, segments, declared):
-                place.rmdir()
+    target.osts.lay_out(target.mounts[0] / "measured", segments, step.realisation == PFL)
     return Work(made, {**noted, "segments": list(map(list, segments))})
 
 
 def stripe_folder(folder: Path, layout: Layout, target: Target, segment: int) -> None:
     """On Lustre: give files that are made in a folder later the stripes of one of the layout's segments."""
-    stripes.set_on(folder, _striping(layout, target, segment), lustre_of(target.spec))
+    target.osts.stripe(folder, *_stripes(layout, target, segment))
 
 
 def astray(paths: Sequence[Path], layout: Layout, target: Target, segment: int) -> list[str]:
     """On Lustre: a sentence for each file, of a sample of them, that has other stripes than a segment of the layout."""
-    osts = striping.osts_of(target.claim)
-    usable = target.claim["lustre"].get("usable", ())
-    elsewhere: list[str] = stripes.of_files(paths, _striping(layout, target, segment), osts, allowed=usable)["astray"]
-    return elsewhere
+    return target.osts.astray(paths, *_stripes(layout, target, segment))
 
 
-def _striping(layout: Layout, target: Target, segment: int) -> Striping:
-    """The striping of files of one segment, as a target's declaration has it."""
-    count = striping.counts(layout, striping.osts_of(target.claim))[segment]
-    size_mib = layout.segments[segment].stripe_bytes // MIB
-    return {"stripe_count": count, "stripe_size_mib": size_mib, "first_ost": stripes.ANY}
+def _stripes(layout: Layout, target: Target, segment: int) -> tuple[int, int]:
+    """How many stripes files of one segment have, and of how many bytes."""
+    return counts(layout, osts_of(target.claim))[segment], layout.segments[segment].stripe_bytes

@@ -5,6 +5,7 @@ Patterns are data: directory types, and patterns of them (patterns.yaml, or a st
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -14,11 +15,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import yaml
 from pydantic import Field, PlainValidator, model_validator
 
-from fsage.base.sizes import format_size, parse_size
-from fsage.model.striping import Nominal
-from fsage.recipes import State
-from fsage.studies.striping import model as laid
-from fsage.text.strict import Levels, Problem, Size, Spelled, Strict, noting, refuse, show, unknown_value
+from fsage.api.model import format_size, parse_size
+from fsage.api.recipe import Levels, Problems, Size, Spelled, State, Strict, unknown_value
+
+from .model import Nominal, Stripe
 
 FILE = Path(__file__).with_name("patterns.yaml")
 Positive = Annotated[int, Field(gt=0)]
@@ -65,13 +65,11 @@ class Patterns(Strict):
 
     @model_validator(mode="after")
     def _can_be_read(self) -> Patterns:
-        problems: list[Problem] = []
-        for number, pattern_set in enumerate(self.sets):
-            for name, written in pattern_set.patterns.items():
-                with noting(problems, "sets", number, "patterns", name):
-                    segments(written, pattern_set.file_size, self.types)
-        if problems:
-            refuse(problems)
+        with Problems() as wrong:
+            for number, pattern_set in enumerate(self.sets):
+                for name, written in pattern_set.patterns.items():
+                    with wrong.at("sets", number, "patterns", name):
+                        segments(written, pattern_set.file_size, self.types)
         return self
 
     def named(self) -> dict[str, Pattern]:
@@ -110,29 +108,32 @@ def segments(written: list[str], file_bytes: int, types: Mapping[str, Type]) -> 
     ends before the file does: a native layout like that has no place for what comes after.
     """
     nominals: list[Nominal] = []
-    problems: list[Problem] = []
     reached = 0
-    for index, text in enumerate(written):
-        with noting(problems, index):
-            match = re.fullmatch(r"(\S+?)(?: to (.+))?", text)
-            if not match or match[1] not in types:
-                raise ValueError(unknown_value(match[1] if match else text, types) + "; written as A or A to 1G")
-            last = index == len(written) - 1
-            if last and match[2]:
-                raise ValueError(f"{text!r} ends the pattern before the file: the last segment has no watermark")
-            if not last and not match[2]:
-                raise ValueError(f"{text!r} has no watermark, and another segment follows: write {match[1]} to SIZE")
-            end = parse_size(match[2]) if match[2] else None
-            if end is not None and not reached < end < file_bytes:
-                raise ValueError(
-                    f"{text!r}: watermarks rise, from above {format_size(reached) if reached else 0} to below "
-                    f"{format_size(file_bytes)}, the file's size"
-                )
-            reached = end or reached
-            nominals.append(Nominal(end, types[match[1]].count, types[match[1]].stripe_size))
-    if problems:
-        refuse(problems)
+    with Problems() as wrong:
+        for index, text in enumerate(written):
+            with wrong.at(index):
+                nominal = _segment(text, index == len(written) - 1, reached, file_bytes, types)
+                nominals.append(nominal)
+                reached = nominal.end_bytes or reached
     return tuple(nominals)
+
+
+def _segment(text: str, is_last: bool, reached: int, file_bytes: int, types: Mapping[str, Type]) -> Nominal:
+    """The segment that begins where `reached`. Raises ValueError."""
+    match = re.fullmatch(r"(\S+?)(?: to (.+))?", text)
+    if not match or match[1] not in types:
+        raise ValueError(unknown_value(match[1] if match else text, types) + "; written as A or A to 1G")
+    if is_last and match[2]:
+        raise ValueError(f"{text!r} ends the pattern before the file: the last segment has no watermark")
+    if not is_last and not match[2]:
+        raise ValueError(f"{text!r} has no watermark, and another segment follows: write {match[1]} to SIZE")
+    end = parse_size(match[2]) if match[2] else None
+    if end is not None and not reached < end < file_bytes:
+        raise ValueError(
+            f"{text!r}: watermarks rise, from above {format_size(reached) if reached else 0} to below "
+            f"{format_size(file_bytes)}, the file's size"
+        )
+    return Nominal(end, types[match[1]].count, types[match[1]].stripe_size)
 
 
 def find_pattern(name: str, own: Mapping[str, Pattern]) -> Pattern:
@@ -150,8 +151,9 @@ MEMORY = "memory"
 def _eviction_file(value: Any) -> float | str:
     if value == MEMORY or (type(value) in (int, float) and 0 < value <= MOST_PERCENT):
         return value
+    given = json.dumps(value, default=str)
     raise ValueError(
-        f"{show(value)} is not allowed: percent of the capacity, above 0 and at most {MOST_PERCENT}, or {MEMORY}"
+        f"{given} is not allowed: percent of the capacity, above 0 and at most {MOST_PERCENT}, or {MEMORY}"
     )
 
 
@@ -192,33 +194,31 @@ class Patterned(Strict):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        problems: list[Problem] = []
-        own: dict[str, Pattern] = {}
-        if self.own and self.file_size is None:
-            problems.append(Problem(("file_size",), "is missing, and the watermarks in 'own' relate to it"))
-        for name, written in self.own.items():
-            with noting(problems, "own", name):
-                if name in known_patterns().named():
-                    raise ValueError(f"{show(name)} is the name of a known pattern")
-                own[name] = self._read(written, 1)
-        sizes: dict[int, str] = {}
-        for index, name in enumerate(self.pattern):
-            if name in self.own and name not in own:
-                continue  # said above
-            with noting(problems, "pattern", index):
-                sizes.setdefault(find_pattern(name, own).file_bytes, name)
-        if len(sizes) > 1:
-            text = f"{' and '.join(sizes.values())} are of files of different sizes: one factor cannot scale both"
-            problems.append(Problem(("pattern",), text))
         shipped = known_patterns()
-        of_sets = {number: name for name in self.pattern if (number := shipped.set_of(name)) is not None}
-        if len(sizes) == 1 and len(of_sets) > 1:
-            text = f"{' and '.join(of_sets.values())} are of sets with factors of their own: one cannot scale both"
-            problems.append(Problem(("pattern",), text))
-        if self.default not in self.pattern:
-            problems.append(Problem(("default",), unknown_value(self.default, self.pattern)))
-        if problems:
-            refuse(problems)
+        own: dict[str, Pattern] = {}
+        sizes: dict[int, str] = {}
+        with Problems() as wrong:
+            if self.own and self.file_size is None:
+                wrong.add("file_size", "is missing, and the watermarks in 'own' relate to it")
+            for name, written in self.own.items():
+                with wrong.at("own", name):
+                    if name in shipped.named():
+                        raise ValueError(f"{name!r} is the name of a known pattern")
+                    own[name] = self._read(written, 1)
+            for index, name in enumerate(self.pattern):
+                if name in self.own and name not in own:
+                    continue  # said above
+                with wrong.at("pattern", index):
+                    sizes.setdefault(find_pattern(name, own).file_bytes, name)
+            if len(sizes) > 1:
+                names = " and ".join(sizes.values())
+                wrong.add("pattern", f"{names} are of files of different sizes: one factor cannot scale both")
+            of_sets = {number: name for name in self.pattern if (number := shipped.set_of(name)) is not None}
+            if len(sizes) == 1 and len(of_sets) > 1:
+                names = " and ".join(of_sets.values())
+                wrong.add("pattern", f"{names} are of sets with factors of their own: one cannot scale both")
+            if self.default not in self.pattern:
+                wrong.add("default", unknown_value(self.default, self.pattern))
         return self
 
     def patterns(self) -> dict[str, Pattern]:
@@ -259,5 +259,5 @@ def _state(states: Patterned, name: str, pattern: Pattern) -> State:
     size = pattern.file_bytes
     count = pattern.largest_count
     segments = pattern.segments
-    stripe = laid.Stripe(1, name, states.realisation, size, count, segments, states.eviction_file)
+    stripe = Stripe(1, name, states.realisation, size, count, segments, states.eviction_file)
     return State(name, name, axes, nominal, (stripe,))

@@ -7,20 +7,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB, JsonView, Refusal
-from fsage.model import device, kinds, striping
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.structure import Step
-from fsage.parse import BadOutput
-from fsage.studies.striping.model import Stripe
-from fsage.workloads import Unsupported, shared
+from fsage.api.model import MIB, Claim, Device, JsonView, Phase, PhaseResult, Refusal, Segment, Step, kind_of
+from fsage.api.workload import BadOutput, CellParams, Unsupported, places_of
+
+from .model import Stripe, object_bytes, on_lustre, osts_of
 
 PERCENT = 100
 
 
-class Params(shared.CellParams):
+class Params(CellParams):
     """Parameters that the workloads on a striped file share."""
 
     nodes: int | None = Field(
@@ -44,7 +39,7 @@ def controlled(params: Params, phases: Sequence[Phase], steps: Sequence[Step], c
     """
     copies = [phase.copy() for phase in phases]
     if params.server_cache != "kept":
-        if not kinds.named(claim["kind"]).has_osts:
+        if not kind_of(claim).has_osts:
             raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
         for phase in copies:
             phase["server_cache"] = params.server_cache
@@ -67,8 +62,7 @@ def eviction_seconds(params: Params, phases: int, steps: Sequence[Step], claim: 
 def _own_read_mib_s(claim: Claim) -> float:
     """How fast fsage itself reads, which not every model holds back."""
     calibration = claim["calibration"]
-    model = device.of_claim(claim)
-    below = None if model.charges_all else calibration.get("backing_read_mib_s")
+    below = None if Device.of_claim(claim).charges_all else calibration.get("backing_read_mib_s")
     return float(below or calibration["read_mib_s"])
 
 
@@ -85,7 +79,7 @@ def _stripe(steps: Sequence[Step]) -> Stripe | None:
 
 def clients(nodes: int | None, claim: Claim) -> list[str]:
     """The clients that work at the file, all for None; `ValueError` for more than the target was claimed with."""
-    names = shared.hosts(claim)
+    names = claim.get("hosts", [])
     if nodes and nodes > max(1, len(names)):
         raise ValueError(
             f"nodes: {nodes} are more than target {claim['target']} was claimed with: {len(names) or 1} "
@@ -95,7 +89,7 @@ def clients(nodes: int | None, claim: Claim) -> list[str]:
     return names[:nodes]
 
 
-def layout(steps: Sequence[Step], claim: Claim) -> list[striping.Segment]:
+def layout(steps: Sequence[Step], claim: Claim) -> list[Segment]:
     """The segments of the state's layout on this target.
 
     `Unsupported` where the target cannot have it, `ValueError` if the state has none.
@@ -103,7 +97,7 @@ def layout(steps: Sequence[Step], claim: Claim) -> list[striping.Segment]:
     step = _stripe(steps)
     if step is None:
         raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
-    kind = kinds.named(claim["kind"])
+    kind = kind_of(claim)
     if not (kind.has_osts or kind.own_stores):
         raise Unsupported(
             f"a target of kind {claim['kind']} has no OSTs, nor stores of its own to put a file's objects on"
@@ -114,21 +108,22 @@ def layout(steps: Sequence[Step], claim: Claim) -> list[striping.Segment]:
         raise Unsupported(str(why)) from why
 
 
-def noted(observation: JsonView) -> list[striping.Segment]:
+def noted(observation: JsonView) -> list[Segment]:
     """The segments of the layout in which a cell was measured, none where its state had none."""
-    return striping.noted(observation["layout"].get("notes", {}))
+    noted = observation["layout"].get("notes", {}).get("stripe", {})
+    return [Segment(*part) for part in noted.get("segments", [])]
 
 
-def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[striping.Segment], list[str]]:
+def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[Segment], list[str]]:
     """What is opened of the state's striped file: paths by object, and the map to them; raises as `layout`."""
     segments = layout(steps, claim)
-    places = shared.directories(claim, ":").split(":")
-    if not kinds.named(claim["kind"]).has_osts:
+    places = places_of(claim)
+    if not kind_of(claim).has_osts:
         count = segments[-1].first + segments[-1].stripes
         return segments, [f"{places[number % len(places)]}/object{number}" for number in range(count)]
     step = _stripe(steps)
     assert step  # or it had no segments
-    components, paths = striping.on_lustre(segments, step.realisation)
+    components, paths = on_lustre(segments, step.realisation)
     return components, [f"{places[0]}/{path}" for path in paths]
 
 
@@ -143,7 +138,7 @@ def check_objects(phase: PhaseResult, requested: Mapping[int, int]) -> None:
         )
 
 
-def share_out(segments: Sequence[striping.Segment], tasks: int) -> list[int]:
+def share_out(segments: Sequence[Segment], tasks: int) -> list[int]:
     """How many of a client's tasks each segment has: at least one, and so that the one with most to do has least.
 
     `ValueError` for fewer tasks than segments.
@@ -155,19 +150,19 @@ def share_out(segments: Sequence[striping.Segment], tasks: int) -> list[int]:
         )
     shares = [1] * len(segments)
     for _ in range(tasks - len(segments)):
-        loads = [striping.length_of(segment) / share for segment, share in zip(segments, shares, strict=True)]
+        loads = [segment.length_bytes / share for segment, share in zip(segments, shares, strict=True)]
         shares[loads.index(max(loads))] += 1
     return shares
 
 
-def objects(segments: Sequence[striping.Segment]) -> dict[int, int]:
+def objects(segments: Sequence[Segment]) -> dict[int, int]:
     """Object -> its bytes, those that have any."""
-    return {number: size for number, size in enumerate(striping.object_bytes(segments)) if size}
+    return {number: size for number, size in enumerate(object_bytes(segments)) if size}
 
 
-def ost_bytes(segments: Sequence[striping.Segment], claim: Claim) -> list[int]:
+def ost_bytes(segments: Sequence[Segment], claim: Claim) -> list[int]:
     """How much of the file lies on each OST of a target with stores."""
-    osts = [0] * striping.osts_of(claim)
+    osts = [0] * osts_of(claim)
     for number, size in objects(segments).items():
         osts[number % len(osts)] += size
     return osts

@@ -2,7 +2,7 @@
 
 On Lustre IOR's tasks share the file. Where it is a file for each segment there is an IOR for each, beside each other,
 because IOR cannot cut one file at watermarks. On a target whose stores are the OSTs the file is its objects, one fio
-job each, found by the map of fsage.model.striping. The tasks of all segments run at once, and the bandwidth is all
+job each, found by the map of model.py. The tasks of all segments run at once, and the bandwidth is all
 bytes by the time from the first one's start to the last one's end. The agent makes the directories and deletes the
 files.
 
@@ -19,16 +19,22 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB
-from fsage.model import kinds, striping, tools
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Phase
-from fsage.model.striping import Segment
-from fsage.model.structure import Step
-from fsage.parse import BadOutput, fio, ior
-from fsage.studies.striping import striped
-from fsage.workloads import Outcome, Unsupported, sequential, shared
+from fsage.api.model import MIB, Claim, Phase, PhaseResult, Segment, Step, kind_of
+from fsage.api.workload import (
+    BadOutput,
+    Metrics,
+    Outcome,
+    Unsupported,
+    fio_command,
+    ior_command,
+    judge,
+    judge_ior,
+    latencies,
+    read_fio,
+    tasks,
+)
+
+from . import striped
 
 NAME: Literal["striped_file"] = "striped_file"
 PHASES = ("write", "read")
@@ -53,7 +59,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     striped.clients(params.nodes, claim)
     layout = striped.layout(steps, claim)
     segments, paths = striped.opened(steps, claim)
-    if kinds.named(claim["kind"]).has_osts:
+    if kind_of(claim).has_osts:
         iors = [_iors(params, claim, name, segments, paths) for name in PHASES]
         return striped.controlled(params, iors, steps, claim)
     odd = next((segment.stripe_bytes for segment in layout if segment.stripe_bytes % params.transfer_size), None)
@@ -63,10 +69,9 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     for number, size in striped.objects(layout).items():
         jobs += [f"--name=object{number}", f"--filename={paths[number]}", f"--size={size}"]
     options = (f"--bs={params.transfer_size}", f"--direct={int(params.direct)}", "--ioengine=psync", "--fallocate=none")
-    start = [*tools.tool_command(claim, "fio"), *shared.FIO]
     end = ["--end_fsync=1"] if not params.direct else []
     phases: list[Phase] = [
-        {"name": name, "argv": [*start, f"--rw={name}", *options, *end, *jobs], "reads": name == "read"}
+        {"name": name, "argv": fio_command(claim, f"--rw={name}", *options, *end, *jobs), "reads": name == "read"}
         for name in PHASES
     ]
     return striped.controlled(params, phases, steps, claim)
@@ -74,7 +79,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
 
 def bytes_written(params: Params, claim: Claim) -> int:
     """The file, once."""
-    return claim["amount_mib"] * shared.tasks(claim) * MIB
+    return claim["amount_mib"] * tasks(claim) * MIB
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
@@ -89,7 +94,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
         return 0.0
     mib = bytes_written(params, claim) / MIB
     calibration = claim["calibration"]
-    if kinds.named(claim["kind"]).own_stores:
+    if kind_of(claim).own_stores:
         mib = max(striped.ost_bytes(layout, claim)) / MIB
     rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, len(PHASES), steps, claim)
     return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
@@ -108,24 +113,24 @@ def read(observation: Mapping[str, object]) -> Outcome:
     layout = striped.noted(observation)
     if observation["status"] == "done" and not layout:
         return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
-    return shared.judge(observation, Params, lambda params: PHASES, partial(_judge, striped.objects(layout)))
+    return judge(observation, Params, lambda params: PHASES, partial(_judge, striped.objects(layout)))
 
 
 def _iors(params: Params, claim: Claim, name: str, segments: Sequence[Segment], paths: Sequence[str]) -> Phase:
     """A phase: an IOR for each file, each client's tasks shared out among them."""
-    shared.choose_tool("ior", "ior", claim)  # several tasks of fio on several clients cannot share a file
+    # Several tasks of fio on several clients cannot share a file.
     at_work: Claim = {**claim, "hosts": striped.clients(params.nodes, claim)}
     commands = []
-    for segment, path, tasks in zip(segments, paths, striped.share_out(segments, claim.get("tasks", 1)), strict=True):
-        own_claim: Claim = {**at_work, "tasks": tasks}
-        each_bytes, rest = divmod(striping.length_of(segment), shared.tasks(own_claim))
+    for segment, path, share in zip(segments, paths, striped.share_out(segments, claim.get("tasks", 1)), strict=True):
+        own_claim: Claim = {**at_work, "tasks": share}
+        each_bytes, rest = divmod(segment.length_bytes, tasks(own_claim))
         if rest or each_bytes % params.transfer_size:
             raise ValueError(
-                f"transfer_size: {shared.tasks(own_claim)} tasks cannot share {striping.length_of(segment)} bytes of "
+                f"transfer_size: {tasks(own_claim)} tasks cannot share {segment.length_bytes} bytes of "
                 f"{path} in whole transfers of {params.transfer_size}: declare another amount_mib for the target"
             )
         sizes = (params.transfer_size, each_bytes)
-        commands.append(sequential.ior_command(own_claim, sizes, params.direct, name == "read", path))
+        commands.append(ior_command(own_claim, sizes, params.direct, name == "read", path))
     first, *beside = commands
     phase: Phase = {"name": name, "argv": first, "reads": name == "read"}
     if beside:
@@ -133,31 +138,31 @@ def _iors(params: Params, claim: Claim, name: str, segments: Sequence[Segment], 
     return phase
 
 
-def _judge_iors(params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge_iors(params: Params, phase: PhaseResult) -> Metrics:
     """All bytes by the time from the first one's start to the last one's end."""
     name = phase["name"]
     every = [phase, *phase.get("beside", ())]
-    moved = [sequential.judge_ior(params.transfer_size, name, answer) for answer in every]
+    moved = [judge_ior(params.transfer_size, name, answer) for answer in every]
     if len(every) == 1:
         return _metrics(name, moved[0].moved_bytes, moved[0].seconds)
-    ends = [answer["line_s"][ior.row_of(answer["stdout"], name)] for answer in every]
-    starts = [end - bandwidth.seconds for end, bandwidth in zip(ends, moved, strict=True)]
+    ends = [ran.ended_s for ran in moved]
+    starts = [ran.ended_s - ran.seconds for ran in moved]
     apart = max(starts) - min(ends)
     if apart > 0:
         last = starts.index(max(starts))
         raise BadOutput(f"segment {last}'s IOR began {apart:.3g} s after another one had ended, not beside it")
-    metrics = _metrics(name, sum(bandwidth.moved_bytes for bandwidth in moved), max(ends) - min(starts))
+    metrics = _metrics(name, sum(ran.moved_bytes for ran in moved), max(ends) - min(starts))
     return {**metrics, f"{name}_start_spread_ms": 1000 * (max(starts) - min(starts))}
 
 
-def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> shared.Metrics:
-    if not shared.is_fio(phase["argv"]):
+def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> Metrics:
+    if "fio" not in phase["argv"]:
         metrics = _judge_iors(params, phase)
         done_bytes = metrics[f"{phase['name']}_bytes"]
         if done_bytes != sum(objects.values()):
             raise BadOutput(f"moved {done_bytes} bytes, the layout's file has {sum(objects.values())}")
         return metrics
-    run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
+    run = read_fio(phase)
     name = phase["name"]
     whole = sum(objects.values())
     done, other = (run.write, run.read) if name == "write" else (run.read, run.write)
@@ -171,10 +176,10 @@ def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> sh
         if run.options.get(key) != requested:
             raise BadOutput(f"--{key} was {requested}, fio reports {run.options.get(key)}")
     striped.check_objects(phase, objects)
-    return {**_metrics(name, whole, run.span_seconds), **shared.latencies(name, done)}
+    return {**_metrics(name, whole, run.span_seconds), **latencies(name, done)}
 
 
-def _metrics(name: str, moved_bytes: int, seconds: float) -> shared.Metrics:
+def _metrics(name: str, moved_bytes: int, seconds: float) -> Metrics:
     return {
         f"{name}_bw_mib_s": moved_bytes / MIB / seconds,
         f"{name}_seconds": seconds,

@@ -5,19 +5,33 @@ What each group reads beside its fair rate, what a query takes, and what fragmen
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from statistics import median
 
 import pandas as pd
 
-from fsage.analysis.groups import of_ratio, of_samples
-from fsage.analysis.words import NONE, bounds, joined, times
-from fsage.figures import Axis, Level, Lines, ends_of, limits, limits_from_zero, lines
-from fsage.report.parts import Answer, Card, Data, Section, View
-from fsage.statistics import MARGIN, coefficient_of_variation, ratio
-from fsage.studies.iocontrol.report.rows import (
+from fsage.api.report import (
+    Answer,
+    Axis,
+    Card,
+    Data,
+    Figure,
+    Level,
+    Ratio,
+    Section,
+    View,
+    bounds,
+    joined,
+    lines,
+    plotted,
+    ratio,
+    summarise,
+    times,
+)
+
+from ..weighted import PATTERNS
+from .rows import (
     AFTER,
     ALONE,
     BEFORE,
@@ -35,9 +49,7 @@ from fsage.studies.iocontrol.report.rows import (
     shared,
     victim,
 )
-from fsage.studies.iocontrol.report.victims import hot, moved_share, victims
-from fsage.studies.iocontrol.weighted import PATTERNS
-from fsage.study.study import Study
+from .victims import hot, moved_share, victims
 
 WHOLE_FILES = {"P4": "P2", "P5": "P3"}
 """The pattern with whole files, by the one with a file in pieces."""
@@ -65,7 +77,7 @@ def sharing(data: Data, workload: str) -> Section | None:
                 rows,
                 "line",
                 patterns_axis(cases, keys),
-                Axis("read bandwidth, MiB/s", limits(rows)),
+                Axis.around("read bandwidth, MiB/s", rows),
                 joined=False,
                 note=cases[0].charged,
             )
@@ -103,7 +115,7 @@ def fair(data: Data, workload: str) -> Section | None:
 
 
 def _fair_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
-    spread = coefficient_of_variation(case.ratios)
+    spread = summarise(case.ratios).cov
     weights = ":".join(str(reader.weight) for reader in PATTERNS[case.pattern].values())
     return [
         scheduler_label(case.scheduler),
@@ -113,7 +125,7 @@ def _fair_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
         " and ".join(f"{median(case.ios[group]):,.0f}" for group in GROUPS),
         " and ".join(_size(median(case.io_kib[group])) for group in GROUPS),
         f"{median(case.ratios):.3g}",
-        NONE if spread is None else f"{spread:.1%}",
+        Section.NONE if spread is None else f"{spread:.1%}",
         *(times(against_fair(case, group, everything)) for group in GROUPS),
     ]
 
@@ -161,7 +173,7 @@ def queries(data: Data) -> Section | None:
         keys = list(dict.fromkeys((case.pattern, case.stage) for case in in_order))
         rows = drawn(((scheduler_label(case.scheduler), case, case.query_seconds) for case in cases), keys)
         title = "Time of a query" + f", pieces of {piece}" * (len(pieces) > 1)
-        y = Axis("one query, s", limits_from_zero(rows))
+        y = Axis.from_zero("one query, s", rows)
         figures.append(lines(title, rows, "line", patterns_axis(cases, keys), y, joined=False))
     text = (
         "The query reads the whole table of a contiguous database, cold: its pages are dropped from memory before "
@@ -174,7 +186,7 @@ def queries(data: Data) -> Section | None:
 
 
 def _query_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
-    row = of_samples(case.query_seconds)
+    row = plotted(case.query_seconds)
     return [
         scheduler_label(case.scheduler),
         case.state,
@@ -182,7 +194,7 @@ def _query_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
         f"{row['median']:.3g}{bounds(row['low'], row['high'], 3)}",
         _query_against(case, ALONE["2"], everything),
         _query_against(case, WHOLE_FILES.get(case.pattern), everything),
-        f"{median(case.bw_mib_s['1']):.4g}" if "1" in case.bw_mib_s else NONE,
+        f"{median(case.bw_mib_s['1']):.4g}" if "1" in case.bw_mib_s else Section.NONE,
     ]
 
 
@@ -191,7 +203,7 @@ def _query_against(case: Shared, pattern: str | None, everything: Sequence[Share
     for other in everything:
         if (other.scheduler, other.piece, other.pattern) == (case.scheduler, case.piece, pattern) and other is not case:
             return times(ratio(case.query_seconds, other.query_seconds))
-    return NONE
+    return Section.NONE
 
 
 PATTERN = "P4"
@@ -207,7 +219,7 @@ CODES = (
 )
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """The victim under each scheduler at equal weights, before and after defragmentation."""
     for workload in (WEIGHTS, SQLITE):
         everything = shared(data, workload)
@@ -255,7 +267,7 @@ def _loses(case: Shared, everything: Sequence[Shared]) -> str:
     if verdict.why:
         return f"who loses is not known ({verdict.why})"
     if not verdict.victim:
-        return f"nobody loses {MARGIN:.0%} or more"
+        return f"nobody loses {Ratio.MARGIN:.0%} or more"
     return f"{IN_WORDS[case.workload][verdict.victim]} keeps {_kept(case, verdict.victim, everything)} of its fair rate"
 
 
@@ -291,25 +303,23 @@ def _short(scheduler: str) -> str:
     return scheduler_label(scheduler)
 
 
-def _figure(shareds: Sequence[Shared], everything: Sequence[Shared]) -> Lines | None:
+def _figure(shareds: Sequence[Shared], everything: Sequence[Shared]) -> Figure | None:
     schedulers = list(dict.fromkeys(case.scheduler for case in shareds))
     cases = sorted(shareds, key=lambda case: schedulers.index(case.scheduler))
     rows = pd.DataFrame(
-        {"group": group, "x": place, "state": f"{_short(case.scheduler)} {case.stage}"} | of_ratio(factor)
+        {"group": group, "x": place, "state": f"{_short(case.scheduler)} {case.stage}"} | plotted(factor)
         for group in GROUPS
         for place, case in enumerate(cases)
         if (factor := against_fair(case, group, everything)) and factor.value is not None
     )
     if rows.empty:
         return None
-    ends = [1.0, *ends_of(rows)]
-    powers = range(math.floor(math.log2(min(ends))), math.ceil(math.log2(max(ends))) + 1)
     return lines(
         "What each group keeps of its fair rate",
         rows,
         "group",
         Axis("", ticks={float(place): f"{_short(case.scheduler)}\n{case.stage}" for place, case in enumerate(cases)}),
-        Axis("times its fair rate", ticks={2.0**power: f"{2.0**power:g}" for power in powers}, log=True),
+        Axis.powers("times its fair rate", rows, 1.0),
         labels={group: f"group {group}: {words}" for group, words in IN_WORDS[cases[0].workload].items()},
         joined=False,
         levels=[Level(1.0)],

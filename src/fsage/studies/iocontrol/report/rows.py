@@ -9,15 +9,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fsage.analysis.groups import of_samples, samples
-from fsage.analysis.words import times
-from fsage.base import MIB, Json
-from fsage.base.sizes import round_size
-from fsage.dataset import unpacked
-from fsage.figures import Axis
-from fsage.report.parts import Data
-from fsage.statistics import MARGIN, Ratio, ratio
-from fsage.studies.iocontrol.weighted import PATTERNS
+from fsage.api.model import MIB, Json, round_size
+from fsage.api.report import Axis, Data, Ratio, plotted, ratio, times, unpacked
+
+from ..weighted import PATTERNS
 
 WEIGHTS = "weights"
 SQLITE = "sqlite"
@@ -67,8 +62,7 @@ class Shared:
 
 def shared(data: Data, workload: str) -> list[Shared]:
     """All of one workload in the order of schedulers as they come, states as planned, patterns by name."""
-    valid_rows = samples(data.frame)
-    valid_rows = valid_rows[valid_rows["workload"] == workload]
+    valid_rows = data.samples[data.samples["workload"] == workload]
     if valid_rows.empty:
         return []
     params = list(map(json.loads, valid_rows["params"]))
@@ -152,14 +146,14 @@ def victim(case: Shared, everything: Sequence[Shared]) -> Verdict:
     lost = {
         group: factor.value or 0.0
         for group, factor in ratios.items()
-        if factor.interval and factor.direction < 0 and (factor.value or 0.0) < 1 - MARGIN
+        if factor.interval and factor.direction < 0 and (factor.value or 0.0) < 1 - Ratio.MARGIN
     }
     if lost:
         return Verdict(min(lost, key=lambda group: lost[group]))
     for group, factor in ratios.items():
         if factor.interval is None:
             return Verdict(why=factor.why or "no interval")
-        if factor.interval.low < 1 - MARGIN:
+        if factor.interval.low < 1 - Ratio.MARGIN:
             return Verdict(why=f"{CALLED[case.workload][group]} {times(factor)} of fair")
     return Verdict()
 
@@ -168,7 +162,7 @@ def drawn(taken: Iterable[tuple[str, Shared, list[float]]], keys: Sequence[tuple
     """A tidy row for each (line, case, samples) that has some, at the place that `keys` gives its pattern and stage."""
     rows = [
         {"line": line, "x": keys.index((case.pattern, case.stage)), "state": f"{case.pattern} {case.stage}"}
-        | of_samples(of_case)
+        | plotted(of_case)
         for line, case, of_case in taken
         if of_case
     ]

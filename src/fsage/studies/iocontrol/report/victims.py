@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from fsage.analysis.words import NONE, times
-from fsage.base import Json
-from fsage.base.sizes import round_size
-from fsage.dataset import unpacked
-from fsage.report.parts import Data, Section
-from fsage.statistics import MARGIN, Ratio, ratio
-from fsage.studies.iocontrol.report.rows import (
+from fsage.api.model import Json, round_size
+from fsage.api.report import Data, Ratio, Section, ratio, times, unpacked
+
+from ..weighted import FRAGMENTED, PATTERNS
+from .rows import (
     AFTER,
     ALONE,
     BEFORE,
@@ -34,7 +32,6 @@ from fsage.studies.iocontrol.report.rows import (
     shared,
     victim,
 )
-from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
 
 GAINS = ((ALONE["1"], "1"), ("P4", "1"), ("P4", "2"))
 """Pattern and group whose gain is shown, where it was measured."""
@@ -170,12 +167,13 @@ def victims(data: Data, workload: str) -> Section | None:
         verdicts = [victim(case, everything) for pattern in patterns if (case := by_pattern.get(pattern))]
         label = scheduler_label(scheduler)
         table.append([label, STAGES[stage], state, *sentences, _beside_published(scheduler, stage, workload, verdicts)])
+    margin = f"{Ratio.MARGIN:.0%}"
     text = (
         "The fair rate is the group's rate alone under the same scheduler, times its weight's share. The victim is "
-        f"the group furthest below it. Its interval excludes the fair rate, and its median loss is {MARGIN:.0%} or "
+        f"the group furthest below it. Its interval excludes the fair rate, and its median loss is {margin} or "
         "more. The interval inverts the exact rank-sum test; 3 samples against 3 give 90%. Smaller losses do not "
         "count, because the fair rate is measured with another file at another time. None means: no group's interval "
-        f"contains a loss of {MARGIN:.0%}. Otherwise the answer is not known. The word differs marks results that are "
+        f"contains a loss of {margin}. Otherwise the answer is not known. The word differs marks results that are "
         "not as in Park and Eom, File Fragmentation from the Perspective of I/O Control."
     )
     return Section(
@@ -186,7 +184,7 @@ def victims(data: Data, workload: str) -> Section | None:
 def _said(case: Shared | None, everything: Sequence[Shared], workload: str) -> str:
     """E.g. 'group 2, 0.48x (0.45 to 0.52) of fair', 'none', 'none (group 2 0.98x of fair)'."""
     if case is None:
-        return NONE
+        return Section.NONE
     verdict = victim(case, everything)
     if verdict.why:
         return f"not known: {verdict.why}"

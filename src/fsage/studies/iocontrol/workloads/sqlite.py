@@ -14,16 +14,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import KIB, JsonView
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Group, Phase
-from fsage.model.structure import Step
-from fsage.parse import BadOutput
-from fsage.studies.iocontrol import weighted
-from fsage.studies.iocontrol.model import Sqlite
-from fsage.studies.iocontrol.weighted import PATTERNS
-from fsage.workloads import Outcome, shared
+from fsage.api.model import Claim, Json, JsonView, Phase, PhaseResult, Step
+from fsage.api.workload import BadOutput, Metrics, Outcome, judge
+
+from .. import weighted
+from ..model import KIB, Sqlite
+from ..weighted import PATTERNS
 
 DATABASE = "2"
 """The group that asks it."""
@@ -42,10 +38,10 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     made = next((step for step in steps if isinstance(step, Sqlite)), None)
     if made is None:
         raise ValueError("an SQLite query needs a state with a database: `sqlite: true` with `recipe: iocontrol`")
-    groups: list[Group] = []
-    path = str(weighted.path_of(claim, made.generation, 0))
+    groups: list[Json] = []
+    path = str(weighted.file_of(claim, made.generation, 0))
     for name, reader in PATTERNS[params.pattern].items():
-        group: Group = {"name": name, "weight": reader.weight, "file": reader.file}
+        group: Json = {"name": name, "weight": reader.weight, "file": reader.file}
         if name == DATABASE:
             group["query"] = {"path": path, "seconds": params.seconds}
         else:
@@ -78,12 +74,12 @@ def read(observation: JsonView) -> Outcome:
     noted = observation.get("layout", {}).get("notes", {}).get("sqlite")
     if observation["status"] == "done" and not noted:
         return Outcome("failed", "the state has no database to ask: its steps have no `sqlite`")
-    return shared.judge(observation, Params, lambda params: ["share"], partial(_judge, noted or {}))
+    return judge(observation, Params, lambda params: ["share"], partial(_judge, noted or {}))
 
 
-def _judge(noted: JsonView, params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(noted: JsonView, params: Params, phase: PhaseResult) -> Metrics:
     groups = weighted.found(params, phase)
-    metrics: shared.Metrics = {"share_seconds": phase["shared_s"]}
+    metrics: Metrics = {"share_seconds": phase["shared_s"]}
     spent = phase["shared_s"]
     if DATABASE in groups:
         queries = phase["queries"]

@@ -11,15 +11,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import KIB
-from fsage.model.claim import Claim
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Group, Phase
-from fsage.model.structure import Step
-from fsage.studies.iocontrol import weighted
-from fsage.studies.iocontrol.model import ContendedFiles
-from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
-from fsage.workloads import Outcome, shared
+from fsage.api.model import Claim, Json, Phase, PhaseResult, Step
+from fsage.api.workload import Metrics, Outcome, judge
+
+from .. import weighted
+from ..model import KIB, ContendedFiles
+from ..weighted import FRAGMENTED, PATTERNS
 
 
 class Params(weighted.Params):
@@ -36,7 +33,7 @@ class Params(weighted.Params):
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The one phase: a reader in each group of the pattern; `ValueError` where the state has no hot ranges to read."""
     options = ["--rw=read", f"--bs={params.transfer_size}", f"--iodepth={params.depth}"]
-    groups: list[Group] = []
+    groups: list[Json] = []
     for name, reader in PATTERNS[params.pattern].items():
         if params.reads == "hot" and reader.file == FRAGMENTED:
             only = _hot(params, steps)
@@ -59,12 +56,12 @@ def rates(params: Params) -> list[str]:
 
 def read(observation: Mapping[str, object]) -> Outcome:
     """`_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size) of each group, and `bw_ratio` of two; or why not."""
-    return shared.judge(observation, Params, lambda params: ["share"], _judge)
+    return judge(observation, Params, lambda params: ["share"], _judge)
 
 
-def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> Metrics:
     groups = weighted.found(params, phase)
-    metrics: shared.Metrics = {"share_seconds": phase["shared_s"]}
+    metrics: Metrics = {"share_seconds": phase["shared_s"]}
     for name, group in groups.items():
         metrics |= weighted.metrics(name, group, phase["shared_s"])
     if len(groups) == 2:

@@ -5,17 +5,19 @@ Its modules are loaded here: file systems and schedulers that the distribution d
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import lzma
 import os
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.host.system import libc
-from fsage.studies.kernels.model import modules
+from fsage.api.model import Failure
+
+from ..model import modules
 
 PLACES: list[Path] = []
 """Folders with modules of the kernel that runs this process; none where it is no guest."""
+LIBRARY = ctypes.CDLL(None, use_errno=True)
 INIT_MODULE = 175  # init_module(2) on x86_64
 
 
@@ -26,7 +28,7 @@ def provide(name: str) -> None:
             content = path.read_bytes()
             if path.suffix == ".xz":
                 content = lzma.decompress(content)
-            if libc.library.syscall(INIT_MODULE, content, len(content), b""):
-                error = libc.error()
-                if error.errno != errno.EEXIST:  # it is loaded
-                    raise Failure(f"Linux {os.uname().release} does not load {path}: {error.strerror}")
+            if LIBRARY.syscall(INIT_MODULE, content, len(content), b""):
+                error = ctypes.get_errno()
+                if error != errno.EEXIST:  # it is loaded
+                    raise Failure(f"Linux {os.uname().release} does not load {path}: {os.strerror(error)}")

@@ -14,26 +14,16 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from fsage.base import GIB, Failure, Json, Refusal, typed
-from fsage.host.cells import observed
-from fsage.host.cells.measure import undone
-from fsage.host.instruments.instrument import does_itself
-from fsage.host.system import files, library
-from fsage.host.targets import claims, opening
-from fsage.host.targets.lease import Watch, held, refuse_if_held
-from fsage.host.targets.target import Target
-from fsage.model import declaration
-from fsage.model.claim import Claim
-from fsage.model.counting import Job
-from fsage.model.observation import Observation
-from fsage.model.request import Cell, Request
-from fsage.model.target import Spec
-from fsage.studies.kernels.model import HOME, boot, images, is_virtual, programs
-from fsage.studies.kernels.model.boot import Ended, Kernel, folder, roomy
-from fsage.studies.kernels.model.images import Image
+from fsage.api.guest import Question
+from fsage.api.model import Cell, Claim, Failure, Json, Refusal, Spec
 
+from ..model import HOME, boot, images, is_virtual, programs
+from ..model.boot import Ended, Kernel, folder, roomy
+from ..model.images import Image
+
+GIB = 1 << 30
 GUESTS = 2
 """At a time."""
 TOGETHER = 4
@@ -44,47 +34,19 @@ ROOM_BYTES = 128 << 20
 """What may be written on a copy beside the files of its cell."""
 STATE_BYTES = 2 * GIB
 """What may be written of a file system that is filled by allocation alone."""
-Taken = tuple[Cell, Observation]
+Taken = tuple[Cell, Json]
 
 
-class Asked:
-    """A question to a target of this kind, and the target itself, which is not open here."""
-
-    def __init__(self, kind: type[Target], given: Json, request: Request) -> None:
-        self.kind = kind
-        self.given = given
-        self.request = request
-        self.spec: Spec = declaration.complete(given["target"])
-        self.home = declaration.home_of(self.spec)
-
-    @property
-    def claim(self) -> Claim:
-        """The claim. Raises Refusal where there is none, or another one."""
-        refuse_if_held(self.home, self.request)
-        claim = opening.claim_of(self.spec)
-        declaration.refuse_edits(claim, self.spec)
-        opening.refuse_other_claim(self.request, claim)
-        return claim
-
-    @property
-    def target(self) -> Target:
-        """The target as its claim has it."""
-        return self.kind(self.spec, self.claim)
-
-    def job(self, verbs: Sequence[str], claim: Claim | None, disk: int = 0, **request: object) -> Json:
-        """What a guest is to do: verbs to its own target, on one of its disks. It knows nothing of runs and leases."""
-        own = {key: value for key, value in self.given.get("request", {}).items() if key not in ("holder", "gone")}
-        target = {**self.given["target"], "home": HOME}
-        given = {**self.given, "target": target, "request": {**own, **request}}
-        host = os.uname().nodename
-        return {"do": "verbs", "disk": disk, "verbs": list(verbs), "given": given, "claim": claim, "host": host}
-
-
-def answer(kind: type[Target], verb: str, given: Json, request: Request, check: bool) -> Json | None:
+def answer(asked: Question, verb: str, check: bool) -> Json | None:
     """The answer to a verb that guests answer; None: this machine itself does, and opens no target for it."""
     if verb not in VERBS:
         return None
-    return VERBS[verb](Asked(kind, given, request), check)
+    return VERBS[verb](asked, check)
+
+
+def _job(asked: Question, verbs: Sequence[str], claim: Claim | None, disk: int = 0, **request: object) -> Json:
+    """What a guest is to do: verbs to its own target, on one of its disks."""
+    return {**asked.job(HOME, verbs, claim, **request), "disk": disk, "host": os.uname().nodename}
 
 
 def builder_of(spec: Spec) -> Kernel:
@@ -92,28 +54,27 @@ def builder_of(spec: Spec) -> Kernel:
     return programs.with_virtual_time(None) if is_virtual(spec) else programs.some(None)
 
 
-def claim(asked: Asked, check: bool) -> Json:
+def claim(asked: Question, check: bool) -> Json:
     """Have a guest make the empty file system and calibrate; the kernel that does so makes all images."""
     name = asked.spec["name"]
-    noted = claims.read(asked.home)
+    noted = asked.noted
     if noted:
-        declaration.refuse_edits(noted, asked.spec)
         return {"changed": False, "msg": f"target {name} is claimed", "claim": noted}
     builder = builder_of(asked.spec)
     if check:
         return {"changed": True, "msg": f"would claim {name}, whose images kernel {builder.name} makes"}
-    with folder(roomy(STATE_BYTES)) as place, held(asked.home, asked.request):
+    with folder(roomy(STATE_BYTES)) as place, asked.held():
         (place / "empty").touch()
         os.truncate(place / "empty", int(asked.spec["size_gib"] * GIB))
         virtual = is_virtual(asked.spec)
-        job = asked.job(["claim"], None)
+        job = _job(asked, ["claim"], None)
         ended = boot.boot(builder, [job], [str(place / "empty")], limit_s=boot.LONGEST_S, virtual=virtual)
         claimed: Json = _told(ended)["answer"]
-        files.write_json(asked.home / "claim.json", claimed["claim"])
+        asked.save(claimed["claim"])
     return claimed
 
 
-def tune(asked: Asked, check: bool) -> Json:
+def tune(asked: Question, check: bool) -> Json:
     """Nothing can be tuned: a guest ends with its cell."""
     wanted = asked.request.get("tuning", {})
     if wanted:
@@ -121,50 +82,49 @@ def tune(asked: Asked, check: bool) -> Json:
     return {"changed": False, "msg": "0 tunables", "proof": [], "tunables": {}, "device_model": None}
 
 
-def scrub(asked: Asked, check: bool) -> Json:
+def scrub(asked: Question, check: bool) -> Json:
     """Have the image of the state: it is made, where it is not kept."""
-    with held(asked.home, asked.request):
+    with asked.held():
         name, before = asked.spec["name"], {path.name for path in images.place().glob("*.img")}
         if check:
             return {"changed": False, "msg": f"would have the image of state {asked.request['state']} of {name}"}
-        claims.note_doing(asked.home, f"making the image of {asked.request['state']}")
+        asked.doing(f"making the image of {asked.request['state']}")
         image = state(asked)
         made = image.path.name not in before
         return {"changed": made, "msg": f"{image.path.name} is {'made' if made else 'kept'}, for target {name}"}
 
 
-def begin(asked: Asked, check: bool) -> Json:
+def begin(asked: Question, check: bool) -> Json:
     """No step is due: all are done with the image."""
     return {"changed": False, "due": False, "msg": f"nothing to do: a state of {asked.spec['name']} is an image"}
 
 
-def diagnose(asked: Asked, check: bool) -> Json:
+def diagnose(asked: Question, check: bool) -> Json:
     """The image that the state has."""
     image = state(asked)
     token = image.facts["evidence"]["token"]
     return {"changed": False, "msg": image.path.name, "todo": [], "why": None, "token": token}
 
 
-def evidence(asked: Asked, check: bool) -> Json:
+def evidence(asked: Question, check: bool) -> Json:
     """The evidence that the guest took when it had made the image."""
-    with held(asked.home, asked.request):
+    with asked.held():
         study = asked.request["study"]
         name = asked.request["state"]
         seen = {**state(asked).facts["evidence"], "study": study, "state": name}
         return {"changed": False, "msg": f"target {asked.spec['name']} has an image of {name!r}", "evidence": seen}
 
 
-def state(asked: Asked) -> Image:
+def state(asked: Question) -> Image:
     """The image of the request's state. Raises Refusal, Failure."""
     claim = asked.claim
     builder = programs.named(claim["kernel"])
-    steps = typed.to_json(asked.request["steps"])
     mkfs = images.mkfs(asked.spec["filesystem"])
-    how = {"steps": steps, "claim": claim["id"], "kernel": builder.name, "mkfs": mkfs, "code": library.digest()}
+    how = {"steps": asked.steps, "claim": claim["id"], "kernel": builder.name, "mkfs": mkfs, "code": asked.code}
 
     def make(part: Path) -> Json:
         ended = boot.boot(
-            builder, [asked.job(["scrub", "build", "evidence"], claim, cells=[])], [str(part)], limit_s=boot.LONGEST_S
+            builder, [_job(asked, ["scrub", "build", "evidence"], claim, cells=[])], [str(part)], limit_s=boot.LONGEST_S
         )
         return {"evidence": _told(ended)["answer"]["evidence"]}
 
@@ -183,7 +143,7 @@ def _told(ended: Ended, number: int = 0) -> Json:
     return told
 
 
-def counted(job: Job) -> Iterator[Json]:
+def counted(job: Json) -> Iterator[Json]:
     """Have a guest count, on an empty file system of its own. Raises Refusal, Failure."""
     with folder(roomy(STATE_BYTES)) as place:
         (place / "empty").touch()
@@ -193,28 +153,27 @@ def counted(job: Job) -> Iterator[Json]:
     yield from _told(ended)["rows"]
 
 
-def measure(asked: Asked, check: bool) -> Json:
+def measure(asked: Question, check: bool) -> Json:
     """Measure the request's cells, each on a copy of its own, in two guests at a time."""
-    target = asked.target
-    cells = [cell for cell in asked.request["cells"] if not observed.place(target, asked.request, cell).exists()]
+    cells = asked.unmeasured()
     if check or not cells:
-        return {**_measured(asked, target, 0, len(cells)), "changed": bool(cells), "undone": None}
+        return {**asked.measured(0, len(cells)), "changed": bool(cells), "undone": None}
     measured = 0
-    with held(asked.home, asked.request) as lease:
+    claim = asked.claim
+    with asked.held() as watch:
         image = state(asked)
-        watch = Watch(asked.home, asked.request, lease)
         with ThreadPoolExecutor(GUESTS) as pool:
             stopped = Event()
-            work = partial(_in_guest, asked, target.claim, image, stopped)
-            running = {pool.submit(work, *batch) for batch in _batches(target.claim, cells, is_virtual(asked.spec))}
+            work = partial(_in_guest, asked, claim, image, stopped)
+            running = {pool.submit(work, *batch) for batch in _batches(claim, cells, is_virtual(asked.spec))}
             try:
                 while running:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
                     for future in ended:
                         for cell, observation in future.result():
-                            observed.keep(observed.place(target, asked.request, cell), observation)
+                            asked.keep(cell, observation)
                             measured += 1
-                        claims.note_doing(asked.home, "measuring", measured)
+                        asked.doing("measuring", measured)
                     if watch.orphaned():
                         raise Failure(f"the run that requested {len(cells)} cells has ended; {measured} are kept")
             except BaseException:
@@ -222,20 +181,7 @@ def measure(asked: Asked, check: bool) -> Json:
                 pool.shutdown(wait=False, cancel_futures=True)
                 boot.end_all()
                 raise
-    return _measured(asked, target, measured, len(cells))
-
-
-def _measured(asked: Asked, target: Target, measured: int, wanted: int) -> Json:
-    return {
-        "changed": measured > 0,
-        "msg": f"measured {measured} of {wanted} cells",
-        "undone": undone(target, asked.request, None, None),
-        "measured": measured,
-        "remaining": wanted - measured,
-        "lost": None,
-        "stopped": None,
-        "kinds": [],
-    }
+    return asked.measured(measured, len(cells))
 
 
 class Batch(NamedTuple):
@@ -251,7 +197,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     By its process id ext4 chooses where a file begins, and a guest's second command has another one.
     """
     builder = programs.named(claim["kernel"])
-    if all(does_itself(phase) for cell in cells for phase in cell["phases"]):
+    if Question.are_quick(cells):
         most = min(TOGETHER, math.ceil(len(cells) / GUESTS))  # no guest works while the other has ended
     else:
         most = 1
@@ -263,7 +209,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
             kernel = programs.with_virtual_time(name) if virtual else programs.some(name)
         except Refusal as why:
             kernel = builder
-            cell = cast(Cell, {**cell, "unsupported": cell.get("unsupported") or str(why)})
+            cell = Question.noting(cell, unsupported=cell.get("unsupported") or str(why))
         with_room = [batch for batch in batches if batch.kernel == kernel and len(batch.cells) < most]
         if with_room:
             with_room[-1].cells.append(cell)
@@ -273,7 +219,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
 
 
 def _in_guest(
-    asked: Asked, claim: Claim, image: Image, stopped: Event, kernel: Kernel, cells: list[Cell]
+    asked: Question, claim: Claim, image: Image, stopped: Event, kernel: Kernel, cells: list[Cell]
 ) -> list[Taken]:
     """Measure cells in a guest of their kernel; where that gives no observation, the builder's guest notes why.
 
@@ -287,7 +233,7 @@ def _in_guest(
             taken += _in_guest(asked, claim, image, stopped, kernel, [cell])
             continue
         if seen is None:
-            failed = cast(Cell, {**cell, "failed": why})
+            failed = Question.noting(cell, failed=why)
             [(seen, why)] = _observed(asked, claim, image, [failed], programs.named(claim["kernel"]))
         if seen is None:
             raise Failure(f"cell {cell['name']}: {why}")
@@ -296,16 +242,16 @@ def _in_guest(
 
 
 def _observed(
-    asked: Asked, claim: Claim, image: Image, cells: list[Cell], kernel: Kernel
-) -> list[tuple[Observation | None, str]]:
+    asked: Question, claim: Claim, image: Image, cells: list[Cell], kernel: Kernel
+) -> list[tuple[Json | None, str]]:
     """What a guest saw of each cell, on a copy of the image of its own, or None and why."""
     written = sum(2 * cell.get("writes_bytes", 0) for cell in cells)
     with folder(roomy(len(cells) * (ROOM_BYTES + image.taken_bytes) + written)) as place:
-        jobs = [asked.job(["measure"], claim, disk, cells=[cell]) for disk, cell in enumerate(cells)]
+        jobs = [_job(asked, ["measure"], claim, disk, cells=[cell]) for disk, cell in enumerate(cells)]
         disks = [str(images.copy(image, place / f"copy{disk}")) for disk in range(len(cells))]
         limit_s = boot.START_S + sum(map(_limit_s, cells))
         ended = boot.boot(kernel, jobs, disks, limit_s=limit_s, virtual=is_virtual(asked.spec))
-    seen: list[tuple[Observation | None, str]] = []
+    seen: list[tuple[Json | None, str]] = []
     for number in range(len(cells)):
         try:
             told = _told(ended, number)
@@ -321,7 +267,7 @@ def _limit_s(cell: Cell) -> float:
     return boot.JOB_S + 10 * cell.get("estimate_s", 0.0)
 
 
-VERBS: dict[str, Callable[[Asked, bool], Json]] = {
+VERBS: dict[str, Callable[[Question, bool], Json]] = {
     "claim": claim,
     "tune": tune,
     "restore_tunables": tune,

@@ -7,46 +7,25 @@ is the program that runs, beside which its modules may be.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import hashlib
 import json
 import os
-import shutil
-import socket
 import sys
-import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
 
-from fsage.base import Failure, Json, Refusal, in_words
-from fsage.host.__main__ import perform
-from fsage.host.device import virtual
-from fsage.host.kinds.loop import HASH_SEED, Loop
-from fsage.host.stores import filesystems
-from fsage.host.structure import files, verify, work
-from fsage.host.system import libc, mounting, places
-from fsage.host.system.files import read_json, write_json
-from fsage.host.verbs import checks, count
-from fsage.layouts import fiemap
-from fsage.model import counting, declaration
-from fsage.model.claim import Claim, ClaimedStore
-from fsage.model.counting import Job
-from fsage.model.device import RANDOM_FROM_BYTES
-from fsage.model.structure import ALONE, BLOCK_BYTES, Method, Notes, Step
-from fsage.studies.kernels import host as modules
-from fsage.studies.kernels.host.uml import UUID, Uml
-from fsage.studies.kernels.model import HOME
-from fsage.studies.kernels.model.modules import places as places_of
+from fsage.api.guest import Guest
+from fsage.api.model import Failure, Json, in_words
 
-POWER_OFF = 0x4321FEDC  # reboot(2)
+from ..model.modules import places as places_of
+from . import PLACES, provide
+from .uml import Uml
+
 POINT = Path("/dev/state")
 """Where images are mounted: in the guest's own /dev, for all else belongs to whoever runs fsage."""
 IMAGES = Path("/dev/images")
 """Where a guest sees images as files: they may lie in the /dev/shm of this machine, which its own /dev hides."""
-COLLAPSE = 8  # fallocate(2)
-TRIAL_BYTES = 4 << 20
+
+
+GUEST = Guest(Uml, POINT)
 
 
 def device_of(job: Json) -> str:
@@ -55,203 +34,29 @@ def device_of(job: Json) -> str:
         return f"/dev/ubd{'abcdefgh'[job['disk']]}"
     image = Path(job["image"])
     if not IMAGES.exists():
-        IMAGES.mkdir()
-        mounting.mount_call("none", str(IMAGES), "hostfs", 0, str(image.parent))
+        GUEST.see(str(image.parent), IMAGES)
     return str(IMAGES / image.name)
 
 
-def tried(job: Json, device: str, point: Path) -> Json:
-    """Whether a file system can be made and mounted, and gives back what was written."""
-    name = job["filesystem"]
-    if not filesystems.is_known_here(name):
-        return {"why_not": "the kernel does not know it"}
-    filesystems.make(name, device, str(uuid.uuid4()), HASH_SEED, sparse=True)
-    content = os.urandom(TRIAL_BYTES)
-    filesystems.mount(name, device, point)
-    with open(point / "file", "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    filesystems.remount(name, device, point)
-    good = (point / "file").read_bytes() == content
-    return {"why_not": None if good else "it gave back other bytes than were written"}
-
-
-def built(job: Json, device: str, point: Path) -> Json:
-    """A file system in the state that steps lead to: its capacity, and a digest of where its files lie."""
-    name = job["filesystem"]
-    filesystems.make(name, device, UUID, HASH_SEED, sparse=True, geometry=job["geometry"])
-    filesystems.mount(name, device, point, filesystems.named(name).sparse_option, warm=True)
-    target = _target(name, device, point)
-    target.inputs = job["inputs"]
-    done: list[Step] = []
-    notes: dict[str, Notes] = {}
-    for step in (Step.from_json(value, "steps") for value in job["steps"]):
-        notes[step.kind] = work(step, target, done, ALONE, lambda: None).notes
-        done.append(step)
-    if job.get("file_extents"):
-        try:
-            _in_pieces(point, job["file_extents"], filesystems.named(name).places_when_written)
-        except OSError as why:
-            raise Failure(f"a file of {job['file_extents']} extents was wanted: {why.strerror}") from why
-    os.sync()
-    target.settle()
-    verify([point], done, target.capacity_bytes, notes)
-    return {
-        "capacity_bytes": target.capacity_bytes,
-        "free_bytes": _free(point),
-        "digest": _digest(point),
-        "agree_share": notes.get("replica", {}).get("agree_share"),
-    }
-
-
-def _target(name: str, device: str, point: Path) -> Loop:
-    """An empty file system as the target that steps are done on: as large as it is free."""
-    spec = declaration.complete({"name": "guest", "kind": "uml", "filesystem": name, "home": str(point.parent)})
-    store: ClaimedStore = {"mount": str(point), "filesystem": name, "uuids": [UUID]}
-    claim = {"stores": [store], "filesystem_state_known": True, "capacity_bytes": _free(point)}
-    target = Loop(spec, cast(Claim, claim))
-    target.devices = [device]
-    return target
-
-
-def _free(point: Path) -> int:
-    status = os.statvfs(point)
-    return status.f_bfree * status.f_frsize
-
-
-def _in_pieces(point: Path, extents: int, by_writing: bool) -> None:
-    """Add a file `pieces` of so many extents of one block each. Raises Failure.
-
-    Every second block of it is cut out, where that can be done (ext4, XFS). Else it grows in turns with another file,
-    and so it does where blocks have their places when they are written.
-    """
-    with open(point / "pieces", "w+b") as pieces, open(point / "between", "wb") as between:
-        own = pieces.fileno()
-        try:
-            if by_writing:
-                raise OSError(errno.EOPNOTSUPP, "blocks that are allocated lie nowhere")
-            os.posix_fallocate(own, 0, (2 * extents - 1) * BLOCK_BYTES)
-            os.fsync(own)
-            for number in reversed(range(1, extents)):
-                files.allocate(own, COLLAPSE, (2 * number - 1) * BLOCK_BYTES, BLOCK_BYTES)
-        except OSError as why:
-            if why.errno != errno.EOPNOTSUPP:
-                raise
-            pieces.truncate(0)
-            for number in range(extents):
-                for file in (pieces, between):
-                    os.pwrite(file.fileno(), os.urandom(BLOCK_BYTES), number * BLOCK_BYTES)
-                    os.fsync(file.fileno())
-    (point / "between").unlink()
-    made = len(fiemap.extents(point / "pieces"))
-    if made != extents:
-        raise Failure(f"a file of {extents} extents was wanted, and it has {made}")
-
-
-def _digest(point: Path) -> str:
-    """A digest of every file's name, size and places; times and random numbers in inodes are not the layout's."""
-    lines = []
-    for path in sorted(files_below(point)):
-        lines.append(f"{path.relative_to(point)} {path.stat().st_size} {fiemap.extents(path)}")
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def files_below(point: Path) -> Iterator[Path]:
-    """Regular files."""
-    for folder, _, names in os.walk(point):
-        yield from (Path(folder) / name for name in names)
-
-
-def answered(job: Json, device: str, point: Path) -> Json:
-    """What the host side answers to verbs here, in order, and what it has observed."""
-    socket.sethostname(job["host"])  # a claim counts on its own host alone
-    Uml.device = device
-    given = job["given"]
-    spec = declaration.complete(given["target"])
-    home = declaration.home_of(spec)
-    places.make(home)
-    if job["claim"]:
-        write_json(home / "claim.json", job["claim"])
+def answer_to(job: Json) -> Json:
+    """Do a piece of work, with the modules that it needs."""
     try:
-        for verb in job["verbs"]:
-            if verb == "build":
-                answer = _built(given)
-            else:
-                answer = _perform(verb, given)
-        kept = sorted((home / "outbox").rglob("*.json"))
-        return {"answer": answer, "observations": list(map(read_json, kept))}
-    finally:
-        mounting.unmount(Path(spec["mount_dir"]) / spec["name"] / "0")
-        virtual.end_all()
-        shutil.rmtree(home)  # the next job begins as this one did
-
-
-def _perform(verb: str, given: Json) -> Json:
-    return perform(verb, given, checks.checked(given["request"], given.get("hosts")), False)
-
-
-def _built(given: Json) -> Json:
-    """Do every step that is due; the last answer."""
-    done = _perform("apply_step", given)
-    while done["changed"]:
-        done = _perform("apply_step", given)
-    return done
-
-
-def counted(job: Json, device: str, point: Path) -> Json:
-    """Where new files come to lie in states of one layout."""
-    Uml.device = device
-    return {"rows": list(count.rows(cast(Job, job["job"]), device, Path(HOME), UUID))}
-
-
-def written(job: Json, device: str, point: Path) -> Json:
-    """Where one new file comes to lie on a state's file system."""
-    name = job["filesystem"]
-    options = ",".join(filter(None, [filesystems.named(name).sparse_option, job["mount"]]))
-    filesystems.mount(name, device, point, options, warm=job["warm"])
-    path = point / "new"
-    method: Method = "write" if job["direct"] else "buffered"
-    files.in_turns([path], [job["bytes"]], job["request_bytes"], method)
-    runs = counting.joined([list(extent[:3]) for extent in fiemap.extents(path)])
-    return {"extents": len(runs), "jumps": len(counting.jumps(runs, RANDOM_FROM_BYTES))}
-
-
-WORK: dict[str, Callable[[Json, str, Path], Json]] = {
-    "try": tried,
-    "build": built,
-    "verbs": answered,
-    "count": counted,
-    "write": written,
-}
-
-
-def _filesystem(job: Json) -> str | None:
-    """The file system that a piece of work is about; None: the usual one."""
-    about = job.get("given", {}).get("target") or job.get("job", {}).get("spec") or job
-    return about.get("filesystem")
+        provide(GUEST.filesystem_of(job))
+        device = device_of(job)
+    except (Failure, OSError) as why:
+        return {"error": in_words(why)}
+    return GUEST.do(job, device)
 
 
 def main(folder: Path, kernel: Path) -> None:
     """Do all, and halt."""
-    for kind, place in (("proc", "/proc"), ("sysfs", "/sys")):
-        mounting.mount_call(kind, place, kind, 0, "")
-    POINT.mkdir()
-    files.page_of_content = bytes
-    modules.PLACES += places_of(kernel, os.uname().release)
+    GUEST.begin()
+    PLACES.extend(places_of(kernel, os.uname().release))
     for job in json.loads((folder / "work.json").read_text(encoding="utf-8")):
-        try:
-            modules.provide(_filesystem(job) or "")
-            answer = WORK[job["do"]](job, device_of(job), POINT)
-            mounting.unmount(POINT)
-        except (Failure, Refusal, OSError, ValueError) as why:
-            answer = {"error": in_words(why)}
-            with contextlib.suppress(OSError):  # nothing is mounted
-                mounting.let_go(POINT)
+        answer = answer_to(job)
         with open(folder / "answers.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps({"kernel": os.uname().release, **answer}) + "\n")
-    os.sync()
-    libc.library.reboot(POWER_OFF)
+    GUEST.end()
 
 
 if __name__ == "__main__":

@@ -1,40 +1,20 @@
-"""Kind `uml`: what a guest does with its one disk, and which verbs the host has guests answer."""
+"""Kind `uml`: which of its work guests do, and what it lacks here."""
 
 from __future__ import annotations
 
-import os
-import uuid
-from collections.abc import Collection, Iterator, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
-from fsage.base import GIB, MIB, Json, Refusal
-from fsage.host import claiming
-from fsage.host.device import loops, models
-from fsage.host.kinds.loop import HASH_SEED, Loop
-from fsage.host.stores import filesystems
-from fsage.host.stores.filesystem import Range
-from fsage.host.system import mounting
-from fsage.host.targets.kinds import Lacking, Result
-from fsage.host.targets.target import Target
-from fsage.model.claim import Claim, ClaimedStore
-from fsage.model.counting import Job
-from fsage.model.declaration import device_model
-from fsage.model.hosts import Asker
-from fsage.model.request import Request
-from fsage.model.target import Spec
-from fsage.studies.kernels import model as facts
-from fsage.studies.kernels.host import asked
-from fsage.studies.kernels.model import images, programs
+from fsage.api.guest import GuestTarget, Lacking, Question
+from fsage.api.model import Claim, Json, Refusal, Spec
 
-CELL_S = 1.0
-"""What a cell takes beside moving its file: its guest's start, its checks and its end."""
-UUID = "f5a6e000-0000-4000-8000-000000000044"
-"""UUID and hash seed of every file system: Orlov's places for directories depend on them."""
+from .. import model as facts
+from ..model import images, programs
+from . import asked
 
 
-class Uml(Loop, facts.Uml):
-    """In a guest its file system is on one of the guest's disks, `device`. On the host there are only images."""
+class Uml(GuestTarget, facts.Uml):
+    """On the host there are only images."""
 
     device = "/dev/ubda"
 
@@ -51,110 +31,16 @@ class Uml(Loop, facts.Uml):
         return Lacking(missing, {})
 
     @classmethod
-    def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
-        missing = cls.lacking(spec).missing
-        if missing:
-            raise Refusal("; ".join(missing))
-        return {"changed": False, "msg": f"target {spec['name']} needs nothing: its images are made when they are used"}
-
-    @classmethod
-    def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
-        return released
-
-    @classmethod
-    def begun(cls, spec: Spec) -> bool:
-        return False
-
-    @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         return [f"images stay in {images.place()}, a cache of {images.limit_gib():g} GiB"]
 
     @classmethod
-    def answered(cls, verb: str, given: Json, request: Request, check: bool) -> Result | None:
-        return asked.answer(cls, verb, given, request, check)
+    def answered(cls, verb: str, given: Json, request: Any, check: bool) -> Json | None:
+        return asked.answer(Question(cls, given, request), verb, check)
 
     @classmethod
-    def counted(cls, job: Job) -> Iterator[Json]:
+    def counted(cls, job: Any) -> Iterator[Json]:
         return asked.counted(job)
-
-    # From here on: in a guest.
-
-    @classmethod
-    def claim_new(cls, spec: Spec, request: Asker, check: bool) -> Result:
-        store: ClaimedStore = {
-            "image": cls.device,
-            "image_id": {"dev": 0, "ino": 0, "bytes": int(spec["size_gib"] * GIB)},
-            "uuids": [UUID],
-            "filesystem": spec["filesystem"],
-            "hash_seed": HASH_SEED,
-            "mount": str(Path(spec["mount_dir"]) / spec["name"] / "0"),
-        }
-        target = cls(spec, claiming.new(spec, request, [store]))
-        target.claim["id"] = _id(spec)
-        target.claim["uid"] = target.uid
-        declared = spec["device_model"] or device_model({})
-        target.claim["device_model"] = models.virtual(declared) if facts.is_virtual(spec) else models.computed(declared)
-        target.save()
-        target.open()
-        [empty] = claiming.measure_empty(target)
-        target.claim["capacity_bytes"] = empty.f_bfree * empty.f_frsize
-        claiming.ended(target, claiming.amount_for(target, claiming.UNKNOWN_MIB_S, partial(_as_declared, target)))
-        return {"changed": True, "msg": f"claimed {spec['name']}: {claiming.words_of(target)}", "claim": target.claim}
-
-    def open(self) -> None:
-        self.attach()
-        if mounting.uuid_on(self.devices[0]) is None:
-            self.make(mount=False)
-        self.mount()
-
-    def attach(self) -> None:
-        """Its disk; a modelled one where the guest has the image as a file, for then its time is virtual."""
-        self.devices = [self.device]
-        if Path(self.device).is_file():
-            [store] = self.claim["stores"]
-            self.devices = [loops.attach(self.model.disk({**store, "image": self.device}))]
-            self.model_in_place()
-
-    def format(self, mkfs_options: str = "") -> None:
-        """Make the file system anew, with the same UUID."""
-        self.mkfs_options = mkfs_options
-        mounting.unmount(self.mounts[0])
-        self.make()
-
-    def make(self, mount: bool = True) -> None:
-        how = UUID, HASH_SEED, True, self.spec["geometry"]
-        filesystems.make(self.spec["filesystem"], self.devices[0], *how, self.mkfs_options)
-        if mount:
-            self.mount()
-
-    def room_below(self) -> int | None:
-        return None
-
-    def taken_below(self) -> int:
-        return 0
-
-    def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
-        return
-
-
-def _as_declared(target: Target, each_mib: int, passes: int) -> Json:
-    """What the declared device says of a write and a read: a guest's own seconds are not a disk's."""
-    rate_mib_s = target.claim["device_model"]["bytes_per_s"] / MIB
-    seconds = each_mib * passes / rate_mib_s
-    return {
-        **claiming.no_backing(),
-        "write_mib_s": round(rate_mib_s, 1),
-        "read_mib_s": round(rate_mib_s, 1),
-        "write_s": seconds,
-        "read_s": seconds,
-        "cell_overhead_s": CELL_S,
-    }
-
-
-def _id(spec: Spec) -> str:
-    """The same for each claim of the same target: its images stay its own."""
-    same = f"{spec['name']} {spec['filesystem']} {spec['size_gib']} {spec['geometry']} {os.uname().release}"
-    return str(uuid.uuid5(uuid.UUID(UUID), same))
 
 
 TARGET = Uml

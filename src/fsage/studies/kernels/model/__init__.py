@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.base import Failure, Refusal
-from fsage.model import filesystems
-from fsage.model.counting import is_computable
-from fsage.model.device import Virtual
-from fsage.model.kinds import Loop
-from fsage.model.target import Spec
+from fsage.api.model import Device, Failure, Loop, Refusal, Spec, filesystems
 
 TAIL = 8
 TASK = "new_file.json"
@@ -41,7 +36,7 @@ HOME = "/dev/fsage"
 def is_virtual(spec: Spec) -> bool:
     """Whether its disk waits inside the guests, so that what they time are a disk's seconds."""
     declared = spec["device_model"]
-    return declared is not None and declared["kind"] == Virtual.kind
+    return declared is not None and Device(declared).is_virtual
 
 
 class Uml(Loop):
@@ -70,7 +65,7 @@ class Uml(Loop):
         spec["sparse"] = True
         spec["mount_dir"] = MOUNTS
         declared = spec["device_model"]
-        if isinstance(declared, dict) and not is_computable(declared):
+        if isinstance(declared, dict) and not Device(declared).is_computable:
             raise Refusal(
                 "fsage_target.device_model has noise or drift: where kind is uml, what a disk costs follows from where "
                 "files lie; leave out noise_cov and drift_percent_per_hour"

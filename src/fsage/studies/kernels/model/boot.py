@@ -23,11 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import fsage
-from fsage.base import Json, Refusal
-from fsage.base.message import shown
+from fsage.api.model import MIB, Json, Refusal
 
-MIB = 1 << 20
 GUEST = "fsage.studies.kernels.host.guest"
 """The module that a guest runs."""
 PREFIX = "fsage-guest-"
@@ -37,6 +34,7 @@ START_S = 180.0
 JOB_S = 60.0  # a guest has so long, on a machine that does much else
 LONGEST_S = 3600.0  # for a state
 CONSOLE_BYTES = 1 << 18
+SHOWN = 80
 TAIL = 6  # lines of the console that a message has
 EM_X86_64 = {"x86_64": 62, "i686": 3, "aarch64": 183}
 """Numbers of ELF's e_machine (elf.h)."""
@@ -168,7 +166,7 @@ def kept() -> Path:
 
 def package() -> Path:
     """Where a guest finds fsage: where this process does; of a zip in a folder, where its bytecode is kept too."""
-    whole = Path(fsage.__file__).parents[1]
+    whole = Path(__file__).parents[4]
     if whole.is_dir():
         return whole
     digest = hashlib.sha256(whole.read_bytes()).hexdigest()[:12]
@@ -210,7 +208,7 @@ def _answers(path: Path) -> Iterator[Json]:
 
 
 def _why(kernel: Kernel, status: int, console: str, limit_s: float) -> str:
-    lines = [shown(line.strip()) for line in console.splitlines() if line.strip()]
+    lines = [_shown(line.strip()) for line in console.splitlines() if line.strip()]
     panic = next((number for number, line in enumerate(lines) if "Kernel panic" in line), None)
     tail = "; ".join(lines[:panic][-TAIL:]) or "it printed nothing"
     if "unable to mount root" in console.lower():
@@ -222,6 +220,14 @@ def _why(kernel: Kernel, status: int, console: str, limit_s: float) -> str:
     if "ptrace" in console.lower():
         return f"kernel {kernel.name} cannot trace its processes here (ptrace is forbidden, e.g. by seccomp): {tail}"
     return f"kernel {kernel.name} ended without an answer (status {status}): {tail}"
+
+
+def _shown(line: str) -> str:
+    """Short, and with no character that a terminal obeys."""
+    text = ascii(line)
+    if len(text) <= SHOWN:
+        return text
+    return f"{text[: SHOWN - 3]}..."
 
 
 def check(kernel: Kernel) -> None:

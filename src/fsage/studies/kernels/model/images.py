@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fsage.base import GIB, Failure, Json, Refusal
-from fsage.model import filesystems
-from fsage.studies.kernels.model import run
-from fsage.studies.kernels.model.boot import kept
+from fsage.api.model import Failure, Json, Refusal, filesystems
 
+from . import run
+from .boot import kept
+
+GIB = 1 << 30
 USUAL_GIB = "8"
 ABANDONED_S = 3600.0
 """An image that was begun so long ago is of a command that was killed."""

@@ -9,10 +9,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
-from fsage.model import filesystems
-from fsage.studies.kernels.model import modules, run
-from fsage.studies.kernels.model.boot import Kernel, boot, check, folder
+from fsage.api.model import Failure, Refusal, filesystems
+
+from . import modules, run
+from .boot import Kernel, boot, check, folder
 
 PACKAGES = ("user-mode-linux", "libc6")
 PROGRAM = "linux.uml"

@@ -12,14 +12,29 @@ from functools import partial
 
 import pandas as pd
 
-from fsage.analysis.comparisons import at_largest_transfer, of_state
-from fsage.analysis.groups import counts, factors, measure_label, params_labels
-from fsage.base.sizes import round_size
-from fsage.figures import Axis, Level, Lines, limits, limits_with_zero, lines
-from fsage.report import counted
-from fsage.report.parts import SENTENCES, Answer, Data, Named, Section, View, by_comparisons, plain
-from fsage.studies.paf.report.fragments import file_sizes, filler, largest, several_fillers, sizes_told
-from fsage.studies.paf.report.fullness import (
+from fsage.api.model import round_size
+from fsage.api.report import (
+    Answer,
+    Axis,
+    Data,
+    Figure,
+    Level,
+    Measure,
+    Named,
+    Section,
+    View,
+    by_comparisons,
+    counted_answer,
+    counted_metadata,
+    counts,
+    factors,
+    lines,
+    params_labels,
+    planted,
+)
+
+from .fragments import file_sizes, filler, largest, several_fillers, sizes_told
+from .fullness import (
     EQUAL_WITHIN_POINTS,
     against_equally_full,
     amount,
@@ -29,7 +44,8 @@ from fsage.studies.paf.report.fullness import (
     position,
     several_amounts,
 )
-from fsage.studies.paf.report.rows import (
+from .published import published
+from .rows import (
     CAPACITY,
     FRAGMENTATION,
     RELATIVE,
@@ -42,9 +58,6 @@ from fsage.studies.paf.report.rows import (
     plane,
     spread,
 )
-from fsage.studies.paf.report.truth import planted_told, published, truth
-from fsage.study.study import Study
-from fsage.workloads import metadata as metadata_cells
 
 LEAST_POINTS = 10.0
 """The loss axis spans at least this many percentage points."""
@@ -90,14 +103,14 @@ def over_fragmentation(data: Data) -> Section | None:
     return Section("Bandwidth as files are deleted", text, figures)
 
 
-def bandwidth(rows: pd.DataFrame, part: pd.DataFrame, title: str, x: str, x_label: str) -> Lines:
+def bandwidth(rows: pd.DataFrame, part: pd.DataFrame, title: str, x: str, x_label: str) -> Figure:
     """One measure's bandwidth over the levels of the column `x`, a line a transfer size; `rows` share the y axis."""
     (name, unit, _) = by_measure(part)[0]
-    y = Axis(f"{name} bandwidth, {unit}", limits(rows))
+    y = Axis.around(f"{name} bandwidth, {unit}", rows)
     return over(title, part, x, x_label, y)
 
 
-def over(title: str, part: pd.DataFrame, x: str, x_label: str, y: Axis) -> Lines:
+def over(title: str, part: pd.DataFrame, x: str, x_label: str, y: Axis) -> Figure:
     """The rows over the levels of the column `x`, a line a set of parameters."""
     labels = params_labels(part["params"])
     return lines(title, part, "params", levels_axis(part, x, x_label), y, at=x, labels=labels)
@@ -117,11 +130,11 @@ def metadata(data: Data) -> Section | None:
     )
     figures = [
         over(
-            f"{measure_label(str(measure))[0].capitalize()} rate over {axis}",
+            f"{Measure.of(measure).name.capitalize()} rate over {axis}",
             part,
             column,
             label,
-            Axis("operations a second", limits(part)),
+            Axis.around("operations a second", part),
         )
         for axis, some, column, label in axes
         for measure, part in some.groupby("measure", sort=False)
@@ -147,7 +160,7 @@ def loss(data: Data) -> Section | None:
         if of_aged["x"].nunique() > 1:
             ticks = {math.log2(size): round_size(size) for size in sorted(of_aged["transfer_size_bytes"].unique())}
             x = Axis("transfer size", ticks=ticks)
-            y = Axis("loss against clean, %", limits_with_zero(aged, LEAST_POINTS))
+            y = Axis.with_zero("loss against clean, %", aged, LEAST_POINTS)
             title = f"Loss of {name}s over transfer size"
             labels = {state: state.split("@")[0] for state in of_aged["state"].unique()}
             figures.append(lines(title, of_aged, "state", x, y, labels=labels, levels=[Level(0.0)]))
@@ -179,14 +192,12 @@ def _aged(rows: pd.DataFrame) -> pd.DataFrame:
     return fullest[fullest["fragmentation_percent"].isin(spread(fullest["fragmentation_percent"], 3))]
 
 
-def counted_metadata(data: Data) -> Section | None:
-    """What each operation made the device do, counted in guests."""
-    names = [f"{operation}_device_{key}" for operation in metadata_cells.OPERATIONS for key in metadata_cells.DEVICE]
-    text = (
-        "Empty files, created, looked up and removed by one process, which then writes out what that changed. Requests "
-        "and bytes that reached the device meanwhile."
-    )
-    return counted.section(data.frame, "What metadata make the device do", text, names)
+def truth(data: Data) -> Section | None:
+    """Planted values beside recovered ones."""
+    found = planted(data)
+    if found:
+        return found.section
+    return None
 
 
 Draw = Callable[[Data], Section | None]
@@ -197,24 +208,24 @@ CODES = (
 HALF = 50
 
 
-def answer(data: Data, study: Study) -> Answer:
+def answer(data: Data) -> Answer:
     """A sentence for each pair of states that the study compares.
 
     Before them, or in their place: what was recovered of planted values, what another size of files does, or what
     measuring other shares of the target shows.
     """
-    named = partial(decoded, data, _equally_full(data, study))
-    by_state = by_comparisons(data, study, named, CODES)
-    planted = planted_told(data)
-    if planted is not None:
-        return replace(by_state, sentences=planted[0], figure=planted[1])
+    named = partial(decoded, data, _equally_full(data))
+    by_state = by_comparisons(data, named, CODES)
+    found = planted(data)
+    if found and found.sentences:
+        return replace(by_state, sentences=found.sentences, figure=found.figure)
     sizes = sizes_told(data)
     if sizes is not None:
-        return replace(by_state, sentences=[sizes, *by_state.sentences][:SENTENCES], figure=largest(data))
+        return replace(by_state, sentences=[sizes, *by_state.sentences][:2], figure=largest(data))
     if data.table.empty:
-        return counted.answer(counted_metadata(data)) or by_state
+        return counted_answer(counted_metadata(data)) or by_state
     if several_amounts(data.table):
-        return replace(by_state, **details(data, study, named))
+        return replace(by_state, **details(data, named))
     return by_state
 
 
@@ -225,14 +236,14 @@ def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:
     """
     axes = axes_of(data, state)
     if axes is None:
-        return plain(state)
+        return Named(f"at {state}", state)
     capacity, deleted = axes
     if state in equally_full:
         return Named("on an equally full file system without holes", f"{capacity:g}% full, no holes")
     if not deleted:
         return Named(f"at {capacity:g}% full", f"{capacity:g}% full")
     share = "half" if deleted == HALF else f"{deleted:g}%"
-    in_use = of_state(data.frame, state)["real_fullness_percent"].median()
+    in_use = data.of_state(data.frame, state)["real_fullness_percent"].median()
     now = "" if pd.isna(in_use) else f" ({in_use:.0f}% full)"
     return Named(
         f"after filling to {capacity:g}% and deleting {share} of the files{now}",
@@ -240,13 +251,13 @@ def decoded(data: Data, equally_full: frozenset[str], state: str) -> Named:
     )
 
 
-def _equally_full(data: Data, study: Study) -> frozenset[str]:
+def _equally_full(data: Data) -> frozenset[str]:
     """Unfragmented states that a fragmented one of (about) the same real fullness is compared with."""
-    rows = at_largest_transfer(data.frame)
+    rows = data.at_largest_transfer
     pairs = set()
-    for pair in study.headline:
+    for pair in data.headline:
         axes = axes_of(data, pair.state), axes_of(data, pair.against)
-        full = [of_state(rows, name)["real_fullness_percent"].median() for name in (pair.state, pair.against)]
+        full = [data.of_state(rows, name)["real_fullness_percent"].median() for name in (pair.state, pair.against)]
         if axes[0] and axes[1] and axes[0][1] and not axes[1][1] and abs(full[0] - full[1]) < EQUAL_WITHIN_POINTS:
             pairs.add(pair.against)
     return frozenset(pairs)

@@ -7,14 +7,24 @@ from statistics import median
 
 import pandas as pd
 
-from fsage.analysis.groups import factors
-from fsage.analysis.words import Finding, doing
-from fsage.base.sizes import round_size
-from fsage.dataset import unpacked, without
-from fsage.figures import Axis, Figure, Level, limits, lines
-from fsage.report.parts import Data, Section
-from fsage.statistics import Ratio, median_interval
-from fsage.studies.paf.report.rows import (
+from fsage.api.model import round_size
+from fsage.api.report import (
+    Axis,
+    Data,
+    Figure,
+    Finding,
+    Level,
+    Measure,
+    Ratio,
+    Section,
+    factors,
+    lines,
+    summarise,
+    unpacked,
+    without,
+)
+
+from .rows import (
     FRAGMENTATION,
     RELATIVE,
     axes_of,
@@ -53,7 +63,7 @@ def file_sizes(data: Data) -> Section | None:
             at_level,
             "file_size_bytes",
             levels_axis(at_level, "fragmentation_percent", FRAGMENTATION),
-            Axis(f"{name} bandwidth, {unit}", limits(both)),
+            Axis.around(f"{name} bandwidth, {unit}", both),
             at="fragmentation_percent",
             labels=labels,
         )
@@ -78,7 +88,7 @@ def sizes_told(data: Data) -> str | None:
     parts: list[str] = []
     for measure, rows in both.groupby("measure", sort=False):
         ratios = (rows["median"] / rows["median_there"]).tolist()
-        parts.append(Finding(_over_states(ratios), tested=False).said(doing(str(measure))))
+        parts.append(Finding(_over_states(ratios), tested=False).said(Measure.of(measure).doing))
     transfer = round_size(both["transfer_size_bytes"].iloc[0])
     states = len(both[STATE].drop_duplicates())
     said = [f"over {states} states, where holes are of {size} files, {parts[0]}", *parts[1:]]
@@ -97,7 +107,7 @@ def largest(data: Data) -> Figure | None:
 def _over_states(ratios: list[float]) -> Ratio:
     """The median of the states' ratios, with its interval over them."""
     count = len(ratios)
-    interval = median_interval(ratios)
+    interval = summarise(ratios).interval
     why = None if interval else f"{count} of the 5 states that an interval needs"
     return Ratio(float(median(ratios)), interval, count, count, why)
 

@@ -10,22 +10,29 @@ Fragmented states stand beside unfragmented ones that are equally full. A disk i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
-from fsage.analysis.comparisons import at_largest_transfer, comparisons, stamp
-from fsage.analysis.conditions import labelled
-from fsage.analysis.groups import factors, of_ratio, params_labels, samples
-from fsage.analysis.truth import planted
-from fsage.analysis.words import doing, joined
-from fsage.base.sizes import ratio_text
-from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, lines
-from fsage.report.parts import Data, Named, Section
-from fsage.statistics import factor
-from fsage.studies.paf.report.rows import (
+from fsage.api.report import (
+    Axis,
+    Data,
+    Figure,
+    Level,
+    Measure,
+    Named,
+    Place,
+    Plane,
+    Section,
+    factors,
+    joined,
+    lines,
+    params_labels,
+    plotted,
+)
+
+from .rows import (
     CAPACITY,
     FRAGMENTATION,
     FULLNESS,
@@ -40,7 +47,6 @@ from fsage.studies.paf.report.rows import (
     spread,
     transfers,
 )
-from fsage.study.study import Study
 
 SHARE = "share of the capacity that is measured, %"
 
@@ -60,36 +66,42 @@ def share(params: str) -> float | None:
 
 def amount(data: Data) -> Section | None:
     """Each state over the one that it is compared with, over the share that is measured."""
-    if not several_amounts(data.table):
-        return None
-    rows = factors(main_rows(data))
+    rows = _by_share(data)
     if rows.empty:
         return None
-    rows = rows.assign(x=rows["params"].map(share)).sort_values("x")
     text = (
         f"Each state over {rows['clean'].iloc[0]} with as much measured: below 1 is a loss. Who writes little may find "
         "whole runs where who writes much has to take the holes: the table has in how many extents the files lie."
     )
-    x = levels_axis(rows, "x", SHARE)
-    y = factor_axis(rows)
-    equal = [Level(1.0)]
     states = {state: state for state in sorted(rows["state"].unique())}
     figures = [
-        lines(
-            f"{name.capitalize()}s against the share that is measured", part, "state", x, y, labels=states, levels=equal
-        )
+        _over_share(f"{name.capitalize()}s against the share that is measured", rows, part, "state", states)
         for name, _, part in by_measure(rows)
     ]
-    return Section("How much is measured", text, figures, table=_table(samples(data.frame)))
+    return Section("How much is measured", text, figures, table=_table(data.samples))
 
 
-def details(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str, Any]:
+def _by_share(data: Data) -> pd.DataFrame:
+    """The states' rates over those that they are compared with; `x`: the share that is measured. None of one share."""
+    rows = factors(main_rows(data))
+    if not several_amounts(data.table):
+        rows = rows.iloc[:0]
+    return rows.assign(x=rows["params"].map(share)).sort_values("x")
+
+
+def _over_share(title: str, rows: pd.DataFrame, part: pd.DataFrame, by: str, labels: dict[str, str]) -> Figure:
+    """A part of the rows, with the axes of all."""
+    x = levels_axis(rows, "x", SHARE)
+    return lines(title, part, by, x, factor_axis(rows), labels=labels, levels=[Level(1.0)])
+
+
+def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
     """Sentences and figure of the answer: what each share of the target shows of the first pair that is compared."""
-    rows = at_largest_transfer(data.frame)
+    rows = data.at_largest_transfer
     shares = {label: share(text) for text, label in params_labels(rows["params"]).items()}
-    compared = [comparison for comparison in comparisons(data.frame, study) if comparison.ratio.value is not None]
-    section = amount(data)
-    if not compared or section is None:
+    compared = [comparison for comparison in data.comparisons if comparison.ratio.value is not None]
+    rows_by_share = _by_share(data)
+    if not compared or rows_by_share.empty:
         return {}
     of_pair = [
         comparison
@@ -98,17 +110,15 @@ def details(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str
     ]
     rates = []
     for measure in dict.fromkeys(comparison.measure for comparison in of_pair):
-        reached = [
-            f"{ratio_text(comparison.ratio.value or 0)}x" for comparison in of_pair if comparison.measure == measure
-        ]
-        rates.append(f"{doing(measure)} reaches {joined(reached)}")
+        reached = [f"{comparison.ratio}x" for comparison in of_pair if comparison.measure == measure]
+        rates.append(f"{Measure.of(measure).doing} reaches {joined(reached)}")
     measured = joined(
         [f"{shares[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
     )
     state = named(of_pair[0].state).where
     against = named(of_pair[0].against).where
     sure = [
-        f"{doing(comparison.measure)} with {shares[comparison.params]:g}%"
+        f"{Measure.of(comparison.measure).doing} with {shares[comparison.params]:g}%"
         for comparison in of_pair
         if comparison.finding.sure
     ]
@@ -122,15 +132,17 @@ def details(data: Data, study: Study, named: Callable[[str], Named]) -> dict[str
             f"is the rate {against}.",
             f"Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
         ],
-        "figure": _both(section.figures),
+        "figure": _both(rows_by_share),
     }
 
 
-def _both(figures: Sequence[Figure]) -> Lines:
+def _both(rows: pd.DataFrame) -> Figure:
     """The first state of each rate, in one figure."""
-    drawn = [figure for figure in figures if isinstance(figure, Lines)]
-    both_lines = tuple(replace(line.series[0], label=line.title.split()[0].lower()) for line in drawn)
-    return replace(drawn[0], title="What is left, by the share that is measured", series=both_lines)
+    first = rows.groupby("measure")["state"].transform("min")
+    shown = rows[rows["state"] == first]
+    shown = shown.assign(rate=[f"{Measure.of(measure).name}s" for measure in shown["measure"]])
+    labels = {f"{name}s": f"{name}s" for name, _, _ in by_measure(rows)}
+    return _over_share("What is left, by the share that is measured", rows, shown, "rate", labels)
 
 
 def _table(frame: pd.DataFrame) -> list[list[str]]:
@@ -188,28 +200,28 @@ def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFr
         if distance.empty or distance.min() >= EQUAL_WITHIN_POINTS:
             continue
         peer = peers.loc[distance.idxmin()]
-        result = factor(row["units"], peer["units"])
+        result = row["units"].against(peer["units"])
         n = min(result.n, result.n_reference)
-        rows.append({**row, **of_ratio(result), "n": n, "against": peer["state"]})
+        rows.append({**row, **plotted(result), "n": n, "against": peer["state"]})
     return pd.DataFrame(rows, columns=[*broken.columns, "against"])
 
 
-def factor_lines(title: str, equal: pd.DataFrame) -> Lines:
+def factor_lines(title: str, equal: pd.DataFrame) -> Figure:
     """Factors over BB, a line a transfer size, with 1 as the level to compare with."""
     x = levels_axis(equal, "fragmentation_percent", FRAGMENTATION)
-    y = Axis("factor (1 = as unfragmented)", limits(pd.concat([equal, equal.assign(median=1.0)])))
+    y = Axis.around("factor (1 = as unfragmented)", equal, 1.0)
     labels = params_labels(equal["params"])
     return lines(title, equal, "params", x, y, at="fragmentation_percent", labels=labels, levels=[Level(1.0)])
 
 
-def _over_fullness(rows: pd.DataFrame, part: pd.DataFrame, what: str, unit: str) -> Lines:
+def _over_fullness(rows: pd.DataFrame, part: pd.DataFrame, what: str, unit: str) -> Figure:
     """The unfragmented states, and of the fragmented ones those of a few capacities, a line each."""
     broken = part[part["fragmentation_percent"] > 0]
     chosen = spread(broken["capacity_percent"], 4)[-3:]  # the emptiest lie all in one corner
     labels = {"": "unfragmented", **{f"{level:g}": f"AA = {level:g}" for level in chosen}}
     line = part["capacity_percent"].map("{:g}".format).where(part["fragmentation_percent"] > 0, "")
     x = Axis(FULLNESS)
-    y = Axis(f"{what}, {unit}", limits(rows))
+    y = Axis.around(f"{what}, {unit}", rows)
     title = f"{what.capitalize()} over real fullness"
     return lines(title, part.assign(line=line), "line", x, y, at="real_fullness_percent", labels=labels)
 
@@ -240,15 +252,15 @@ def position(data: Data) -> Section | None:
 
     None on a modelled device, unless it has tracks.
     """
-    if "modelled" in stamp(data.frame) and planted(data.frame) is None:
+    if not data.has_places:
         return None
-    rows = _with_position(largest_transfer(main_rows(data)), data.frame)
+    rows = _with_position(largest_transfer(main_rows(data)), data.usual)
     if rows["position"].nunique() < 2:
         return None
     figures = []
     for name, unit, part in by_measure(rows):
         title = f"{name.capitalize()} bandwidth over the physical position"
-        y = Axis(f"{name} bandwidth, {unit}", limits(rows))
+        y = Axis.around(f"{name} bandwidth, {unit}", rows)
         figures.append(_by_kind(title, part, Axis(POSITION), y, "position"))
     text = (
         f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
@@ -258,15 +270,14 @@ def position(data: Data) -> Section | None:
     return Section("The physical position", text + note(rows), figures)
 
 
-def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+def _with_position(rows: pd.DataFrame, usual: pd.DataFrame) -> pd.DataFrame:
     """Rows whose measured files have a known place, with `position` (median)."""
-    valid_rows = labelled(samples(frame))
-    located = valid_rows[valid_rows["main"]].dropna(subset="measured_mean_position")
+    located = usual.dropna(subset="measured_mean_position")
     positions = located.groupby(["state", "params"])["measured_mean_position"].agg(position="median")
     return rows.merge(positions, left_on=["state", "params"], right_index=True)
 
 
-def _by_kind(title: str, rows: pd.DataFrame, x: Axis, y: Axis, at: str) -> Lines:
+def _by_kind(title: str, rows: pd.DataFrame, x: Axis, y: Axis, at: str) -> Figure:
     """A series for each class of real fullness, with and without holes: what moves with the place is told from it."""
     classes = ((rows["real_fullness_percent"] / CLASS_PERCENT).round() * CLASS_PERCENT).astype(int)
     holes = rows["fragmentation_percent"] > 0

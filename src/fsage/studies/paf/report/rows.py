@@ -7,12 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.analysis.comparisons import at_largest_transfer
-from fsage.analysis.groups import counts, measure_label
-from fsage.analysis.words import OVER
-from fsage.base.sizes import counted, round_size
-from fsage.figures import Axis, Figure, Place, Plane, ends_of, limits
-from fsage.report.parts import Data, Section
+from fsage.api.model import counted, round_size
+from fsage.api.report import Axis, Data, Figure, Measure, Place, Plane, Section, counts
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
 FRAGMENTATION = "fragmentation BB, % of files deleted (nominal)"
@@ -49,17 +45,12 @@ def spread(values: pd.Series, count: int) -> list[object]:
 
 def by_measure(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """(name, unit, rows) of each measure."""
-    return [(*measure_label(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
-
-
-ROOM = 0.05
-"""Above and below what an axis of factors shows."""
+    return [(*Measure.of(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
 
 
 def factor_axis(rows: pd.DataFrame) -> Axis:
     """For rows that are factors: all of them and 1 lie on it."""
-    ends = [1.0, *ends_of(rows)]
-    return Axis("factor", (min(ends) - ROOM, max(ends) + ROOM))
+    return Axis.holding("factor", rows, 1.0, room=0.05)
 
 
 def levels_axis(rows: pd.DataFrame, column: str, label: str) -> Axis:
@@ -89,7 +80,8 @@ def note(rows: pd.DataFrame) -> str:
         bars = f"and bars hold the median at {shown}"
     else:
         bars = "too few for an interval"
-    if limits(rows)[0]:
+    axis = Axis.around("", rows)
+    if axis.limits and axis.limits[0]:
         cut = " The bandwidth axes do not begin at zero."
     else:
         cut = ""
@@ -107,7 +99,7 @@ def plane(data: Data) -> Section | None:
         return None
     planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(data, name))], columns=["x", "y"])
     figures: list[Figure] = []
-    files = measured_files(data.frame)
+    files = measured_files(data.at_largest_transfer)
     for name, unit, part in by_measure(rows):
         drawn = set(zip(part["x"], part["y"], strict=True))
         guessed = predicted(data.frame, part["measure"].iloc[0], unit, drawn)
@@ -136,9 +128,8 @@ def plane(data: Data) -> Section | None:
     return Section("The whole plane", text, figures, wide=True, front=front)
 
 
-def measured_files(frame: pd.DataFrame) -> dict[str, str]:
+def measured_files(rows: pd.DataFrame) -> dict[str, str]:
     """State -> the places of the files that were measured in it, as a key; the same key is the same file."""
-    rows = at_largest_transfer(frame)
     where = ["measured_extents", "measured_mean_position", "measured_position_sd"]
     known = rows.dropna(subset=where[:2])
     texts = known[where[0]].astype("str").str.cat([known[name].astype("str") for name in where[1:]], sep=" ", na_rep="")
@@ -202,7 +193,7 @@ def says(row: dict[str, Any], unit: str) -> str:
     if pd.notna(row["low"]):
         words.append(f"{row['low']:.4g} to {row['high']:.4g} at {row['level']:.2%}")
     words += [
-        f"{OVER.get(row['units'].kind, '').format(n=row['n']).strip()}",
+        row["units"].over.strip(),
         f"real fullness {row['real_fullness_percent']:.1f}%",
     ]
     ratio = row["to_clean"]

@@ -18,16 +18,14 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.host.structure import Work, files
-from fsage.host.system import space
-from fsage.host.targets.target import Target
+from fsage.api.host import Quota, Target, Work, available_memory_bytes
+from fsage.api.model import Failure, Shard, Step
 from fsage.layouts import extents
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.store import NotThisText
-from fsage.model.structure import Shard, Step
-from fsage.studies.replica.host import free_space_layout
-from fsage.studies.replica.model import EXTENT_BYTES, KeepFreeSpace, Replica
+
+from ..model import EXTENT_BYTES, KeepFreeSpace, Replica
+from . import free_space_layout
 
 MOST_BYTES = 1 << 30
 """Most bytes of a list of free extents."""
@@ -77,7 +75,7 @@ def _refuse_too_many(step: Replica, text: bytes) -> None:
     """Raise Failure where this machine has no memory for so many extents."""
     count = text.count(b"\n") - 3
     needed = EXTENT_BYTES * count
-    if needed > (free := space.available_bytes()):
+    if needed > (free := available_memory_bytes()):
         raise Failure(
             f"layout {step.layout} has {count:,} free extents, and to lay them takes {needed >> 20} MiB of memory; "
             f"{os.uname().nodename} has {free >> 20} MiB available. Stop what takes the rest, or lay a sample of the "
@@ -102,9 +100,7 @@ def keep_free_space(
 ) -> Work:
     """Read the free space, delete all files, and lay out the same free space again."""
     layout = free_space_layout.now(target)
-    for mount in target.mounts:
-        files.remove_folders(mount)
-        files.remove_others(mount)
+    Quota(target).remove_all()
     notes = free_space_layout.lay(
         target, step.generation, f"of {done[-1].describe()}", layout, step.joined, check_lease
     )

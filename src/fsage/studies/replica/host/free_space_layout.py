@@ -18,19 +18,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.base import Failure
-from fsage.host.filesystems.ext4 import WritableBitmap
-from fsage.host.stores import filesystems
-from fsage.host.structure import files
-from fsage.host.structure.quota import Quota
-from fsage.host.system import caches
-from fsage.host.targets.target import Target
+from fsage.api.host import Quota, Target, one_cpu
+from fsage.api.host import flush as flush_mount
+from fsage.api.model import Failure, Json, path_of
 from fsage.layouts import extents, fiemap
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.fragmentation import Extent
 from fsage.layouts.freespace import Counting
-from fsage.model.structure import Notes, path_of
-from fsage.studies.replica.host.whole_extents import WholeExtents
+
+from .whole_extents import WholeExtents
 
 PARTS = 16
 ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
@@ -61,7 +57,7 @@ class Punched:
     def lay(self) -> int:
         """Lay it out; the number of files. Raises OSError, Failure."""
         self.target.remount()  # ext4 reserves blocks for small files, and only a remount releases them
-        with filesystems.one_cpu():
+        with one_cpu():
             self._fill()
             if self.total is not None:
                 self._join(self.total)
@@ -99,7 +95,7 @@ class Punched:
                 for number, (offset, length) in enumerate(sorted(within(pieces, free))):
                     if number % CHECK_EVERY == 0:
                         self.check_lease()
-                    files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, length)
+                    self.quota.punch(descriptor, offset, length)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -181,12 +177,8 @@ class Taken:
         return 0
 
     def _take(self, place: str) -> None:
-        bitmap = WritableBitmap(place)
-        try:
-            bitmap.take(extents.without(list(bitmap.free()), self.wanted))
-            bitmap.close()
-        finally:
-            bitmap.leave()
+        assert self.target.system
+        self.target.system.take_free(place, lambda free: extents.without(free, self.wanted))
 
 
 def name_of_taken(digest: str, joined: bool) -> str:
@@ -194,13 +186,13 @@ def name_of_taken(digest: str, joined: bool) -> str:
     return f"{digest[:40]}-{'joined' if joined else 'copied'}"
 
 
-def note_taken(target: Target, digest: str, joined: bool, notes: Notes) -> None:
+def note_taken(target: Target, digest: str, joined: bool, notes: Json) -> None:
     """Note with a layout that is kept what was compared, and how much the kernel counts as free."""
     counted_bytes = target.free(target.mounts[0]).bytes
     target.note_kept(name_of_taken(digest, joined), {"notes": notes, "counted_bytes": counted_bytes})
 
 
-def taken_again(target: Target, digest: str, joined: bool) -> Notes | None:
+def taken_again(target: Target, digest: str, joined: bool) -> Json | None:
     """Lay a layout that is kept, by a copy; what was noted when it was laid. None where it is not kept.
 
     Raises OSError, Failure.
@@ -216,7 +208,7 @@ def taken_again(target: Target, digest: str, joined: bool) -> Notes | None:
             f"target {target.name}: the layout that was kept as {name} has {free_bytes} bytes free, and "
             f"{noted['counted_bytes']} when it was laid. It is kept no more: give the same command again"
         )
-    notes: Notes = noted["notes"]
+    notes: Json = noted["notes"]
     return {**notes, "held_by": notes["held_by"] + COPIED}
 
 
@@ -243,7 +235,7 @@ def read(target: Target) -> tuple[Head, Extents]:
 def flush(target: Target) -> None:
     """Flush all writes and deletions to the device. Raises OSError, Failure."""
     for mount in target.mounts:
-        caches.flush(mount)
+        flush_mount(mount)
     target.settle()
 
 
@@ -261,7 +253,7 @@ def lay(
     joined: bool,
     check_lease: Callable[[], None],
     digest: str | None = None,
-) -> Notes:
+) -> Json:
     """Lay out an empty target's free space as in `layout`, or as much in one run (`joined`); notes of that.
 
     `digest`: of the layout; what is laid by it may be kept. Notes: `files` made, `original` and `found` in short, and
@@ -277,7 +269,7 @@ def lay(
         if target.takes_blocks:
             method = Taken(target, digest, check_lease, copied, usable if joined else None)
         else:
-            files.make_room(target.mounts, generation)
+            Quota(target).make_room(generation)
             way = Punched if target.frees_parts else WholeExtents
             method = way(target, generation, check_lease, copied, usable if joined else None)
         made = method.lay()
@@ -285,7 +277,7 @@ def lay(
         raise Failure(f"laying out {name} on target {target.name}: {error.strerror}") from error
     free, _ = _fitting(target, head, name)
     goal = method.wanted if joined else original
-    notes: Notes = {
+    notes: Json = {
         "files": made,
         "held_by": method.held_by,
         "source": head.source,

@@ -16,16 +16,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.host.stores import filesystems
-from fsage.host.structure import files
-from fsage.host.structure.quota import Quota
-from fsage.host.targets.target import Target
+from fsage.api.host import Quota, Target, filesystems
+from fsage.api.model import BLOCK_BYTES, Failure, path_of
 from fsage.layouts import extents, fiemap
 from fsage.layouts.extents import Extents
-from fsage.model.structure import BLOCK_BYTES, path_of
-from fsage.studies.replica.host import free_space_layout
 
+from . import free_space_layout
+
+FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 PIECE_BYTES = 128 << 10
 CHECK_EVERY = 4096
 LOOKS_AGAIN = 64
@@ -146,7 +144,7 @@ def in_turns(start: int, end: int, free: Extents) -> Iterator[tuple[int, bool]]:
 
 @contextlib.contextmanager
 def _made(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, files.FRESH, 0o600)
+    descriptor = os.open(path, FRESH, 0o600)
     try:
         yield descriptor
     finally:

@@ -10,25 +10,23 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from fsage.analysis.comparisons import comparisons
-from fsage.analysis.groups import counts, factors, measure_label, medians, plural
-from fsage.analysis.words import DOING, TWICE, Finding, doing
-from fsage.base.sizes import round_size
-from fsage.dataset import unpacked
-from fsage.figures import Axis, Level, limits, limits_from_zero, lines
-from fsage.model.striping import Segment
-from fsage.report.parts import Answer, Data, Section, View, cards_of
-from fsage.studies.striping.report.layouts import (
-    by_line,
-    described,
-    layouts,
-    one_count_of_nodes,
-    results,
-    rows_of,
-    server_cache,
-    stripes_of,
+from fsage.api.model import Segment, round_size
+from fsage.api.report import (
+    Answer,
+    Axis,
+    Data,
+    Finding,
+    Level,
+    Measure,
+    Section,
+    View,
+    counts,
+    factors,
+    lines,
+    unpacked,
 )
-from fsage.study.study import Study
+
+from .layouts import by_line, described, layouts, one_count_of_nodes, results, rows_of, server_cache, stripes_of
 
 PUBLISHED = {
     "IOR.": "Reed et al. (ORNL), on 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3. IOR.4 "
@@ -52,6 +50,8 @@ PUBLISHED_SCALING = (
     "Reed et al. (ORNL), on 16 to 512 nodes: more stripes lengthen the run at scale, and the dynamic layout always "
     "beats 128 OSTs. "
 )
+ORDER = ("write", "read", "index", "models", "search")
+"""The order of measures in sentences."""
 RATE = "_bw_mib_s"
 ENDING = "_seconds"
 
@@ -62,7 +62,7 @@ def throughput(data: Data) -> Section | None:
     if rows.empty:
         return None
     figures = [
-        by_line(f"{name} throughput", part, data, Axis("MiB/s", (0.0, limits(part)[1]))) for name, part in _phases(rows)
+        by_line(f"{name} throughput", part, data, Axis.around("MiB/s", part, zero=True)) for name, part in _phases(rows)
     ]
     workloads = sorted(unpacked(rows["params"], "workload")["workload"].unique())
     each = sorted(rows["n"].unique())
@@ -82,7 +82,7 @@ def speed_up(data: Data) -> Section | None:
     if rows.empty:
         return None
     default = rows["reference"].iloc[0]
-    y = Axis("times", limits_from_zero(rows, least=1.0))
+    y = Axis.from_zero("times", rows, least=1.0)
     equal = [Level(1.0)]
     figures = [by_line(f"{name} speed-up over {default}", part, data, y, levels=equal) for name, part in _phases(rows)]
     text = (
@@ -93,7 +93,7 @@ def speed_up(data: Data) -> Section | None:
 
 
 def _phases(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    return [(measure_label(str(name))[0].capitalize(), part) for name, part in rows.groupby("measure", sort=False)]
+    return [(Measure.of(name).name.capitalize(), part) for name, part in rows.groupby("measure", sort=False)]
 
 
 def _best_rates(rows: pd.DataFrame) -> str:
@@ -102,7 +102,7 @@ def _best_rates(rows: pd.DataFrame) -> str:
     for measure, part in rows.groupby("measure", sort=False):
         best = [part.loc[of_kind["median"].idxmax()] for _, of_kind in part.groupby("kind", sort=False)]
         best_words = ", ".join(f"{row['state']} ({row['kind']}, {row['median']:.3g}x)" for row in best)
-        sentences.append(f"{plural(str(measure))}: {best_words}")
+        sentences.append(f"{Measure.of(measure).plural}: {best_words}")
     return f"Fastest here, {'; '.join(sentences)}."
 
 
@@ -112,7 +112,7 @@ def phase_times(data: Data) -> Section | None:
     if rows.empty:
         return None
     figures = [
-        by_line(f"{_phase(str(name))} time", part, data, Axis("s", limits_from_zero(part)))
+        by_line(f"{_phase(str(name))} time", part, data, Axis.from_zero("s", part))
         for name, part in rows.groupby("measure", sort=False)
     ]
     text = f"From the first task's first I/O to the last one's last; shorter is better. n = {counts(rows)}."
@@ -132,7 +132,7 @@ def scaling(data: Data) -> Section | None:
     for name, part in drawn.groupby("measure", sort=False):
         if part["rest"].nunique() > 1:
             part = part.assign(layout=part["layout"] + ", " + part["rest"])
-        y = Axis("s", limits_from_zero(part))
+        y = Axis.from_zero("s", part)
         figures.append(lines(f"{_phase(str(name))} time over nodes", part, "layout", x, y))
     text = (
         "The same file, worked at by more nodes: a line for each layout, static ones with one stripe count throughout, "
@@ -148,7 +148,7 @@ def _times(data: Data) -> pd.DataFrame:
     frame = data.frame
     rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
     names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
-    rows = described(medians(frame, names), data.planned)
+    rows = described(data.medians(names), data.planned)
     return rows[rows["main"]].join(unpacked(rows["params"], "nodes"))
 
 
@@ -156,7 +156,7 @@ def _phase(measure: str) -> str:
     return measure.removesuffix(ENDING).replace("_", " ").capitalize()
 
 
-def answer(data: Data, study: Study) -> Answer | None:
+def answer(data: Data) -> Answer | None:
     """The best layout of each phase over the default; whether it grows with the file, or the best that does."""
     rows = factors(rows_of(data))
     if rows.empty:
@@ -171,17 +171,21 @@ def answer(data: Data, study: Study) -> Answer | None:
     growing = rows[rows["kind"] == "dynamic"]
     if growing.size and (rows["kind"] == "static").any():
         sentences.append(_best(growing, words, "fastest of what grows with the file", than))
-    phases = zip(rows["measure"].map(doing), rows["rest"].str.removeprefix("distribution "), strict=True)
+    phases = zip(
+        [Measure.of(measure).doing for measure in rows["measure"]],
+        rows["rest"].str.removeprefix("distribution "),
+        strict=True,
+    )
     figure = by_line(
         f"Speed-up of each layout over {default}",
         rows.assign(phase=[", ".join(filter(None, words)) for words in phases]),
         data,
-        Axis("times", limits_from_zero(rows, least=1.0)),
+        Axis.from_zero("times", rows, least=1.0),
         by="phase",
         levels=[Level(1.0)],
     )
     codes = " ".join(f"Layout {state}: {text}." for state, text in words.items())
-    return Answer(sentences, figure, cards_of(comparisons(data.frame, study)), codes)
+    return Answer(sentences, figure, data.cards, codes)
 
 
 def layouts_in_words(data: Data) -> dict[str, str]:
@@ -196,16 +200,16 @@ def _in_words(segments: Sequence[Segment]) -> str:
         f"from {round_size(begin)} on {segment.stripes} of {round_size(segment.stripe_bytes)}"
         for begin, segment in zip(begins, rest, strict=False)
     ]
-    plural = "stripe" if first.stripes == 1 else "stripes"
-    return ", ".join([f"{first.stripes} {plural} of {round_size(first.stripe_bytes)}", *grown])
+    noun = "stripe" if first.stripes == 1 else "stripes"
+    return ", ".join([f"{first.stripes} {noun} of {round_size(first.stripe_bytes)}", *grown])
 
 
 def _order(measure: str) -> int:
     """Writes before reads, indexing before what rests on it."""
-    name = measure_label(measure)[0]
-    if name in DOING:
-        return list(DOING).index(name)
-    return len(DOING)
+    name = Measure.of(measure).name
+    if name in ORDER:
+        return ORDER.index(name)
+    return len(ORDER)
 
 
 def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) -> str:
@@ -218,9 +222,9 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) ->
         of_measure = rows[rows["measure"] == measure]
         fastest = of_measure.loc[of_measure.groupby("rest", sort=False)["median"].idxmax()]
         states = set(fastest["state"])
-        if len(fastest) > 1 and len(states) == 1 and fastest["median"].min() >= TWICE:
+        if len(fastest) > 1 and len(states) == 1 and fastest["median"].min() >= 2.0:
             range_of = f"{fastest['median'].min():.3g} to {fastest['median'].max():.3g}"
-            best.setdefault(states.pop(), []).append(f"{doing(str(measure))} is {range_of} times as fast")
+            best.setdefault(states.pop(), []).append(f"{Measure.of(measure).doing} is {range_of} times as fast")
             continue
         for row in fastest.to_dict("records"):
             finding = Finding(row["to_clean"], tested=False)
@@ -228,7 +232,7 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) ->
                 how = f" ({row['rest'].removeprefix('distribution ')})"
             else:
                 how = ""
-            said = finding.said(f"{doing(str(measure))}{how}", over=False)
+            said = finding.said(f"{Measure.of(measure).doing}{how}", over=False)
             best.setdefault(str(row["state"]), []).append(said)
     sentences: list[str] = []
     for state, parts in best.items():

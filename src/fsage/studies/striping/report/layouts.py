@@ -10,16 +10,24 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from fsage import statistics
-from fsage.analysis import conditions
-from fsage.analysis.groups import measure_label, params_labels
-from fsage.analysis.words import NONE, bounds, times
-from fsage.base import Json
-from fsage.base.sizes import round_size
-from fsage.dataset import unpacked, without
-from fsage.figures import Axis, Level, Lines, lines
-from fsage.model.striping import Segment, object_bytes
-from fsage.report.parts import Data, Section
+from fsage.api.model import Json, Segment, round_size
+from fsage.api.report import (
+    Axis,
+    Data,
+    Figure,
+    Level,
+    Measure,
+    Section,
+    bounds,
+    lines,
+    params_labels,
+    ratio,
+    times,
+    unpacked,
+    without,
+)
+
+from ..model import object_bytes
 
 FEW = 8
 """Layouts, below whose names there is room for their stripes."""
@@ -70,7 +78,7 @@ def _differing(params: pd.Series) -> list[str]:
 
 def by_line(
     title: str, rows: pd.DataFrame, data: Data, y: Axis, by: str = "line", levels: Iterable[Level] = ()
-) -> Lines:
+) -> Figure:
     """Layouts side by side, a series for each `line`."""
     return lines(title, rows, by, layouts_axis(rows, data), y, joined=False, levels=levels)
 
@@ -127,7 +135,7 @@ def layouts(data: Data) -> Section | None:
     sizes = rows["transfer_size_bytes"].fillna(0)  # a search has none
     rows = rows[sizes == sizes.max()]
     ends = [line.removeprefix(kind) for line, kind in zip(rows["line"], rows["kind"], strict=True)]
-    rows = rows.assign(column=[measure_label(name)[0] + end for name, end in zip(rows["measure"], ends, strict=True)])
+    rows = rows.assign(column=[Measure.of(name).name + end for name, end in zip(rows["measure"], ends, strict=True)])
     names = list(rows["column"].unique())
     heads = [f"{name}, {what}" for name in names for what in ("MiB/s", "speed-up")]
     if any("volumes" in notes for notes in noted.values()):
@@ -151,7 +159,7 @@ def layouts(data: Data) -> Section | None:
 
 def _layout(noted: Json) -> list[str]:
     if "unsupported" in noted:
-        return ["unsupported", NONE, NONE, NONE]
+        return ["unsupported", Section.NONE, Section.NONE, Section.NONE]
     segments = [Segment(*segment) for segment in noted["segments"]]
     if "volumes" in noted:
         return _volumes(noted, segments)
@@ -172,7 +180,7 @@ def _volumes(noted: Json, segments: list[Segment]) -> list[str]:
         for number, segment in enumerate(segments)
     ]
     osts = {ost for _, ost in noted["volumes"] if ost is not None}  # Lustre's servers choose them, and say nothing
-    where = f"{len(osts)} of {noted['osts']}" if osts else NONE
+    where = f"{len(osts)} of {noted['osts']}" if osts else Section.NONE
     return ["; ".join(sentences) + " volumes", round_size(noted["bytes"]), where, str(len(noted["volumes"]))]
 
 
@@ -182,7 +190,7 @@ def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
     for name in names:
         row = next(iter(rows[rows["column"] == name].to_dict("records")), None)
         is_default = row and row["state"] == row["clean"]
-        cells.append(f"{row['median']:.4g}{bounds(row['low'], row['high'])}" if row else NONE)
+        cells.append(f"{row['median']:.4g}{bounds(row['low'], row['high'])}" if row else Section.NONE)
         cells.append("the default" if is_default else times(row and row["to_clean"]))
     return cells
 
@@ -214,13 +222,13 @@ def server_cache(data: Data) -> Section | None:
 
 def _cache_row(kept: Json, other: Json) -> list[str]:
     medians = f"{kept['median']:.4g}", other["setting"], f"{other['median']:.4g}"
-    factor = times(statistics.ratio(other["samples"], kept["samples"]))
-    return [other["state"], measure_label(other["measure"])[0], *medians, factor]
+    factor = times(ratio(other["samples"], kept["samples"]))
+    return [other["state"], Measure.of(other["measure"]).name, *medians, factor]
 
 
 def results(data: Data) -> Section | None:
     """A row for each phase whose result has a checksum; a warning names the cells in which it is another."""
-    agreements = conditions.results(data.frame)
+    agreements = data.results
     if not agreements:
         return None
     table = [["result", "cells", "layouts", "checksums"]]
@@ -228,7 +236,7 @@ def results(data: Data) -> Section | None:
         cells = [cell for several in result.cells.values() for cell in several]
         layouts = {cell.partition(" ")[0] for cell in cells}
         table.append([result.phase, str(len(cells)), str(len(layouts)), ", ".join(map(str, result.cells))])
-    wrong = conditions.disagreements(data.frame)
+    wrong = data.disagreements
     same = sorted({result.phase for result in agreements if len(result.cells) == 1})
     if same:
         text = f"The same in every layout and every cell: {', '.join(same)}. "

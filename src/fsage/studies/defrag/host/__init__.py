@@ -12,15 +12,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.base import Failure, Json, Refusal
-from fsage.host import defragmentation
-from fsage.host.stores import filesystems
-from fsage.host.structure import Work, files
-from fsage.host.structure.quota import Quota
-from fsage.host.targets.target import Target
-from fsage.layouts import fiemap
-from fsage.model.structure import BLOCK_BYTES, Shard, Step, path_of
-from fsage.studies.defrag.model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
+from fsage.api.host import Quota, Target, Work, one_cpu
+from fsage.api.model import BLOCK_BYTES, Failure, Json, Refusal, Shard, Step, path_of
+from fsage.layouts.fiemap import count_extents
+
+from ..model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
+from . import defragmentation
 
 MORE_PERCENT = 5
 """An allocator may cut a piece, such as at the end of a block group: so many percent more extents are allowed."""
@@ -42,7 +39,7 @@ def fragmented_file(
     quota.make_room(generation)
     paths = [path_of(target.mounts, generation, index) for index in (0, 1)]
     cuts = [number * piece for number in range(step.extents)] + [size]
-    with filesystems.one_cpu():
+    with one_cpu():
         descriptors = [
             os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_NOFOLLOW, 0o600) for path in paths
         ]
@@ -52,14 +49,14 @@ def fragmented_file(
                 for descriptor, path in zip(descriptors, paths):
                     quota.extend(descriptor, path, begin, end - begin)
             quota.fallocate(path_of(target.mounts, generation, RESERVED), size)
-            files.fill(descriptors[0], size)
+            quota.fill(descriptors[0], size)
             os.fsync(descriptors[0])
         except OSError as error:
             raise Failure(f"making {paths[0]} of {size} bytes in extents of {piece}: {error.strerror}") from error
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-    extents = fiemap.count_extents(paths[0])
+    extents = count_extents(paths[0])
     if not step.extents <= extents <= step.extents * (100 + MORE_PERCENT) // 100:
         raise Failure(f"{paths[0]} has {extents} extents, requested were {step.extents} of {piece} bytes")
     return Work(FILES, {"extents": extents, "piece_bytes": piece})
@@ -106,7 +103,7 @@ def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> 
             raise Failure("scope hot needs hot_bytes and every_bytes")
         hot = defragmentation.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
         return defragmentation.defragment_ranges(path, filesystem, hot, step.time_limit_s)
-    system = filesystems.get(filesystem)
+    system = target.system
     if step.scope == "file" and system and system.mover and not system.defragmenter:
         return defragmentation.defragment_ranges(path, filesystem, [(0, path.stat().st_size)], step.time_limit_s)
     where = [path] if step.scope == "file" else target.mounts[0] / "filler"

@@ -8,7 +8,7 @@ file anew in place. A kill at any moment does not change the content of a file.
 Ranges of a file are made contiguous by the file system's own call, each atomically. A contiguous range stays where it
 is. Each call moves or exchanges extents under the file system's journal; btrfs writes them anew, and never overwrites
 data. So a kill at any moment leaves the content as it was. The donor of new blocks is a file without a name, which
-ends with its process. The calls are those of fsage.host.filesystems.
+ends with its process. The calls are the file systems' own (Mover).
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fsage.base import Failure, Json, Refusal
-from fsage.host.stores import filesystems
-from fsage.host.stores.filesystem import Mover, Range
-from fsage.host.system import caches
+from fsage.api.host import Mover, drop_pages, filesystems
+from fsage.api.model import BLOCK_BYTES, Failure, Json, Refusal
+from fsage.api.model import filesystems as known
 from fsage.layouts import fiemap, fragmentation, machine
 from fsage.layouts.filesystems import Defragmenter
 from fsage.layouts.fragmentation import Extent, Fragmentation
 from fsage.layouts.freespace import Counting
 from fsage.layouts.machine import regular_files
-from fsage.model import filesystems as model
 
+Range = tuple[int, int]
 CLOCK_S = 0.02  # by which a file's times may lag behind the clock
 TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
 
 
 def with_tool() -> list[str]:
     """Names of the file systems whose files can be defragmented."""
-    return [name for name in model.names() if filesystems.named(name).defragmenter]
+    return [name for name in known.names() if filesystems.named(name).defragmenter]
 
 
 def tool_of(filesystem: str) -> Defragmenter:
@@ -128,7 +127,7 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
             # With the pages in memory the kernel (6.18) moves ext4's extents page by page, with a commit of the journal
             # for each: 2 MiB a second instead of 70, and nothing ends that call before it has moved a whole extent of
             # up to 128 MiB.
-            caches.give_up(path)
+            drop_pages(path)
             since_s = time.time()
             try:
                 done = _call(command, time_limit_s)
@@ -259,9 +258,6 @@ def _left(
     return f"{still}; the tool ended with status {done.returncode} and said: {output or 'nothing'}"
 
 
-BLOCK_BYTES = 4096
-
-
 def hot(size: int, hot_bytes: int, every_bytes: int) -> list[Range]:
     """The ranges of a file of which the first `hot_bytes` of each `every_bytes` are read."""
     return [(begin, min(begin + hot_bytes, size)) for begin in range(0, size, every_bytes)]
@@ -279,7 +275,7 @@ def defragment_ranges(path: Path, filesystem: str, ranges: Sequence[Range], time
     left = []
     moved = 0
     try:
-        caches.give_up(path)
+        drop_pages(path)
         before = fiemap.extents(path)
         descriptor = os.open(path, os.O_RDWR)
         try:
@@ -355,7 +351,7 @@ def _move(mover: Mover, path: Path, descriptor: int, part: Range, extents: int) 
 def _mover_of(filesystem: str) -> Mover:
     system = filesystems.get(filesystem)
     if not system or not system.mover:
-        able = ", ".join(name for name in model.names() if filesystems.named(name).mover)
+        able = ", ".join(name for name in known.names() if filesystems.named(name).mover)
         raise Refusal(f"{filesystem} has no call that moves a range of a file; {able} have")
     return system.mover
 

@@ -1,0 +1,108 @@
+"""What this process itself does with files, in place of a program: of workloads sequential and metadata, in a guest.
+
+A program of its own takes longer to start in a guest. Each fio reads the clock half a million times before it begins:
+in a guest's virtual time that takes 5 real seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fsage.base import MIB, Json
+from fsage.host.device import loops
+from fsage.host.instruments.counters import of_device
+from fsage.host.instruments.instrument import Instrument
+from fsage.host.system import caches
+from fsage.model.request import NAMES, TRANSFER
+
+
+class Transfers(Instrument):
+    """Moves a file, timed by its clock. Its phases print the bytes, the seconds, and what the device did meanwhile."""
+
+    task = TRANSFER
+
+    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+        said.update(bytes=0, seconds=0.0)
+        path = self.target.mounts[0] / "measured" / task["file"]
+        with opened(path, task["reads"]) as descriptor, clocked(self.target.devices[0], said):
+            for size in moved(descriptor, task):
+                check_alive()
+                said["bytes"] += size
+
+
+class Names(Instrument):
+    """Makes, looks up or removes empty files one after another, and writes out what that changed.
+
+    Its phases print how many files they were, the seconds, and what the device did meanwhile. Requests are counted as
+    the file system submits them. How many of them Linux joins, and whether a commit needs a flush of its own, depends
+    on when its threads run.
+    """
+
+    task = NAMES
+
+    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+        said["files"] = 0
+        operation = OPERATIONS[task["operation"]]
+        queue = Path("/sys/block", Path(self.target.devices[0]).name, "queue")
+        for name, value in STILL.items():
+            loops.set_knob(queue / name, value)
+        with clocked(self.target.devices[0], said):
+            for number in range(task["files"]):
+                if number % CHECK_EVERY == 0:
+                    check_alive()
+                operation(f"{task['folder']}/{number}")
+                said["files"] += 1
+            caches.flush(Path(task["folder"]))
+
+
+def _create(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+OPERATIONS: dict[str, Callable[[str], object]] = {"create": _create, "stat": os.stat, "remove": os.unlink}
+CHECK_EVERY = 256
+STILL = {"nomerges": 2, "write_cache": "write through"}
+"""No two requests are joined, and none only flushes a cache (Documentation/ABI/stable/sysfs-block)."""
+
+
+@contextlib.contextmanager
+def clocked(device: str, said: Json) -> Iterator[None]:
+    """Note the seconds that the block takes, and what the device does meanwhile."""
+    before = of_device(device)
+    began = time.monotonic()
+    yield
+    said["seconds"] = time.monotonic() - began
+    said["device"] = {name: count - before[name] for name, count in of_device(device).items()}
+
+
+@contextlib.contextmanager
+def opened(path: Path, reads: bool) -> Iterator[int]:
+    """A file past the cache: one that is there, or a new one. Raises OSError."""
+    descriptor = os.open(path, os.O_DIRECT | (os.O_RDONLY if reads else os.O_WRONLY | os.O_CREAT | os.O_EXCL), 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def moved(descriptor: int, task: Json) -> Iterator[int]:
+    """Move a file; what each request moved. One that moved less than it should is the last. Raises OSError."""
+    call = os.preadv if task["reads"] else os.pwritev
+    pieces = _memory(task["request_bytes"])
+    for offset in range(0, task["bytes"], task["request_bytes"]):
+        size = call(descriptor, pieces, offset)
+        yield size
+        if size < task["request_bytes"]:
+            return
+
+
+def _memory(size: int) -> list[memoryview]:
+    """Memory for a request: the same MiB again and again, for a guest takes long to have new pages."""
+    piece = memoryview(mmap.mmap(-1, min(size, MIB)))
+    whole, rest = divmod(size, len(piece))
+    return [piece] * whole + ([piece[:rest]] if rest else [])

@@ -1,0 +1,105 @@
+"""Planted values beside recovered ones, where the target's disk has any: a section of any report, and an answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from fsage.analysis.truth import LEVEL, Inseparable, Recovered, recovered
+from fsage.analysis.words import joined
+from fsage.figures import Axis, Figure, Level, lines
+from fsage.report.parts import Data, Section
+
+TITLE = "What was planted, and what was found"
+
+
+class Planted(NamedTuple):
+    """The section; and sentences with a figure for the answer, none where nothing can be recovered."""
+
+    section: Section
+    sentences: list[str]
+    figure: Figure | None = None
+
+
+def planted(data: Data) -> Planted | None:
+    """Whether the report finds what was planted; None where nothing was."""
+    try:
+        parameters = recovered(data.frame)
+    except Inseparable as why:
+        return Planted(Section(TITLE, "", [], warnings=[f"Nothing can be recovered: {why}."]), [])
+    if not parameters:
+        return None
+    figure = _figure(parameters)
+    return Planted(_section(parameters, figure), _sentences(parameters), figure)
+
+
+def _section(parameters: list[Recovered], figure: Figure) -> Section:
+    """A table of each planted value with what was recovered."""
+    outside = [parameter.name for parameter in parameters if not parameter.inside]
+    text = (
+        "The disk below is modelled, and its costs are declared. All costs are estimated together from the reads: "
+        "their times, places and extents, and when they ran. The declared costs are not used. Fullness itself costs "
+        f"nothing on it. Each interval holds {LEVEL:.0%}, so of {len(parameters)} values one may be outside by chance. "
+        "The study fails where one is outside of its interval adjusted over all of them (Holm)."
+    )
+    table = [["value", "planted", "recovered", f"{LEVEL:.0%} interval", "planted lies inside"]]
+    table += [
+        [
+            f"{parameter.name}, {parameter.unit}",
+            f"{parameter.planted:.4g}",
+            f"{parameter.found.value:.4g}",
+            f"{parameter.found.low:.4g} to {parameter.found.high:.4g}",
+            "yes" if parameter.inside else "no",
+        ]
+        for parameter in parameters
+    ]
+    if outside:
+        warnings = [f"Outside of its interval: {', '.join(outside)}."]
+    else:
+        warnings = []
+    return Section(TITLE, text, [figure], warnings=warnings, table=table)
+
+
+def _sentences(parameters: list[Recovered]) -> list[str]:
+    """How many of the values were found, and each beside what was planted."""
+    outside = [parameter.name.partition(",")[0] for parameter in parameters if not parameter.inside]
+    if outside:
+        most = f"{len(parameters) - len(outside)} of"
+    else:
+        most = "All"
+    values = [
+        f"{parameter.name.partition(',')[0]} {_value(parameter.found.value, parameter)} "
+        f"for {_value(parameter.planted, parameter)}"
+        for parameter in parameters
+    ]
+    half = -(-len(values) // 2)
+    sentences = [
+        f"{most} {len(parameters)} planted values lie in the {LEVEL:.0%} intervals of what was found. "
+        f"Found for planted are {joined(values[:half])}. Further ones are {joined(values[half:])}."
+    ]
+    if outside:
+        sentences.append(f"Outside {'lies' if len(outside) == 1 else 'lie'} {joined(outside)}.")
+    return sentences
+
+
+def _value(value: float, parameter: Recovered) -> str:
+    return f"{value:.3g}{'' if parameter.unit in ('x', '%', '% an hour') else ' '}{parameter.unit}"
+
+
+def _figure(parameters: list[Recovered]) -> Figure:
+    """Recovered over planted, where what was planted is not 0."""
+    shown = [parameter for parameter in parameters if parameter.planted]
+    rows = pd.DataFrame(
+        {
+            "line": "recovered",
+            "x": place,
+            "median": parameter.found.value / parameter.planted,
+            "low": min(parameter.found.low / parameter.planted, parameter.found.high / parameter.planted),
+            "high": max(parameter.found.low / parameter.planted, parameter.found.high / parameter.planted),
+        }
+        for place, parameter in enumerate(shown)
+    )
+    x = Axis("", ticks={float(place): parameter.name.partition(",")[0] for place, parameter in enumerate(shown)})
+    y = Axis("recovered over planted")
+    return lines("Recovered over planted", rows, "line", x, y, joined=False, levels=[Level(1.0, "planted")])
