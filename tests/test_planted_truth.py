@@ -12,6 +12,7 @@ from simulated import holds
 
 from fsage.analysis.truth import Inseparable, Reads, planted, recover
 from fsage.host.device.seekdisk import Costs
+from fsage.model.counting import place
 
 MIB = 1 << 20
 BYTES = 384 * MIB
@@ -25,6 +26,7 @@ PLANTED = {
     "noise_cov": 0.02,
     "fullness": 1.0,
 }
+MOMENTS = ("position", "position_sd", "position_skewness", "position_kurtosis")
 #: States as ext4 lays them: nominal fullness, mean position and spread of the measured files, their extents.
 STATES = [
     (0.1, 0.15, 0.03, 1),
@@ -52,7 +54,14 @@ def taken(seed: int, states: list[tuple[float, float, float, int]] = STATES, pas
     noise = np.exp(np.sqrt(np.log1p(COSTS.noise_cov**2)) * rng.standard_normal(len(rows)))
     elapsed = 1 + COSTS.drift_percent_per_hour / 100 * hours
     return Reads(
-        (transfer + COSTS.seek_s * extents / BYTES) * noise / elapsed, position, sd, extents / BYTES, fullness, hours
+        (transfer + COSTS.seek_s * extents / BYTES) * noise / elapsed,
+        position,
+        sd,
+        np.zeros_like(sd),
+        np.full_like(sd, 1.8),  # of places that lie evenly
+        extents / BYTES,
+        fullness,
+        hours,
     )
 
 
@@ -71,7 +80,9 @@ def exact(**changed: np.ndarray) -> Reads:
     """The same reads as `taken` has, without noise, by the model itself."""
     reads = replace(taken(1), **changed)
     at = 1 - 0.5 * reads.position
-    transfer = (1 / at + 0.5**2 * reads.position_sd**2 / at**3) / COSTS.bytes_per_s
+    spread = 0.5 * reads.position_sd / at
+    series = 1 + spread**2 + reads.position_skewness * spread**3 + reads.position_kurtosis * spread**4
+    transfer = series / at / COSTS.bytes_per_s
     elapsed = 1 + COSTS.drift_percent_per_hour / 100 * reads.hours
     return replace(reads, s_per_byte=(transfer + COSTS.seek_s * reads.seeks_per_byte) * 1.2**reads.fullness / elapsed)
 
@@ -81,6 +92,26 @@ def test_reads_without_noise_give_back_every_cost() -> None:
     for name, value in {**PLANTED, "fullness": 1.2, "noise_cov": 0.0}.items():
         assert found[name].value == pytest.approx(value, rel=1e-6, abs=1e-6), name
         assert found[name].low <= found[name].value <= found[name].high
+
+
+def test_bytes_that_lie_unevenly_do_not_pass_for_seeks() -> None:
+    """A third of each file in pieces lies far behind the rest: mean and spread of its places tell too little."""
+    reads = exact()
+    apart = np.where(reads.seeks_per_byte * BYTES > 4, 0.2, 0.0)
+    near = reads.position - apart
+    far = reads.position + 2 * apart
+    lies = np.array([place([(a, 0.01), (a, 0.01), (b, 0.01)]) for a, b in zip(near, far, strict=True)]).T
+    transfer = (2 / (1 - 0.5 * near) + 1 / (1 - 0.5 * far)) / 3 / COSTS.bytes_per_s
+    elapsed = 1 + COSTS.drift_percent_per_hour / 100 * reads.hours
+    reads = replace(
+        reads,
+        s_per_byte=(transfer + COSTS.seek_s * reads.seeks_per_byte) / elapsed,
+        **dict(zip(MOMENTS, lies, strict=True)),
+    )
+    assert recover(reads)["seek_s"].value == pytest.approx(COSTS.seek_s, rel=0.01)
+    none = np.zeros_like(near)
+    of_two = recover(replace(reads, position_skewness=none, position_kurtosis=none))
+    assert abs(of_two["seek_s"].value / COSTS.seek_s - 1) > 0.02
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])

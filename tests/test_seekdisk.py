@@ -25,7 +25,7 @@ from fsage.host.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
 from fsage.host.stores import filesystems
 from fsage.host.system import mounting
 from fsage.model.declaration import device_model
-from fsage.model.device import Iocost, Moved, Seek
+from fsage.model.device import Iocost, Moved, Place, Seek
 
 MIB = 1 << 20
 RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB
@@ -53,7 +53,7 @@ def test_no_order_of_requests_beats_the_rate(requests):
 
 def test_charges_follow_from_bytes_requests_and_jumps():
     iocost = {"bytes_per_s": 380_000_000, "sequential_iops": 20_000, "random_iops": 100}
-    whole, scattered = Moved(384 * MIB, 384, 0, 0.5), Moved(384 * MIB, 384, 28, 0.5)
+    whole, scattered = Moved(384 * MIB, 384, 0, Place(0.5)), Moved(384 * MIB, 384, 28, Place(0.5))
     assert Iocost.charges_s(iocost, whole) == pytest.approx(1.0747, abs=1e-3)
     assert Iocost.charges_s(iocost, scattered) - Iocost.charges_s(iocost, whole) == pytest.approx(28 * 9.95e-3)
     disk = {"bytes_per_s": RATE, "seek_s": SEEK_S, "outer_to_inner": 2.0, "noise_cov": 0.0}

@@ -163,3 +163,10 @@ def test_each_axis_of_each_study_can_be_narrowed_down_to_a_level_and_not_to_anot
             assert level in axes.read({axis: written})[axis]
         with pytest.raises(ValidationError):
             axes.read({axis: "nosuch"})
+
+
+def test_a_kernel_on_a_command_line_is_no_number():
+    study = load_study(CONFIG / "kernels.yaml")
+    few = study.narrowed({"kernel": ["5.10", "6.1"], "cache": "warm"})  # as Snakemake hands on what is quoted or not
+    [state, *_] = recipes.expand(few)
+    assert {cell.params["kernel"] for cell in few.cells_of(state)} == {"5.10", "6.1"}

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fsage.dataset import unpacked, values_of
+from fsage.model.device import PLACES
 from fsage.statistics import ALPHA
 
 LEVEL = 0.95
@@ -31,14 +32,16 @@ Array = npt.NDArray[np.float64]
 class Reads:
     """Samples, an array each: of one read at a time.
 
-    s_per_byte: its duration over its bytes. position, position_sd: where these bytes lie, as shares of the device from
-    its first block. seeks_per_byte: pieces over bytes. fullness: share of the capacity in use, 0 where the read went
-    past the file system. hours: since some moment, of its beginning.
+    s_per_byte: its duration over its bytes. position and the moments after it: where these bytes lie, as shares of the
+    device from its first block. seeks_per_byte: pieces over bytes. fullness: share of the capacity in use, 0 where the
+    read went past the file system. hours: since some moment, of its beginning.
     """
 
     s_per_byte: Array
     position: Array
     position_sd: Array
+    position_skewness: Array
+    position_kurtosis: Array
     seeks_per_byte: Array
     fullness: Array
     hours: Array
@@ -112,10 +115,12 @@ _NAMES = ("rate", "position", "seeks", "drift", "fullness")
 
 
 def _expected(theta: Array, reads: Reads) -> Array:
-    """Logarithm of the time of a byte. The second moment of the places' spread counts: 1 / rate is no straight line."""
+    """Logarithm of the time of a byte. The moments of its place count (device.Place): 1 / rate is no straight line."""
     log_first, slope, seek_s, drift, fullness = theta
     at = 1 - slope * reads.position
-    transfer = np.exp(log_first) * (1 / at + slope**2 * reads.position_sd**2 / at**3)
+    spread = slope * reads.position_sd / at
+    series = 1 + spread**2 + reads.position_skewness * spread**3 + reads.position_kurtosis * spread**4
+    transfer = np.exp(log_first) * series / at
     elapsed = np.maximum(1 + drift * reads.hours, 1e-3)
     return np.asarray(np.log(transfer + seek_s * reads.seeks_per_byte) - np.log(elapsed) + fullness * reads.fullness)
 
@@ -195,7 +200,7 @@ def reads(frame: pd.DataFrame) -> Reads:
     return Reads(
         s_per_byte=array(valid["read_seconds"] / valid["read_bytes"]),
         position=array(valid["measured_mean_position"].where(~past, where)),
-        position_sd=array(valid["measured_position_sd"].where(~past, 0.0)),
+        **{name: array(valid[f"measured_{name}"].where(~past).fillna(0.0)) for name in PLACES[1:]},
         seeks_per_byte=array(seeks.where(~past, 1 / valid["read_bytes"])),
         fullness=array((valid["real_fullness_percent"] / 100).where(~past, 0.0)),
         hours=array(hours),

@@ -23,8 +23,8 @@ What else a study may add:
 - `FileSystem`: the base of a file system: its name, title and defragmenter;
 - `filesystems`: those that there are: `names`, `named`, `get`, and `like` as the kernel calls one;
 - `Kind`: the base of a kind of target, `Loop` of one with images; `kind_of(claim)`: that of a claimed one;
-- `Device`: a modelled device by its parameters: what it `takes_s` for bytes, requests and jumps, and how requests are
-  counted;
+- `Device`: a modelled device by its parameters: what it `takes_s` for bytes, requests, jumps and their place, and how
+  requests are counted;
 - `program_main(Assignment, work, path)`: the body of a study's own program, which a phase runs on a host.
 
 The rest:

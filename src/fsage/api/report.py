@@ -9,6 +9,9 @@ A report offers VIEW, its sections:
   to show, it returns None;
 - `Answer`: what stands on top of the report: sentences, a figure, and a `Card` for each comparison;
 - `by_comparisons(data, named, codes)`: the answer of a study that compares pairs of states; `Named`: a state in words;
+- `counted_section(frame, title, text, names)`: where nothing is timed, a table of the columns of these names, which are
+  counts; `counted_metadata(data)`: that of workload metadata; `counted_answer(section)`: the answer by either;
+- `again(counts)`: a sentence on how many cells counted the same again;
 - `planted(data)`: the section, and the answer, on values that were planted in a modelled disk.
 
 Numbers:
@@ -50,6 +53,10 @@ from fsage.analysis.groups import Measure, counts, factors, params_labels, plott
 from fsage.analysis.words import Finding, bounds, joined, times
 from fsage.dataset import levels, lists, parameters, unpacked, values_of, without
 from fsage.figures import Axis, Figure, Level, Place, Plane, Strips, lines, placed, shares
+from fsage.report.counted import again
+from fsage.report.counted import answer as counted_answer
+from fsage.report.counted import metadata as counted_metadata
+from fsage.report.counted import section as counted_section
 from fsage.report.parts import Answer, Card, Data, Named, Section, View, by_comparisons
 from fsage.report.planted import planted
 from fsage.statistics import Ratio, ratio, summarise

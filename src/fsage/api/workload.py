@@ -42,6 +42,7 @@ Judging what came of them:
 - `read_fio(phase)`: what fio says of all clients, checked to be of this command; `latencies(name, moved)`: percentiles;
 - `judge_ior(transfer_size, name, phase)`: what an IOR moved, checked to be of this command;
 - `program_results(phase)`: what a program of the study's own returned, on each client;
+- `counts_in_guests(observation)`: whether a guest without virtual time measured, so that counts alone are results;
 - `assignment_of(phase, Assignment)`: what the program was given;
 - `steps_of(observation)`: the steps of the state in which it was measured.
 """
@@ -54,6 +55,7 @@ from fsage.workloads.sequential import ior_command, judge_ior
 from fsage.workloads.shared import (
     CellParams,
     Metrics,
+    counts_in_guests,
     fio_command,
     fio_phase,
     is_launched,

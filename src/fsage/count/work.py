@@ -333,7 +333,7 @@ def _rows(counted: Counted, layout: Layout) -> Iterator[Json]:
             "transfer_size_bytes": kept["transfer_bytes"],
             "extents": len(extents) or None,
             "jumped_bytes": sum(counting.jumps(extents)),
-            "mean_position": counting.position(extents, counted.device_bytes),
+            "mean_position": counting.on_device(extents, counted.device_bytes).mean,
             **(_computed(counted, extents, kept["transfer_bytes"]) if extents else {}),
             "allocator": _text(kept["allocator"]),
             "device": _text(counted.device),

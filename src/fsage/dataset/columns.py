@@ -148,6 +148,8 @@ COLUMNS = {
         "float64", "where their bytes lie on average: 0 the device's first block, 1 the last"
     ),
     "measured_position_sd": Column("float64", "standard deviation of the places of their bytes, in the same unit"),
+    "measured_position_skewness": Column("float64", "skewness of these places"),
+    "measured_position_kurtosis": Column("float64", "kurtosis of these places: 3 where they are normal"),
     "measured_mean_extent_bytes": Column("float64", "mean size of their extents, bytes"),
     "measured_layout_score": Column(
         "float64",

@@ -20,6 +20,7 @@ from fsage.dataset.columns import ANY, COLUMNS, FAMILIES, Manifest, Record, colu
 from fsage.dataset.families import flat, type_of, word, words
 from fsage.dataset.tables import DatasetError
 from fsage.model.caches import WARM
+from fsage.model.device import PLACES
 from fsage.model.observation import PhaseResult
 
 MOST_BYTES = 16 << 20
@@ -226,7 +227,7 @@ def _achieved(layout: Json) -> dict[str, float]:
 
 
 OF_EXTENTS = (
-    *("files", "extents", "bytes", "mean_position", "position_sd", "mean_extent_bytes", "layout_score"),
+    *("files", "extents", "bytes", *PLACES, "mean_extent_bytes", "layout_score"),
     "jumps",
 )
 

@@ -5,13 +5,14 @@ An extent is three numbers here, in bytes: its place in the file, its place on t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypedDict
 
 from fsage.base import MIB, Json
 from fsage.model.claim import Claim
 from fsage.model.declaration import device_model
-from fsage.model.device import KINDS, RANDOM_FROM_BYTES, REQUEST_BYTES, Model, Moved, Virtual
+from fsage.model.device import KINDS, RANDOM_FROM_BYTES, REQUEST_BYTES, Model, Moved, Place, Virtual, place_of
 
 Extents = Sequence[Sequence[int]]
 
@@ -77,10 +78,26 @@ def requests(extents: Extents, transfer_bytes: int, most_bytes: int = REQUEST_BY
     return count
 
 
-def position(extents: Extents, device_bytes: int) -> float:
-    """Where the bytes lie on average: 0 the device's first, 1 its last."""
-    whole = sum(length for *_, length in extents)
-    return sum((physical + length / 2) * length for _, physical, length in extents) / device_bytes / max(1, whole)
+def place(pieces: Sequence[tuple[float, float]]) -> Place:
+    """Where the bytes of pieces lie: each has its middle and its length, as shares of the device."""
+    whole = sum(length for _, length in pieces)
+    if not whole:
+        return Place()
+    mean = sum(length * middle for middle, length in pieces) / whole
+    second = third = fourth = 0.0
+    for middle, length in pieces:  # its bytes lie evenly over it
+        off = middle - mean
+        share = length / whole
+        second += share * (off**2 + length**2 / 12)
+        third += share * (off**3 + off * length**2 / 4)
+        fourth += share * (off**4 + off**2 * length**2 / 2 + length**4 / 80)
+    sd = math.sqrt(second)
+    return Place(mean, sd, third / sd**3, fourth / sd**4)
+
+
+def on_device(extents: Extents, device_bytes: int) -> Place:
+    """Where the bytes of extents lie on a device."""
+    return place([((start + length / 2) / device_bytes, length / device_bytes) for _, start, length in extents])
 
 
 def moved(extents: Extents, transfer_bytes: int, device_bytes: int, jump_bytes: int) -> Moved:
@@ -89,7 +106,7 @@ def moved(extents: Extents, transfer_bytes: int, device_bytes: int, jump_bytes: 
         sum(length for *_, length in extents),
         requests(extents, transfer_bytes),
         len(jumps(extents, jump_bytes)),
-        position(extents, device_bytes),
+        on_device(extents, device_bytes),
     )
 
 
@@ -103,6 +120,7 @@ class Device:
     requests = staticmethod(requests)
     jumps = staticmethod(jumps)
     joined = staticmethod(joined)
+    place_of = staticmethod(place_of)
 
     def __init__(self, parameters: Json) -> None:
         self.parameters = parameters
@@ -129,6 +147,11 @@ class Device:
         return self.model is Virtual
 
     @property
+    def in_guests(self) -> bool:
+        """Whether it is of targets whose cells run in guests."""
+        return self.model.in_guests
+
+    @property
     def charges_all(self) -> bool:
         """Whether what fsage itself reads costs as much as what measured commands read."""
         return self.model.charges_all
@@ -142,12 +165,12 @@ class Device:
         """What it takes, on average, to reach another place within so many bytes of a store."""
         return self.model.reach_s(self.parameters, span_bytes)
 
-    def takes_s(self, moved_bytes: int, requests: int, jumps: int, position: float = 0.0) -> float:
-        """Seconds for bytes in requests, with jumps; `position`: 0 its first block, 1 its last.
+    def takes_s(self, moved_bytes: int, requests: int, jumps: int, place: Place | None = None) -> float:
+        """Seconds for bytes in requests, with jumps; `place`: where the bytes lie (`place_of`).
 
         Raises ValueError where that is not known: a device with noise or drift has no one cost.
         """
-        seconds = self.model.charges_s(self.parameters, Moved(moved_bytes, requests, jumps, position))
+        seconds = self.model.charges_s(self.parameters, Moved(moved_bytes, requests, jumps, place or Place()))
         if seconds is None:
             raise ValueError("a device with noise or drift has no one cost: declare it without")
         return seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from fsage.base import MIB, Json
+from fsage.base import MIB, Json, JsonView
 from fsage.model.claim import Claim
 
 RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
@@ -16,13 +16,37 @@ DISTURBED = {"over_percent": 5.0, "again_at_most": 2}
 """A sample that takes so much more than the model charges for its own files is disturbed, and is taken again."""
 
 
+class Place(NamedTuple):
+    """Where bytes lie, as shares of the device, 0 its first block and 1 its last: four moments of their places."""
+
+    mean: float = 0.0
+    sd: float = 0.0
+    skewness: float = 0.0
+    kurtosis: float = 0.0
+
+    def slowness(self, slope: float) -> float:
+        """The mean of 1 / (1 - slope * place) over the bytes, as a series: of the mean place alone it is less."""
+        at = 1 - slope * self.mean
+        spread = slope * self.sd / at
+        return (1 + spread**2 + self.skewness * spread**3 + self.kurtosis * spread**4) / at
+
+
+PLACES = ("mean_position", "position_sd", "position_skewness", "position_kurtosis")
+"""The keys that have them in a record."""
+
+
+def place_of(extents: JsonView) -> Place:
+    """Where the files of a record lie; what it does not say is 0."""
+    return Place(*(extents.get(key) or 0.0 for key in PLACES))
+
+
 class Moved(NamedTuple):
-    """What a device is charged for. `position`: where the bytes lie on average, 0 its first block and 1 its last."""
+    """What a device is charged for."""
 
     bytes: int
     requests: int
     jumps: int
-    position: float = 0.0
+    place: Place = Place()
 
 
 def _rate(parameters: Json) -> str:
@@ -44,6 +68,7 @@ class Model:
     may_be_negative: ClassVar[tuple[str, ...]] = ()
     charges_all = False  # whether what fsage itself reads costs as much as what measured commands read
     leaves_own_disk = False  # whether a file can also be read as fast as this machine's own disk gives it
+    in_guests = False  # whether it is of targets whose cells run in guests
     required = False  # whether a target that declares it is refused where it cannot be had
 
     @staticmethod
@@ -149,8 +174,8 @@ class Seek(Model):
         """Bytes at the rate of their place, and seeks; None where noise or drift is planted."""
         if parameters.get("noise_cov") or parameters.get("drift_percent_per_hour"):
             return None
-        slower = 1 - (1 - 1 / float(parameters.get("outer_to_inner", 1))) * moved.position
-        return moved.bytes / (float(parameters["bytes_per_s"]) * slower) + moved.jumps * float(parameters["seek_s"])
+        slowness = moved.place.slowness(1 - 1 / float(parameters.get("outer_to_inner", 1)))
+        return moved.bytes / float(parameters["bytes_per_s"]) * slowness + moved.jumps * float(parameters["seek_s"])
 
     @staticmethod
     def label(parameters: Json) -> str:
@@ -173,6 +198,7 @@ class Virtual(Seek):
     """The same disk inside a guest (kind `uml`), whose clock stands still but for waits: its seconds have no noise."""
 
     kind = "virtual"
+    in_guests = True
     defaults: ClassVar[dict[str, object]] = {
         key: Seek.defaults[key] for key in ("bytes_per_s", "seek_s", "outer_to_inner")
     }
@@ -190,6 +216,7 @@ class Computed(Model):
     """
 
     kind = "computed"
+    in_guests = True
 
     @staticmethod
     def reach_s(parameters: Json, span_bytes: int) -> float:

@@ -37,6 +37,10 @@ class FileSystem(layouts.FileSystem):
     """Whether fsage has it only where a kernel mounts it that runs as a program."""
     package = ""
     """The package (of apt and dnf alike) of its mkfs, where only guests have it."""
+    node_bytes = 4096
+    """What it reads at a time of its maps."""
+    checked_bytes: int | None = None
+    """So much of a file has its checksums in one node, which is read when the file is read there; None: it has none."""
     places_when_written = False
     """Whether its blocks have no place before they are written: a file that is reserved has room, and lies nowhere."""
 
@@ -82,6 +86,8 @@ class Btrfs(FileSystem, layouts.Btrfs):
 
     check_command = ("btrfs", "check", "--readonly")
     mkfs_letters = "dmnsOR"
+    node_bytes = 16384
+    checked_bytes = (node_bytes - 101 - 25) // 4 * 4096  # a node's header and an item's; 4 bytes of CRC32C a block
     reads_at_mount = True  # a small one
 
 

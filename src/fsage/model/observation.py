@@ -109,6 +109,8 @@ class Extents(_Extents, total=False):
 
     mean_position: float | None
     position_sd: float | None
+    position_skewness: float | None
+    position_kurtosis: float | None
     mean_extent_bytes: float | None
     layout_score: float | None
     jumps: Count
@@ -160,6 +162,7 @@ class PhaseResult(CommandResult, _PhaseResult, total=False):
     mounting: Mounting
     mount_options: list[Word]
     counters: Json
+    left: Json  # of a file system of the target's own: its free bytes afterwards
     groups: list[Json]
     queries: list[Json]
     shared_s: Seconds

@@ -162,6 +162,18 @@ TRANSFER = "transfer.json"
 """Input of a phase in which the host side's own process moves one file: the text of its Transfer."""
 
 
+NAMES = "names.json"
+"""Input of a phase in which it makes, looks up or removes empty files: the text of its Names."""
+
+
+class Names(TypedDict):
+    """What is done, with how many files of which folder."""
+
+    operation: Literal["create", "stat", "remove"]
+    folder: str
+    files: int
+
+
 class Transfer(TypedDict):
     """What is moved past the cache, in requests of one size. `file`: its name among the measured files."""
 

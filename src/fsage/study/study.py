@@ -275,11 +275,13 @@ class Study(Strict):
     def narrowed(self, entry: object) -> Study:
         """The study with fewer levels: `entry` is one of `only`, such as {"capacity": 80}. Raises StudyError.
 
-        Numbers may be text, as a command line gives them.
+        Numbers may be text, as a command line gives them; a kernel "5.10" is no number.
         """
         study = self.model_copy()
         try:
-            study._narrowed = [Axes(self.states, self.cells, self.mkfs).read(_typed(entry))]
+            axes = Axes(self.states, self.cells, self.mkfs)
+            words = {level for levels in axes.levels.values() for level in levels if isinstance(level, str)}
+            study._narrowed = [axes.read(_typed(entry, words))]
         except ValidationError as error:
             raise StudyError(
                 "\n".join(f"study {self.name}: only: {problem}" for problem in problems_of(error))
@@ -307,13 +309,13 @@ class Study(Strict):
         return [warm_up, *(cell._replace(order=cell.order + 1) for cell in cells)]
 
 
-def _typed(value: object) -> object:
-    """What text means in YAML, in blocks and lists too."""
+def _typed(value: object, words: set[str]) -> object:
+    """What text means in YAML, in blocks and lists too; of these words, the text itself."""
     if isinstance(value, dict):
-        return {key: _typed(part) for key, part in value.items()}
+        return {key: _typed(part, words) for key, part in value.items()}
     if isinstance(value, list):
-        return list(map(_typed, value))
-    if not isinstance(value, str):
+        return [_typed(part, words) for part in value]
+    if not isinstance(value, str) or value in words:
         return value
     try:
         return yaml_text.load(value)

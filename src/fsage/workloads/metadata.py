@@ -4,16 +4,22 @@ They are measured with mdtest, or with fio's engines filecreate, filestat and fi
 its own. fio looks every file up twice before it takes the time of `stat` or `remove` (seen with strace, 3.33). So its
 `stat_per_s` and `remove_per_s` are of a warm cache, and each phase says so (`metadata`). Those of mdtest, after the
 caches were dropped, are not. Do not compare rates of different tools.
+
+In a guest its own process does it, and writes out what that changed (syncfs). Requests and bytes that reached the
+device meanwhile are counted: `<operation>_device_reads`, `_device_read_bytes`, `_device_writes`, `_device_write_bytes`.
+Without virtual time these are all that a guest tells.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from pydantic import Field, field_validator
 
-from fsage.model import tools
+from fsage.model import device, request, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
@@ -30,17 +36,21 @@ OPERATIONS = {
 BELOW = "/many"
 """A folder that goes with the cell: a directory of ext4 that was large stays so, and the state would be another."""
 LOOKED_UP = "warm: fio looks each file up before its clock starts"
+DEVICE = ("reads", "read_bytes", "writes", "write_bytes")
 ASSUMED_PER_S = 5000  # for estimates only: the claim has no calibration of metadata
+
+
+Operation = Literal["create", "stat", "remove"]
 
 
 class Params(shared.CellParams):
     workload: Literal["metadata"] = "metadata"
     tool: Literal["auto", "fio", "mdtest"] = Field(
-        default="auto", description="auto: mdtest where the target has it, else fio"
+        default="auto", description="auto: mdtest where the target has it, else fio; in a guest its own process"
     )
     files_per_task: int = Field(gt=0, description="empty files that each task creates")
     iteration: int = Field(ge=1)
-    operations: tuple[Literal["create", "stat", "remove"], ...] = Field(
+    operations: tuple[Operation, ...] = Field(
         default=("create", "stat", "remove"), description="what is measured, in this order: create, stat, remove"
     )
 
@@ -61,8 +71,11 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             f"files_per_task: {params.files_per_task} for {shared.tasks(claim)} tasks are {files} files, "
             f"the empty target has room for {free}"
         )
-    tool = shared.choose_tool(params.tool, "mdtest", claim)
-    make = _mdtest if tool == "mdtest" else _fio
+    if params.tool == "auto" and shared.tasks(claim) == 1 and device.of_claim(claim).in_guests:
+        tool = "names"
+    else:
+        tool = shared.choose_tool(params.tool, "mdtest", claim)
+    make = {"names": _names, "mdtest": _mdtest, "fio": _fio}[tool]
     phases = []
     for operation in params.operations:
         phase = make(params, claim, operation)
@@ -86,7 +99,15 @@ def rates(params: Params) -> list[str]:
 
 def read(observation: Mapping[str, object]) -> Outcome:
     """`<operation>_per_s` of all tasks together, `<operation>_seconds`, `<operation>_files`; or why not."""
-    return shared.judge(observation, Params, lambda params: params.operations, _judge)
+    judge = partial(_judge, shared.counts_in_guests(observation))
+    return shared.judge(observation, Params, lambda params: params.operations, judge)
+
+
+def _names(params: Params, claim: Claim, operation: Operation) -> Phase:
+    folder = shared.places_of(claim, BELOW)[0]
+    task: request.Names = {"operation": operation, "folder": folder, "files": params.files_per_task}
+    files = {request.NAMES: json.dumps(task, sort_keys=True)}
+    return {"name": operation, "argv": ["names", operation], "files": files}
 
 
 def _fio(params: Params, claim: Claim, operation: str) -> Phase:
@@ -110,13 +131,27 @@ def _mdtest(params: Params, claim: Claim, operation: str) -> Phase:
     return {"name": operation, "argv": argv}
 
 
-def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+def _judge(counted: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
+    """`counted`: nothing is timed."""
     name = phase["name"]
-    files, taken_s, tasks, more = (_judge_fio if shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
+    if request.NAMES in phase.get("files", {}):
+        files, taken_s, tasks, more = _judge_names(phase)
+    else:
+        files, taken_s, tasks, more = (_judge_fio if shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
     expected = tasks * params.files_per_task
     if files != expected:
         raise BadOutput(f"{files} files, requested {expected}, {params.files_per_task} by each task")
+    if counted:
+        return {f"{name}_files": files, **more}
     return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files, **more}
+
+
+def _judge_names(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
+    said = json.loads(phase["stdout"] or "{}")
+    if said.get("errno") or not said.get("seconds"):
+        raise BadOutput(f"it ended after {said.get('files', 0)} files: {said.get('errno') or phase['stderr']}")
+    counts = {f"{phase['name']}_device_{key}": said["device"][key] for key in DEVICE}
+    return said["files"], said["seconds"], 1, counts
 
 
 def _judge_fio(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:

@@ -8,6 +8,7 @@ the files.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Literal, NamedTuple, cast
 from pydantic import Field
 
 from fsage.base import MIB, Json, JsonView
-from fsage.model import device, request, tools
+from fsage.model import device, filesystems, request, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, Extents, PhaseResult
 from fsage.model.request import Phase
@@ -33,7 +34,7 @@ class Params(shared.CellParams):
     workload: Literal["sequential"] = "sequential"
     tool: Literal["auto", "fio", "ior"] = Field(
         default="auto",
-        description="auto: IOR where the target has it, else fio; in virtual time the guest's own process",
+        description="auto: IOR where the target has it, else fio; in a guest its own process",
     )
     transfer_size: int = Field(gt=0, description="bytes of one write or read")
     iteration: int = Field(ge=1)
@@ -84,7 +85,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     for name in _steps(params, device.of_claim(claim)):
         reads = name in READS
         leaves = name.startswith(PLACE)
-        if in_guest and device.of_claim(claim) is device.Virtual:
+        if in_guest and device.of_claim(claim).in_guests:
             phases.append(_transfer(params, name, block_bytes, reads))
         elif tool == "ior":
             argv = _ior(params, claim, block_bytes, reads, name if leaves else "f")
@@ -155,13 +156,37 @@ def _computed(observation: JsonView, model: Json, outcome: Outcome) -> Outcome:
         [extents] = [phase["extents"] for phase in observation["phases"] if phase["name"] in ("write", "prepare")]
         moved_bytes = int(outcome.metrics[f"{name}_bytes"])
         charged = moved(params, extents, moved_bytes) if extents else None
-        seconds = charged and device.Computed.charges_s(model, charged)
-        if not seconds:
+        if not charged:
             return Outcome("failed", "what it costs is computed for one file that is written past the cache (direct)")
+        [stdout] = [phase["stdout"] for phase in observation["phases"] if phase["name"] == name]
+        charged = _with_beside(charged, json.loads(stdout), name == "read", observation["conditions"]["filesystem"])
+        seconds = device.Computed.charges_s(model, charged)
+        if seconds is None:
+            return Outcome("failed", "a device with noise or drift has no one cost: declare it without")
         metrics[f"{name}_bw_mib_s"] = moved_bytes / MIB / seconds
         metrics[f"{name}_seconds"] = seconds
         metrics[f"{name}_bytes"] = moved_bytes
     return Outcome("valid", None, metrics)
+
+
+def _with_beside(charged: device.Moved, said: Json, reads: bool, filesystem: str | None) -> device.Moved:
+    """What is charged, with jumps to the file and to all that the file system read beside it, as it was counted.
+
+    A map, or what the allocator needs, is read before the piece that it tells of: one jump more. Checksums are read
+    amid a piece, and one jump leads back to it. Where fio moved the file, nothing was counted.
+    """
+    system = filesystems.get(filesystem)
+    counts = said.get("device")
+    if not (counts and system):
+        return charged._replace(jumps=charged.jumps + 1)
+    pieces = charged.jumps + 1
+    beside = counts["reads"]
+    back = 0
+    if reads:
+        beside = math.ceil((counts["read_bytes"] - charged.bytes) / system.node_bytes)
+        if system.checked_bytes:
+            back = pieces * (math.ceil(charged.bytes / pieces / system.checked_bytes) - 1)
+    return charged._replace(jumps=pieces + beside + back, requests=charged.requests + beside)
 
 
 def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | None:
@@ -171,7 +196,7 @@ def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | 
     passes = moved_bytes / extents["bytes"]
     requests = extents["bytes"] / min(params.transfer_size, device.REQUEST_BYTES) + extents["extents"] - 1
     return device.Moved(
-        moved_bytes, round(passes * requests), round(passes * extents["jumps"]), extents.get("mean_position") or 0.0
+        moved_bytes, round(passes * requests), round(passes * extents["jumps"]), device.place_of(extents)
     )
 
 

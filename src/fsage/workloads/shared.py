@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from fsage.base import Json, JsonView
-from fsage.model import limits, tools
+from fsage.model import device, limits, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, PhaseResult
 from fsage.model.request import Phase
@@ -339,6 +339,12 @@ def program_results(phase: PhaseResult) -> list[Any]:
 def _result_on(phase: PhaseResult, name: str, answer: JsonView) -> Json:
     result = program.parse(answer["stdout"], answer["stderr"], answer["rc"])
     return {**result, "began": began_here(phase, name, result["began"], result["seconds"])}
+
+
+def counts_in_guests(observation: JsonView) -> bool:
+    """Whether a guest without virtual time measured: what it counted is a result, and its seconds are no disk's."""
+    model = observation.get("conditions", {}).get("device_model") or {}
+    return model.get("kind") == device.Computed.kind
 
 
 def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:

@@ -75,7 +75,7 @@ class Counters(Instrument):
         return _Seen(
             time.monotonic(),
             read or [no_file_system] * len(devices),
-            [_tried(partial(_of_device, device)) for device in devices],
+            [_tried(partial(of_device, device)) for device in devices],
             _of_machine(),
             _threads(),
         )
@@ -101,7 +101,8 @@ def _difference(before: Json | str, now: Json | str) -> Json:
     return {"counts": {name: count for name, count in counts.items() if count}}
 
 
-def _of_device(device: str) -> Json:
+def of_device(device: str) -> Json:
+    """What a block device has done since it is there."""
     number = os.stat(device).st_rdev
     text = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat").read_text(encoding="ascii")
     words = list(map(int, text.split()))

@@ -8,14 +8,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import lctl, space, stripes
 from fsage.host.lustre.servers import Counted, between, stats
 from fsage.model.declaration import lustre_of
-from fsage.model.observation import PhaseResult
+from fsage.model.device import PLACES
+from fsage.model.observation import Extents, PhaseResult
 from fsage.model.request import Cell, Phase
 
 NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
@@ -72,7 +73,7 @@ class Osts(Instrument):
             return str(why)
         result["placement"] = placement
         if result["extents"]:  # each OST counts blocks from its own beginning, so positions mean nothing
-            result["extents"] |= {"mean_position": None, "position_sd": None}
+            result["extents"] |= cast(Extents, dict.fromkeys(PLACES))
         astray = placement["astray"]
         if astray:
             return f"{len(astray)} files lie elsewhere: {astray[0]}"

@@ -1,4 +1,4 @@
-"""Files that this process itself moves, in place of a program: of workload sequential, in a guest's virtual time.
+"""What this process itself does with files, in place of a program: of workloads sequential and metadata, in a guest.
 
 A program of its own takes longer to start in a guest. Each fio reads the clock half a million times before it begins:
 in a guest's virtual time that takes 5 real seconds.
@@ -14,23 +14,70 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fsage.base import MIB, Json
+from fsage.host.device import loops
+from fsage.host.instruments.counters import of_device
 from fsage.host.instruments.instrument import Instrument
-from fsage.model.request import TRANSFER
+from fsage.host.system import caches
+from fsage.model.request import NAMES, TRANSFER
 
 
 class Transfers(Instrument):
-    """Moves a file, timed by its clock. Its phases print how many bytes they moved, and in how many seconds."""
+    """Moves a file, timed by its clock. Its phases print the bytes, the seconds, and what the device did meanwhile."""
 
     task = TRANSFER
 
     def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
         said.update(bytes=0, seconds=0.0)
-        with opened(self.target.mounts[0] / "measured" / task["file"], task["reads"]) as descriptor:
-            began = time.monotonic()
+        path = self.target.mounts[0] / "measured" / task["file"]
+        with opened(path, task["reads"]) as descriptor, clocked(self.target.devices[0], said):
             for size in moved(descriptor, task):
                 check_alive()
                 said["bytes"] += size
-            said["seconds"] = time.monotonic() - began
+
+
+class Names(Instrument):
+    """Makes, looks up or removes empty files one after another, and writes out what that changed.
+
+    Its phases print how many files they were, the seconds, and what the device did meanwhile. Requests are counted as
+    the file system submits them. How many of them Linux joins, and whether a commit needs a flush of its own, depends
+    on when its threads run.
+    """
+
+    task = NAMES
+
+    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+        said["files"] = 0
+        operation = OPERATIONS[task["operation"]]
+        queue = Path("/sys/block", Path(self.target.devices[0]).name, "queue")
+        for name, value in STILL.items():
+            loops.set_knob(queue / name, value)
+        with clocked(self.target.devices[0], said):
+            for number in range(task["files"]):
+                if number % CHECK_EVERY == 0:
+                    check_alive()
+                operation(f"{task['folder']}/{number}")
+                said["files"] += 1
+            caches.flush(Path(task["folder"]))
+
+
+def _create(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+OPERATIONS: dict[str, Callable[[str], object]] = {"create": _create, "stat": os.stat, "remove": os.unlink}
+CHECK_EVERY = 256
+STILL = {"nomerges": 2, "write_cache": "write through"}
+"""No two requests are joined, and none only flushes a cache (Documentation/ABI/stable/sysfs-block)."""
+
+
+@contextlib.contextmanager
+def clocked(device: str, said: Json) -> Iterator[None]:
+    """Note the seconds that the block takes, and what the device does meanwhile."""
+    before = of_device(device)
+    began = time.monotonic()
+    yield
+    said["seconds"] = time.monotonic() - began
+    said["device"] = {name: count - before[name] for name, count in of_device(device).items()}
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ place is missed until it is in the part that is examined.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import random
 import re
@@ -34,7 +33,9 @@ from fsage.host.targets.target import Target
 from fsage.layouts import fiemap
 from fsage.layouts.fragmentation import Extent, FileLayouts
 from fsage.layouts.store import SCHEMA
+from fsage.model import counting
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
+from fsage.model.device import PLACES
 from fsage.model.observation import Extents, Layout
 
 SIZE = 256
@@ -167,15 +168,13 @@ def digest(mounts: list[Path]) -> Json:
 def layout_of(files: list[Path], target: Target) -> Extents | None:
     """The layout of measured files: FileLayouts.summary, digest, and position on the device (0 first block, 1 last).
 
-    `mean_position` and `position_sd`: mean and standard deviation of the positions of all bytes. `jumps`: within files,
+    `mean_position` and `position_...`: moments of the positions of all bytes (device.Place). `jumps`: within files,
     from an extent's end to the next one's beginning, those of more than `jump_bytes`, which the device charges for.
     Where the file system keeps places on the device to itself there is neither. None: it has no FIEMAP.
     """
     whole = hashlib.blake2b(digest_size=16)
     layouts = FileLayouts(os.statvfs(target.mounts[0]).f_frsize)
-    total = 0
-    weighted = 0.0
-    squares = 0.0
+    lies: list[tuple[float, float]] = []
     jumps = 0
     jump_bytes = target.model.jump_bytes(target.model.claimed)
     known = True
@@ -194,18 +193,15 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
             )
             size_bytes = _device_bytes(path)
             for piece in pieces:
-                middle = (piece.physical + piece.length / 2) / size_bytes
-                own = piece.length / size_bytes
-                total += piece.length
-                weighted += piece.length * middle
-                squares += piece.length * (middle**2 + own**2 / 12)  # bytes spread evenly over the extent
+                lies.append(((piece.physical + piece.length / 2) / size_bytes, piece.length / size_bytes))
     except OSError:
         return None
-    mean = weighted / total if total and known else None
+    where: Sequence[float | None] = [None] * len(PLACES)
+    if lies and known:
+        where = counting.place(lies)
     placed: Any = {
         **layouts.summary(),
-        "mean_position": mean,
-        "position_sd": None if mean is None else math.sqrt(max(0.0, squares / total - mean**2)),
+        **dict(zip(PLACES, where)),
         **({"jumps": jumps, "jump_bytes": jump_bytes} if known else {}),
         "digest": whole.hexdigest(),
     }

@@ -20,6 +20,8 @@ from fsage.api.report import (
     Figure,
     Section,
     View,
+    counted_answer,
+    counted_section,
     counts,
     joined,
     lines,
@@ -58,7 +60,7 @@ def answer(data: Data) -> Answer | None:
     rows = rows_of(data, CALL_MS, *COUNTS, "fallocate_unended", "fallocate_cpu_ms")
     calls = rows[rows["measure"] == CALL_MS]
     if calls.empty:
-        return limits.answer(data)
+        return limits.answer(data) or counted_answer(counted_calls(data))
     sizes = sorted(calls["request_size"].unique())
     size = SHOWN_BYTES if SHOWN_BYTES in sizes else sizes[-1]
     of_size = calls[calls["request_size"] == size]
@@ -342,4 +344,17 @@ def mounts(data: Data) -> Section | None:
     return Section("Umount and mount", text, [], table=table)
 
 
-VIEW = View((calls, planted, option, unlinks, mounts, limits.section), answer=answer)
+def counted_calls(data: Data) -> Section | None:
+    """What calls gave, and what was looked at for them, counted in guests."""
+    ends = [f"{call}_{key}" for call in ("fallocate", "fill", "unlink") for key in ("errno", "unended")]
+    text = (
+        "Nothing is timed. The error's number is 0 where the call was not refused. Extents are those of the new file, "
+        "and free bytes those that are left."
+    )
+    names = ["measured_extents", *ends, "calls", "given_bytes", "left_bytes", *COUNTS]
+    if "left_bytes" not in data.frame:  # it was timed
+        return None
+    return counted_section(data.frame, "What one call gives", text, names)
+
+
+VIEW = View((calls, counted_calls, planted, option, unlinks, mounts, limits.section), answer=answer)

@@ -3,23 +3,28 @@
 Umount and mount before and after it are timed too. `cold`: the allocator has nothing in memory, which the device's
 reads show. `warm`: it has every bitmap (ext4), so that its choice repeats. A call that takes longer than `limit_s` is
 left behind and ended by shutting the file system down. That is a result too, with the processor time that it took.
+
+In a guest nothing is timed. What is counted are results: where the file lies, the error, what stays free, and what the
+device and the allocator count, as far as its kernel does.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from fsage.api.model import BLOCK_BYTES, Claim, Json, JsonView, Phase, PhaseResult, Step, filesystems, kind_of
+from fsage.api.model import BLOCK_BYTES, Claim, Device, Json, JsonView, Phase, PhaseResult, Step, filesystems, kind_of
 from fsage.api.workload import (
     BadOutput,
     CellParams,
     Metrics,
     Outcome,
     Unsupported,
+    counts_in_guests,
     judge,
     places_of,
     program_phase,
@@ -101,7 +106,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         assignment = Assignment(
             operation, places_of(claim)[0], params.request_size or 0, params.extents or 0, float(params.limit_s)
         )
-        phase = program_phase(operation, "fsage.studies.allocator.host", assignment)
+        program = "fsage.studies.allocator.host"
+        phase = program_phase(operation, program, assignment, reads=not Device.of_claim(claim).in_guests)
         last = operation == params.operations[-1]
         reset = "kept" if before and last else "cold" if before else params.cache
         phases.append({**phase, "as_root": True, "allocator": reset})
@@ -128,11 +134,15 @@ def read(observation: JsonView) -> Outcome:
     """
     system = filesystems.get(observation.get("conditions", {}).get("filesystem"))
     lazy = system is not None and not system.reads_at_mount
-    return judge(observation, Params, lambda params: [*params.operations, AFTER], partial(_judge, lazy))
+    judge_phase = partial(_judge, lazy, counts_in_guests(observation))
+    return judge(observation, Params, lambda params: [*params.operations, AFTER], judge_phase)
 
 
-def _judge(lazy: bool, params: Params, phase: PhaseResult) -> Metrics:
+def _judge(lazy: bool, counted: bool, params: Params, phase: PhaseResult) -> Metrics:
+    """`counted`: nothing is timed, and a call that is refused is a result."""
     name = phase["name"]
+    if name == AFTER and counted:
+        return {}
     if name == AFTER:
         mounting: JsonView = phase["mounting"]
         return {name: 1e3 * mounting[f"{name.removesuffix('_ms')}_s"] for name in MOUNTING}
@@ -144,24 +154,33 @@ def _judge(lazy: bool, params: Params, phase: PhaseResult) -> Metrics:
             made = call.get("extents", "no")
             raise BadOutput(f"the file has {made} extents, {params.extents} were to be made: {call.get('error')}")
         return {}
-    if name != "fill" and call.get("error"):
+    metrics = _counted(phase["counters"])
+    if counted:
+        last: str | None = result["calls"][-1].get("error")
+        metrics |= {f"{name}_errno": getattr(errno, last or "", 0), f"{name}_unended": int(unended)}
+        metrics |= phase.get("left", {})
+    elif name != "fill" and call.get("error"):
         raise BadOutput(f"{name} was refused: {call['error']}")
-    processor = phase["counters"]["processor"]
+    else:
+        metrics |= _timed(name, call, phase["counters"]["processor"])
+    if name == "fill":
+        metrics |= {"calls": result["count"], "given_bytes": result["bytes"]}
+    if lazy and params.cache == "cold" and metrics.get("device_reads") == 0:
+        raise BadOutput("the device was not read: what the allocator needs was in memory, so it was not cold")
+    return metrics
+
+
+def _timed(name: str, call: Json, processor: Json) -> Metrics:
     metrics: Metrics = {
         f"{name}_ms": 1e3 * call["seconds"],
         f"{name}_cpu_ms": 1e3 * call["cpu_s"],
         f"{name}_per_s": 1 / call["seconds"],
-        f"{name}_unended": int(unended),
-        **_counted(phase["counters"]),
+        f"{name}_unended": int(call.get("unended", False)),
     }
     if processor["kernel_threads_s"] is not None:
         metrics["kernel_threads_ms"] = 1e3 * processor["kernel_threads_s"]
-    if name == "fill":
-        metrics |= {"calls": result["count"], "given_bytes": result["bytes"]}
     if call.get("freed_s"):
         metrics["freed_ms"] = 1e3 * call["freed_s"]
-    if lazy and params.cache == "cold" and metrics.get("device_reads") == 0:
-        raise BadOutput("the device was not read: what the allocator needs was in memory, so it was not cold")
     return metrics
 
 

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fsage.api.model import format_size, round_size
-from fsage.api.report import Answer, Data, Section, View, unpacked
+from fsage.api.report import Answer, Data, Section, View, again, unpacked
 from fsage.studies.defrag.report import extents_words
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
-from fsage.studies.kernels.report import again
 
 ALONE = "P6"
 SHARED = "P4"

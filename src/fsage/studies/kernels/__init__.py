@@ -3,6 +3,5 @@
 A state is an image there: made once, and copied for each cell. The launcher boots a guest (boot.py) for each piece of
 work; the guest runs fsage's own host side on the image (host/guest.py), and ends.
 
-A study that builds on it may use `provide` of its `host`, which loads a module, and `again` of its `report`; all else
-may change.
+A study that builds on it may use `provide` of its `host`, which loads a module; all else may change.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from statistics import median
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.api.model import format_size
-from fsage.api.report import Answer, Data, Section, View, summarise, unpacked
+from fsage.api.report import Answer, Data, Section, View, again, summarise, unpacked
 
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""
@@ -162,21 +162,6 @@ def _list(words: Sequence[str]) -> str:
     if most:
         return f"{' / '.join(most)} and {last}"
     return last
-
-
-def again(counts_of_cells: Iterable[Sequence[Sequence[object]]]) -> str:
-    """How many cells that were measured again on the same image differ from their first time.
-
-    Each cell has its counts of the first time, then those of each further time.
-    """
-    pairs = 0
-    differ = 0
-    for first, *others in counts_of_cells:
-        pairs += len(others)
-        differ += sum(counts != first for counts in others)
-    if not pairs:
-        return "No cell was measured twice, so nothing is said of chance."
-    return f"Measured again on the same image, {differ} of {pairs} cells differ in a count."
 
 
 def _counts_of_cells(rows: pd.DataFrame) -> list[list[tuple[object, ...]]]:

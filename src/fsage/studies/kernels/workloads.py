@@ -76,15 +76,14 @@ def _judge(params: Params, phase: PhaseResult) -> Metrics:
     if not lies or not lies["files"]:
         raise BadOutput("the file system does not say where the file lies (FIEMAP)")
     requests = lies["bytes"] // min(params.transfer_size, Device.REQUEST_BYTES) + lies["extents"] - lies["files"]
-    moved = (lies["bytes"], requests, lies["jumps"], lies.get("mean_position") or 0.0)
+    moved = (lies["bytes"], requests, lies["jumps"], Device.place_of(lies))
     try:
         charged_s = Device(json.loads(phase["files"][TASK])["device"]).takes_s(*moved)
     except ValueError as why:
         raise BadOutput(str(why)) from why
-    left: Json = phase.get("left", {})  # type: ignore[assignment] # of the instrument of this name
     return {
         "computed_write_bw_mib_s": lies["bytes"] / MIB / charged_s,
         "computed_write_seconds": charged_s,
         "requests": requests,
-        **{key: value for key, value in left.items() if isinstance(value, int)},
+        **phase.get("left", {}),
     }

@@ -49,7 +49,7 @@ class Uml(Loop):
     takes_layouts = False
     guests = True
     drifts = False
-    counts = ("file_requests", "limits", "new_file", "sequential")
+    counts = ("allocator", "file_requests", "limits", "metadata", "new_file", "sequential")
     computes = ("file_requests", "new_file")
     """Those of them that have no seconds at all."""
     meaningless: ClassVar[tuple[str, ...]] = ("directory", "image_dir", "mount_dir", "minimum_gib", "sparse")

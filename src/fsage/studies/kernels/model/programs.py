@@ -90,7 +90,8 @@ def why_not_virtual(kernel: Kernel) -> str | None:
     """Why a kernel cannot give virtual seconds of a disk, by its own configuration; None where it can."""
     try:
         check(kernel)
-        lines = run([str(kernel.program), "--showconfig"], kernel.program.parent).splitlines()
+        own = ["env", f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else []
+        lines = run([*own, str(kernel.program), "--showconfig"], kernel.program.parent).splitlines()
     except (Refusal, Failure) as why:
         return str(why)
     missing = [f"CONFIG_{key}" for key in VIRTUAL if f"CONFIG_{key}=y" not in lines]

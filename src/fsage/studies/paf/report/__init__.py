@@ -24,6 +24,8 @@ from fsage.api.report import (
     Section,
     View,
     by_comparisons,
+    counted_answer,
+    counted_metadata,
     counts,
     factors,
     lines,
@@ -220,6 +222,8 @@ def answer(data: Data) -> Answer:
     sizes = sizes_told(data)
     if sizes is not None:
         return replace(by_state, sentences=[sizes, *by_state.sentences][:2], figure=largest(data))
+    if data.table.empty:
+        return counted_answer(counted_metadata(data)) or by_state
     if several_amounts(data.table):
         return replace(by_state, **details(data, named))
     return by_state
@@ -274,6 +278,7 @@ VIEW = View(
             (plane, over_capacity, over_fragmentation, loss, at_equal_fullness, file_sizes, position),
         ),
         metadata,
+        counted_metadata,
     ),
     reference="the unfragmented state of lowest capacity with the same parameters",
     answer=answer,
