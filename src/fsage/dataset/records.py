@@ -242,7 +242,7 @@ def _measured(phases: list[Json]) -> dict[str, object]:
 
 def _absent(reasons: dict[str, str]) -> str | None:
     """A reason has no `; ` of its own."""
-    return "; ".join(f"{what}: {why.replace('; ', ', ')}" for what, why in reasons.items()) or None
+    return "; ".join(f"{what}: {why.replace('; ', ', ')}" for what, why in sorted(reasons.items())) or None
 
 
 def _of_stores(values: object) -> str | None:
