@@ -383,5 +383,5 @@ def test_age_of_the_target_itself_is_refused_by_mount_device_and_image(spec):
     target = open_target(spec)
     for own in (target.mounts[0], target.mounts[0] / ".fsage", target.devices[0], target.claim["stores"][0]["image"]):
         with pytest.raises(ValueError, match="is on the target itself, which is emptied to measure"):
-            age.refuse_target(str(own), target.home / "claim.json")
-    age.refuse_target("/var/tmp", target.home / "claim.json")
+            age.refuse_target(str(own), target.claim)
+    age.refuse_target("/var/tmp", target.claim)

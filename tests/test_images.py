@@ -11,10 +11,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from guests import KERNELS, ask, fsage, needs_kernel, new_file, newest, observations, target
+from records import CONFIG, make_records, store
 
+from fsage import dataset
 from fsage.base import GIB, MIB, Failure, Refusal
 from fsage.evidence import free
 from fsage.host.verbs import count
+from fsage.report import counted
 from fsage.report.parts import Data
 from fsage.run import request
 from fsage.studies.kernels import images, report
@@ -23,6 +26,7 @@ from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.images import Image
 from fsage.studies.limits import workloads as limits
 from fsage.studies.paf.model import Fragment, Populate
+from fsage.study.files import load_study
 from fsage.workloads import shared
 
 
@@ -300,3 +304,26 @@ def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path: Path) -> No
     with pytest.raises(Failure, match="ended with status"):
         images.put(Image(made, {}), "ext4", tmp_path / "disk.img")
     assert list(tmp_path.iterdir()) == [made]
+
+
+def test_counts_of_metadata_stand_in_a_table_and_on_top(tmp_path: Path) -> None:
+    """Of records as they are stored: a cell that is measured again on the same image differs in one count of three."""
+    study = load_study(CONFIG / "quickstart.yaml")
+    planned = [record for record in make_records(study) if record["kind"] == "planned"]
+    records = [record for record in planned if record["state"] == planned[0]["state"]][:3]
+    for record, writes in zip(records, (9, 9, 11), strict=True):
+        record["params"] = {"workload": "metadata", "iteration": 1, "files_per_task": 500}
+        record["metrics"] = {"create_device_writes": writes, "create_device_reads": 2, "stat_device_reads": 0}
+    frame = dataset.load(store(records, tmp_path))
+    data = Data(frame.iloc[:0], [], frame.iloc[:0], [], frame)
+    section = counted.metadata(data)
+    assert section and section.table == [
+        ["state", "cell", "create device reads", "create device writes", "stat device reads"],
+        [records[0]["state"], "metadata", "2", "9 to 11", "0"],
+    ]
+    assert section.text.endswith("Measured again on the same image, 1 of 2 cells differ in a count.")
+    said = counted.answer(section)
+    assert said and said.sentences[0] == (
+        f"In {records[0]['state']}, metadata: create device reads 2, create device writes 9 to 11."
+    )
+    assert counted.metadata(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame.iloc[:0])) is None

@@ -146,6 +146,13 @@ def test_exit_0_means_that_every_planned_record_exists(finished: Project) -> Non
         assert f"{path.relative_to(finished.root)}: not a readable record: " in ran.stdout
     path.write_text(aside)
     assert json.loads(path.read_text())["status"] == "valid"
+    evidence = finished.root / "results/states" / finished.spec["name"] / f"small/{name.split('/')[0]}.json"
+    kept = evidence.read_text()
+    for altered in ("{half of it", "[1]", '"steps"'):
+        evidence.write_text(altered)
+        ran = finished.fsage("conclude", "small")
+        assert ran.returncode == 1 and "Traceback" not in ran.stderr and evidence.name in ran.stderr, ran.stderr
+    evidence.write_text(kept)
     assert finished.fsage("conclude", "small").returncode == 0
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pandas as pd
 
@@ -54,11 +55,12 @@ class Measured:
             max((self.rows[f"{name}{BANDWIDTH}"] * self.rows[f"{name}_seconds"]).median() for name in self.mix) * 2**20
         )
 
-    def axes(self, state: str) -> Json:
-        """The levels of a state on the axes of its recipe."""
-        return levels(self.rows)[state]
+    @cached_property
+    def axes(self) -> dict[str, Json]:
+        """State -> its levels on the axes of its recipe."""
+        return levels(self.rows)
 
-    @property
+    @cached_property
     def notes(self) -> dict[str, Json]:
         """State -> what its steps noted, of all records."""
         return notes(self.records)

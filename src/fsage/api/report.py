@@ -36,7 +36,7 @@ Figures:
 Words:
 
 - `Measure.of(name)`: what the name of a measure says: `name`, `unit`, `plural`, `doing`;
-- `params_labels(column)`: a short name for each set of parameters; `unseeded(state)`: a state's name without its seed;
+- `params_labels(rows)`: a short name for each set of parameters; `unseeded(state)`: a state's name without its seed;
 - `Finding(ratio)`: a ratio in a sentence; `times(ratio)`: in a table; `bounds(low, high)`: an interval in a table;
 - `joined(words)`: 'a, b and c'.
 

@@ -26,6 +26,8 @@ UNITS = {
     "deleted_share_bytes": "1",
     "_position": "1",
     "_position_sd": "1",
+    "_position_skewness": "1",
+    "_position_kurtosis": "1",
     "_score": "1",
 }
 """The unit of a column by the end of its name; the longest that fits counts."""

@@ -36,9 +36,13 @@ OF_TYPE: dict[str, Callable[[pa.DataType], bool]] = {
     "Int64": pa.types.is_int64,
     "boolean": pa.types.is_boolean,
     "float64": pa.types.is_float64,
-    ANY: lambda type_: any(is_type(type_) for is_type in list(OF_TYPE.values())[:-1]),
 }
 """What a column of a type is in Parquet."""
+
+
+def type_in(column: pa.DataType) -> str | None:
+    """The type that a column has in Parquet, as we call it; None for one that no column of ours has."""
+    return next((kind for kind, is_of in OF_TYPE.items() if is_of(column)), None)
 
 
 class DatasetError(ValueError):
@@ -123,7 +127,7 @@ def _table(path: Path) -> pa.Table:
             raise untrusted.NotTaken(f"it has {size:,} bytes; allowed are {MOST_BYTES:,}")
         file = pq.ParquetFile(stream)
         _check(file, path)
-        texts = [field.name for field in file.schema_arrow if OF_TYPE["str"](field.type)]
+        texts = [field.name for field in file.schema_arrow if type_in(field.type) == "str"]
         file = pq.ParquetFile(stream, read_dictionary=texts)  # each text once, however often it stands there
         columns = []
         left_bytes = MOST_UNPACKED_BYTES
@@ -154,7 +158,8 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
     for field in schema:
         column = column_of(field.name)
         kind = column.type if column else "float64"
-        if not OF_TYPE[kind](field.type) and not (field.name == TIME and field.type == TIMESTAMP):
+        found = type_in(field.type)
+        if (found is None or kind not in (ANY, found)) and not (field.name == TIME and field.type == TIMESTAMP):
             raise DatasetError(
                 f"{path} has a column of another type than ours: {field.name} is {field.type}, not {kind}"
             )
@@ -206,5 +211,5 @@ def _typed(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     extra = [name for name in frame.columns if name not in COLUMNS]
     types = {name: column.type for name, column in COLUMNS.items()}
     for name in extra:
-        types[name] = next(kind for kind, is_of in OF_TYPE.items() if is_of(schema.field(name).type))
+        types[name] = type_in(schema.field(name).type) or "str"
     return frame.reindex(columns=list(types)).astype(types)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,8 +171,17 @@ def stored(folder: Path) -> list[Path]:
 
 def read(path: Path) -> Any:
     """JSON of `path`, or None where the file does not exist. Raises ValueError naming the file when it is broken."""
+    return _read(path, message.read)
+
+
+def read_block(path: Path) -> Json | None:
+    """The same of a file that holds a block of keys. Raises ValueError where it holds something else, too."""
+    return _read(path, message.read_block)
+
+
+def _read(path: Path, reader: Callable[[bytes], Any]) -> Any:
     try:
-        return message.read(path.read_bytes())
+        return reader(path.read_bytes())
     except FileNotFoundError:
         return None
     except message.Unacceptable as why:

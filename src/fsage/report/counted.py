@@ -35,7 +35,7 @@ def section(frame: pd.DataFrame, title: str, text: str, names: Sequence[str]) ->
     if not present:
         return None
     rows = rows.dropna(subset=present, how="all")
-    labels = params_labels(rows["params"])
+    labels = params_labels(rows)
     table = [["state", "cell", *(name.replace("_", " ") for name in present)]]
     cells = defaultdict[tuple[str, str], list[tuple[object, ...]]](list)
     for row in rows.fillna({name: -1 for name in present}).to_dict("records"):

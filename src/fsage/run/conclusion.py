@@ -38,7 +38,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         f"evidence of another plan: {path}; {request.quarantine_remedy(plan, state)}"
         for plan in pool.plans
         for state in plan.states
-        if (evidence := results.read(path := plan.results.state(state)))
+        if (evidence := results.read_block(path := plan.results.state(state)))
         and not request.is_planned(plan, state, evidence.get("steps"))
     ]
     failed: list[str] = []

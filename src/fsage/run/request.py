@@ -186,7 +186,7 @@ def _by_name(steps: list[Step]) -> list[Step]:
 def _first_instance(plan: Plan, state: str) -> str | None:
     """The layout instance in which a state was first reached, to tell a state that was rebuilt since."""
     path = plan.results.state(state)
-    evidence = results.read(path)
+    evidence = results.read_block(path)
     if evidence is None:
         return None
     if not is_planned(plan, state, evidence.get("steps")):
@@ -194,7 +194,7 @@ def _first_instance(plan: Plan, state: str) -> str | None:
             f"study {plan.study.name}: state {state} is another one since the study or the target's scale was edited, "
             f"and {path} is the evidence of what it was; {quarantine_remedy(plan, state)}"
         )
-    return evidence["token"]["instance"]
+    return str(evidence["token"]["instance"])
 
 
 def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: Cell) -> Asked:

@@ -20,7 +20,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
 
     Raises ValueError where the file was measured in several numbers of extents, or not before it was defragmented.
     """
-    axes = {state: measured.axes(state) for state in measured.seconds_per_mib}
+    axes = {state: measured.axes[state] for state in measured.seconds_per_mib}
     several = sorted({axis["extents"] for axis in axes.values()})
     if len(several) > 1:
         raise ValueError(

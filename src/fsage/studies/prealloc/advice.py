@@ -17,7 +17,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     """
     states: dict[int, dict[int, str]] = {}
     for state in measured.seconds_per_mib:
-        axes = measured.axes(state)
+        axes = measured.axes[state]
         of_size = states.setdefault(axes["preallocation_bytes"], {})
         if axes["deleted"] or "deleted" in measured.at:
             of_size[axes["deleted"]] = state

@@ -17,7 +17,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
 
     Raises ValueError where several were measured, or one in one of the two ways alone.
     """
-    axes = {state: measured.axes(state) for state in measured.seconds_per_mib}
+    axes = {state: measured.axes[state] for state in measured.seconds_per_mib}
     layouts = sorted({axis["layout"] for axis in axes.values()} - {EMPTY})
     if len(layouts) != 1:
         raise ValueError(

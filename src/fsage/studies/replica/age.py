@@ -23,7 +23,7 @@ from fsage.api.launcher import (
     load_plan,
     quarantine,
 )
-from fsage.api.model import MIB, Json, counted, in_words
+from fsage.api.model import MIB, Claim, Json, counted, in_words
 from fsage.layouts.extents import Head
 
 from . import whole
@@ -84,7 +84,7 @@ def prepare(
             os.stat(source)  # what is not there is named before what the target lacks
     if base and (why := whole.why_none(base.target)):
         raise ValueError(f"{why}, such as target local (`--target local`, as root); nothing was touched")
-    claim_of(claim_copy)
+    claim = claim_of(claim_copy)
     block = yaml.safe_load((studies / f"{SHIPPED}.yaml").read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
     wanted = samples
@@ -98,7 +98,7 @@ def prepare(
     least_free = ROOM_BYTES
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
         for source in sources:
-            refuse_target(source, claim_copy)
+            refuse_target(source, claim)
             name = _name_of(source, names)
             before = _free_blocks(source)
             layout = Path(place) / f"{name}.gz"
@@ -232,9 +232,8 @@ def _if(free_space: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> I
             raise ValueError(f"{name}: {option} {percent:g}: {error}; nothing was touched") from None
 
 
-def refuse_target(source: str, claim_copy: Path) -> None:
+def refuse_target(source: str, claim: Claim | None) -> None:
     """Raise ValueError where `source`, if it is there, is the target itself, which is to be emptied."""
-    claim = claim_of(claim_copy)
     for store in claim["stores"] if claim else ():
         own = [Path(str(place)) for place in (store.get("mount"), store.get("image")) if place]
         try:
