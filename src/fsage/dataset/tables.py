@@ -41,7 +41,7 @@ OF_TYPE: dict[str, Callable[[pa.DataType], bool]] = {
 
 
 def type_in(column: pa.DataType) -> str | None:
-    """The type that a column has in Parquet, as we call it; None for one that no column of ours has."""
+    """What OF_TYPE calls the type of a column in Parquet; None for any other type."""
     return next((kind for kind, is_of in OF_TYPE.items() if is_of(column)), None)
 
 
