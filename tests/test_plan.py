@@ -331,6 +331,19 @@ def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
     assert [row["why"] for row in results.read(plan.manifest(state))["cells"]] == [None, None]
 
 
+def test_an_altered_record_is_named_where_its_rates_are_asked_for(plan):
+    state = "30.00@8M"
+    first = plan.cells[state][0]
+    path = plan.results.record(state, first.name)
+    assert store.metrics_of(plan, state, first) is None
+    for content in (["valid"], {"status": "valid"}, {"status": "valid", "metrics": {"read_bw_mib_s": "fast"}}):
+        results.write(path, content)
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
+            store.metrics_of(plan, state, first)
+    results.write(path, {"status": "valid", "metrics": {"read_bw_mib_s": 50}})
+    assert store.metrics_of(plan, state, first) == {"read_bw_mib_s": 50}
+
+
 def test_an_observation_comes_home_once_and_never_over_another(plan):
     state = "30.00@8M"
     one = observation(plan, state, 0)

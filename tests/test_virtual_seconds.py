@@ -1,6 +1,7 @@
 """Virtual seconds in a guest are those of the disk that is declared, and have no noise."""
 
 import json
+import random
 import re
 import shutil
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from guests import KERNELS, ask, observations, target
 
 from fsage.base import MIB, Refusal
-from fsage.host.device import models
+from fsage.host.device import models, seekdisk, virtual
+from fsage.host.device.seekdisk import PAGE_BYTES
 from fsage.model import device
 from fsage.model.declaration import complete
 from fsage.studies.kernels.host import uml
@@ -195,3 +197,27 @@ def test_metadata_in_a_guest_are_counted_and_have_seconds_in_virtual_time_alone(
 
 
 CLAIM: Any = {"amount_mib": 64, "stores": [{"mount": "/mnt"}], "tools": {"fio": "3.33", "ior": None}}
+
+
+def test_a_guests_disk_gives_back_what_was_written_and_writes_no_zeros(tmp_path: Path) -> None:
+    """Against bytes in memory: requests of whole pages and of pieces, of zeros and of other bytes."""
+    size = 64 * PAGE_BYTES
+    image = tmp_path / "image"
+    content = bytearray(random.Random(1).randbytes(size))
+    image.write_bytes(content)
+    disk = virtual.GuestDisk(image, seekdisk.Costs(1e9, 0.005))
+    assert disk.store(0, memoryview(bytes(8 * PAGE_BYTES))) == 8 * PAGE_BYTES
+    assert image.read_bytes() == content  # noted alone
+    content[: 8 * PAGE_BYTES] = bytes(8 * PAGE_BYTES)
+    chance = random.Random(2)
+    for _ in range(2000):
+        unit = chance.choice([512, PAGE_BYTES, PAGE_BYTES])
+        offset = chance.randrange(size // unit) * unit
+        length = min(size - offset, chance.randint(1, 12) * unit)
+        if chance.random() < 0.5:
+            written = chance.choice([bytes(length), chance.randbytes(length)])
+            assert disk.store(offset, memoryview(written)) == length
+            content[offset : offset + length] = written
+        else:
+            assert bytes(disk.fetch(offset, length)) == content[offset : offset + length]
+    assert bytes(disk.fetch(0, size)) == content

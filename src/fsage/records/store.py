@@ -10,9 +10,9 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
-from fsage.base import Json
+from fsage.base import typed
 from fsage.base.message import Unacceptable
 from fsage.model.claim import Claim
 from fsage.plan import results
@@ -32,10 +32,26 @@ class Reason(NamedTuple):
     predicted: Mapping[str, float] = {}
 
 
+class Measured(TypedDict):
+    """What a record says of its rates."""
+
+    status: str
+    metrics: dict[str, float]
+
+
 def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
-    """The rates of a cell, {} where it is not valid; None where it was not measured."""
-    record: Json | None = results.read(plan.results.record(state, cell.name))
-    return record and (record["metrics"] if record["status"] == "valid" else {})
+    """The rates of a cell, {} where it is not valid; None where it was not measured. Raises ValueError."""
+    path = plan.results.record(state, cell.name)
+    record = results.read_block(path)
+    if record is None:
+        return None
+    try:
+        measured = typed.read(Measured, record)
+    except Unacceptable as why:
+        raise ValueError(f"{path}: {why}; move it away and give the same command again") from why
+    if measured["status"] != "valid":
+        return {}
+    return measured["metrics"]
 
 
 def write_manifest(plan: Plan, state: str, reasons: Mapping[str, Reason]) -> list[Cell]:

@@ -7,9 +7,8 @@ soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and 
 
 The disk has one arm, so requests are served one after the other. A request takes its bytes at the rate. Before them it
 takes a seek, unless it begins where the last request ended, whether a read or a write. Each deadline follows from the
-one before, so the server's own time is hidden as long as it is shorter. BACKING is read and written with O_DIRECT; on
-hostfs, which has none, nothing of it stays in memory. COSTS (JSON, `Costs`) may add faster outer tracks, noise and
-drift.
+one before, so the server's own time is hidden as long as it is shorter. BACKING is read and written with O_DIRECT.
+COSTS (JSON, `Costs`) may add faster outer tracks, noise and drift.
 
 Speaks the kernel's protocol on /dev/fuse itself (include/uapi/linux/fuse.h, version 7.31): a file, a directory and
 a dozen kinds of request need no library.
@@ -36,7 +35,7 @@ from pathlib import Path
 from typing import Union
 
 from fsage.base import in_words
-from fsage.host.system import libc, namespace, space
+from fsage.host.system import libc, namespace
 from fsage.host.system.mounting import let_go, mount_call
 
 MAJOR = 7
@@ -92,7 +91,6 @@ RW_IN = struct.Struct("<QQIIQII")  # fh offset size flags lock_owner flags paddi
 WRITE_OUT = struct.Struct("<II")  # size padding
 FALLOCATE_IN = struct.Struct("<QQQII")  # fh offset length mode padding
 GIVE_BACK = 1 | 2  # fallocate(2): FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
-WRITE_OUT_NOW = 1 | 2 | 4  # sync_file_range(2), before and after
 STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree bsize namelen frsize padding
 
 
@@ -162,9 +160,10 @@ class Arm:
 class Disk:
     """Serves the requests of one mount."""
 
+    flags = os.O_RDWR | os.O_DIRECT
+
     def __init__(self, backing: Path, costs: Costs) -> None:
-        self.in_guest = space.fs_type(backing) == "hostfs"
-        self.backing = os.open(backing, os.O_RDWR | (0 if self.in_guest else os.O_DIRECT))
+        self.backing = os.open(backing, self.flags)
         fcntl.lockf(self.backing, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.size_bytes = os.fstat(self.backing).st_size
         self.arm = Arm(costs, self.size_bytes)
@@ -251,32 +250,31 @@ class Disk:
             raise libc.error()
         return b""
 
-    def read(self, node: int, body: memoryview) -> memoryview:
+    def read(self, node: int, body: memoryview) -> Buffer:
         _, offset, size, *_ = RW_IN.unpack_from(body)
         deadline = self.arm.deadline_s(time.monotonic(), offset, size)
-        content = memoryview(self.buffer)[:size]
-        got = os.preadv(self.backing, [content], offset)
-        self._let_go(offset, size)
+        content = self.fetch(offset, size)
         _sleep_until(deadline)
-        return content[:got]
+        return content
 
     def write(self, node: int, body: memoryview) -> bytes:
         _, offset, size, *_ = RW_IN.unpack_from(body)
         deadline = self.arm.deadline_s(time.monotonic(), offset, size)
-        content = body[RW_IN.size : RW_IN.size + size]
-        if not self.in_guest:  # O_DIRECT asks for aligned memory
-            self.buffer[:size] = content
-            content = memoryview(self.buffer)[:size]
-        done = os.pwritev(self.backing, [content], offset)
-        self._let_go(offset, size)
+        done = self.store(offset, body[RW_IN.size : RW_IN.size + size])
         _sleep_until(deadline)
         return WRITE_OUT.pack(done, 0)
 
-    def _let_go(self, offset: int, size: int) -> None:
-        """Keep a guest's memory for the file system that is measured there: it would lose what it has read."""
-        if self.in_guest:
-            libc.library.sync_file_range(self.backing, c_int64(offset), c_int64(size), WRITE_OUT_NOW)
-            os.posix_fadvise(self.backing, offset, size, os.POSIX_FADV_DONTNEED)
+    def fetch(self, offset: int, size: int) -> Buffer:
+        """Bytes of the backing file. Raises OSError."""
+        content = memoryview(self.buffer)[:size]
+        got = os.preadv(self.backing, [content], offset)
+        return content[:got]
+
+    def store(self, offset: int, content: memoryview) -> int:
+        """Write to the backing file; how many bytes were. Raises OSError."""
+        aligned = memoryview(self.buffer)[: len(content)]  # as O_DIRECT asks
+        aligned[:] = content
+        return os.pwritev(self.backing, [aligned], offset)
 
 
 def _sleep_until(deadline_s: float) -> None:
@@ -285,9 +283,9 @@ def _sleep_until(deadline_s: float) -> None:
         time.sleep(left)
 
 
-def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None]) -> None:
+def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None], kind: type[Disk] = Disk) -> None:
     """Mount at `point`, call `mounted`, and serve until unmounted."""
-    disk = Disk(Path(backing), costs)
+    disk = kind(Path(backing), costs)
     device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
     mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+from ctypes import c_int64
 from pathlib import Path
 
 from fsage.base import Failure, in_words
 from fsage.host.device import loops, seekdisk
 from fsage.host.device.model import Model
 from fsage.host.device.seek import point_of
-from fsage.host.system import mounting, places
+from fsage.host.system import libc, mounting, places
 from fsage.layouts import machine
 from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
@@ -21,6 +22,63 @@ from fsage.model.claim import ClaimedStore, Image
 QUEUE = {"max_sectors_kb": 512, "scheduler": "mq-deadline"}
 """Requests of a loop device have at most 128 pieces of memory: longer ones are cut by which pages are neighbours.
 Without a scheduler Linux 6.1 hands on the requests of one batch in reverse order."""
+
+
+WRITE_OUT_NOW = 1 | 2 | 4  # sync_file_range(2), before and after
+
+
+class GuestDisk(seekdisk.Disk):
+    """A disk on an image of the machine outside (hostfs, which has no O_DIRECT).
+
+    Zeros are noted and not written: so are the bytes of files that are measured. To move them out of the guest and back
+    takes longer than all else that a cell does. The image is a copy, which goes with its cell.
+    """
+
+    flags = os.O_RDWR
+
+    def __init__(self, backing: Path, costs: seekdisk.Costs) -> None:
+        super().__init__(backing, costs)
+        self.zeros = bytes(seekdisk.MAX_REQUEST_BYTES)
+        self.noted = bytearray(self.size_bytes // seekdisk.PAGE_BYTES)  # 1 for each page of zeros
+
+    def fetch(self, offset: int, size: int) -> seekdisk.Buffer:
+        """Zeros without the image, where all are noted. Raises OSError."""
+        pages = _pages(offset, size)
+        if self.noted.find(0, pages.start, pages.stop) < 0:
+            return memoryview(self.zeros)[:size]
+        self._write_noted(pages)
+        content = super().fetch(offset, size)
+        self._let_go(offset, size)
+        return content
+
+    def store(self, offset: int, content: memoryview) -> int:
+        """Note zeros, and write all else. Raises OSError."""
+        size = len(content)
+        pages = _pages(offset, size)
+        whole = offset % seekdisk.PAGE_BYTES == size % seekdisk.PAGE_BYTES == 0
+        if whole and bytes(content) == self.zeros[:size]:
+            self.noted[pages] = b"\1" * (pages.stop - pages.start)
+            return size
+        self._write_noted(pages)
+        done = os.pwritev(self.backing, [content], offset)
+        self._let_go(offset, size)
+        return done
+
+    def _write_noted(self, pages: slice) -> None:
+        """Write the zeros among some pages, of which not all are noted. Raises OSError."""
+        for page in range(pages.start, pages.stop):
+            if self.noted[page]:
+                os.pwrite(self.backing, self.zeros[: seekdisk.PAGE_BYTES], page * seekdisk.PAGE_BYTES)
+                self.noted[page] = 0
+
+    def _let_go(self, offset: int, size: int) -> None:
+        """Keep the guest's memory for the file system that is measured: it would lose what it has read."""
+        libc.library.sync_file_range(self.backing, c_int64(offset), c_int64(size), WRITE_OUT_NOW)
+        os.posix_fadvise(self.backing, offset, size, os.POSIX_FADV_DONTNEED)
+
+
+def _pages(offset: int, size: int) -> slice:
+    return slice(offset // seekdisk.PAGE_BYTES, -(-(offset + size) // seekdisk.PAGE_BYTES))
 
 
 class Virtual(Model, facts.Virtual):
@@ -66,7 +124,7 @@ def _start(image: str, point: Path, costs: seekdisk.Costs) -> None:
 
     if os.fork() == 0:
         try:
-            seekdisk.serve(image, str(point), costs, mounted)
+            seekdisk.serve(image, str(point), costs, mounted, GuestDisk)
         except OSError as why:
             sys.stderr.write(f"{image}: {in_words(why)}\n")
         finally:
