@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +21,7 @@ from fsage.host.lustre import lctl, servers
 from fsage.host.remote import probe
 from fsage.host.states import state
 from fsage.host.structure import fillers
-from fsage.host.system import privilege
+from fsage.host.system import files, privilege
 from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -120,6 +122,44 @@ def test_only_osts_that_files_may_lie_on_matter(tmp_path: Path, site: Site) -> N
     site.answer(f"{find} 1", stderr="error", rc=5)
     assert target.osts.is_used("lustre-OST0001"), "what is not known is not no"
     assert claim.release(spec, {}, False)["changed"]
+
+
+@pytest.mark.parametrize("mark", ["claim.json", ".fsage-target.json"])
+def test_a_mark_on_an_ost_that_was_deactivated(
+    mark: str, spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux answers ESHUTDOWN to who reads it: the OST is named, and a release leaves what it cannot verify."""
+    claim.claim(spec, {}, False)
+    place = Path(spec["directory"])
+    read_json = files.read_json
+
+    def read(path: Path) -> Any:
+        if path == place / ".fsage" / mark:
+            raise OSError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN), str(path))
+        return read_json(path)
+
+    monkeypatch.setattr(files, "read_json", read)
+    no_answer = pytest.raises(OSError, match="Cannot send after transport endpoint shutdown")
+    with no_answer:
+        open_target(spec)  # all OSTs are named: what else it is, nobody knows
+    if mark == "claim.json":
+        with no_answer:
+            claim.release(spec, {}, False)
+        assert (place / ".fsage" / mark).exists()
+    one_ost = re.sub(r"lustre-OST0001.*\n", "", recorded("lfs_df.txt"))
+    one_ost = re.sub(r"(summary: +)15387320 +2784 +14512912", r"\1 7693660 1392 7256456", one_ost)
+    for asked in (root_of(spec), place):
+        site.answer(f"lfs df {asked}", one_ost)
+    gone = "arget scratch was claimed with lustre-OST0001, which `lfs df` does not name any more"
+    with pytest.raises(Refusal, match=f"t{gone}: nothing was touched" if mark != "claim.json" else "half released"):
+        open_target(spec)
+    proof = " ".join(claim.release(spec, {}, False)["proof"])
+    assert not (Path(spec["home"]) / "scratch/claim.json").exists()
+    if mark == "claim.json":
+        assert f"left {place} as it is: " in proof and f"T{gone}; delete it by hand" in proof
+        assert (place / ".fsage" / mark).exists()
+    else:
+        assert f"nothing of fsage's is in {place}" in proof, "that mark is not needed for it"
 
 
 def test_a_second_target_on_the_file_system_of_one_is_refused_from_anywhere(

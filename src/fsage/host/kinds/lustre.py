@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fsage.base import MIB, Failure, Json, Refusal
+from fsage.base import MIB, Failure, Json, Refusal, in_words
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import clients, servers, space, stripes
 from fsage.host.lustre import target as lustre
@@ -201,11 +201,21 @@ class Lustre(Directory, facts.Lustre):
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        proof = cls._emptied(spec, claim)
-        if claim and spec["lustre"]:
-            proof += clients.put_tunables_back(lease.holder_of(spec))
+        if not (claim and spec["lustre"]):
+            return super().take_back(spec, claim)
+        proof = clients.put_tunables_back(lease.holder_of(spec))
+        try:
+            proof += cls._emptied(spec, claim)
             proof += lustre.unmark(spec, claim)
-        return [*proof, *directories.unmake(spec)]
+            return [*proof, *directories.unmake(spec)]
+        except (
+            OSError
+        ) as error:  # a mark lies on an OST that was lost for good: then nothing shows whose files these are
+            why = lustre.why_without_osts(space.read_osts(lustre.mount_of(spec).point, ()), spec, claim)
+            if not why:
+                raise
+            left = f"left {spec['directory']} as it is: {in_words(error)}. {why[0].upper()}{why[1:]}; delete it by hand"
+            return [*proof, left]
 
     def drop_caches(self, files: list[Path]) -> Dropped:
         return clients.drop_caches(self.mounts[0], self.lustre["fsname"], files)
@@ -219,7 +229,14 @@ class Lustre(Directory, facts.Lustre):
 
     def verify(self) -> None:
         """`Refusal` unless directory and file system are those that were claimed."""
-        lustre.verify(self.spec, self.claim)
+        try:
+            lustre.verify(self.spec, self.claim)
+        except OSError:  # a mark may lie on an OST that is gone
+            self._refuse_without_osts()
+            raise
+        self._refuse_without_osts()
+
+    def _refuse_without_osts(self) -> None:
         lustre.refuse_without_osts(space.read_osts(self.mounts[0], self.usable), self.spec, self.claim)
 
     def empty(self) -> None:

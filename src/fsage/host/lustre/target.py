@@ -195,17 +195,25 @@ def verify(spec: Spec, claim: Claim) -> None:
     directories.verify(Path(spec["directory"]), claim, identity)
 
 
-def refuse_without_osts(osts: Sequence[Ost], spec: Spec, claim: Claim) -> None:
-    """Raise Refusal where an OST that files may lie on is not among `osts`; a deactivated one `lfs df` leaves out."""
+def why_without_osts(osts: Sequence[Ost], spec: Spec, claim: Claim) -> str | None:
+    """Which OSTs that files may lie on are not among `osts`, in words; a deactivated one `lfs df` leaves out."""
     noted = claim["lustre"]
     present = {ost.name for ost in osts}
     usable = {space.name_of(lustre_of(spec)["fsname"], number) for number in noted.get("usable", ())} or noted["osts"]
     gone = sorted(set(usable) - present)
-    if gone:
+    if not gone:
+        return None
+    return f"target {spec['name']} was claimed with {', '.join(gone)}, which `lfs df` does not name any more"
+
+
+def refuse_without_osts(osts: Sequence[Ost], spec: Spec, claim: Claim) -> None:
+    """Raise Refusal where an OST that files may lie on is not among `osts`."""
+    why = why_without_osts(osts, spec, claim)
+    if why:
         raise Refusal(
-            f"target {spec['name']} was claimed with {', '.join(gone)}, which `lfs df` does not name any more: nothing "
-            "was touched. If they are deactivated (`lctl get_param osc.*.active`) and come back, run this command "
-            "again. If they are lost for good, release the target and claim it again; records that exist stay"
+            f"{why}: nothing was touched. If they are deactivated (`lctl get_param osc.*.active`) and come back, run "
+            "this command again. If they are lost for good, release the target and claim it again; records that exist "
+            "stay"
         )
 
 
