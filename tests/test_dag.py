@@ -100,6 +100,9 @@ def test_a_job_visits_several_states(laid_out: Callable[..., dict[str, Pool]]) -
     jobs = plan.jobs(10, adaptive=False)
     assert [len(job.states) for job in jobs] == [10] * 28 + [8]
     assert [name for job in jobs for name in job.states] == list(plan.missing)
+    assert {len(job.states) for job in plan.jobs(None, adaptive=False)} == {1}
+    [in_guests] = laid_out("series1", target="virtual")["series1"].plans
+    assert {len(job.states) for job in in_guests.jobs(None, adaptive=False)} == {8}, "the next image is made meanwhile"
 
 
 def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:

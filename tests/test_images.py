@@ -61,8 +61,11 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     assert ask(spec, "evidence", **about)["evidence"]["filler_files"] > 50
     [image] = (tmp_path / "cache/fsage/images").glob("*.img")
     before = image.read_bytes()
-    answer = ask(spec, "measure", **about, cells=cells)
+    after = {**about, "state": "60.00", "steps": about["steps"][:1]}
+    following = {"state": after["state"], "steps": after["steps"]}
+    answer = ask(spec, "measure", **about, cells=cells, after=following)
     assert (answer["measured"], answer["undone"]) == (6, None)
+    assert not ask(spec, "scrub", **after)["changed"], "the next state's image was made meanwhile"
     assert image.read_bytes() == before, "each cell had a copy"
     assert ask(spec, "measure", **about, cells=cells)["measured"] == 0
     seen = {path.name.split(".")[0]: observation for path, observation in observations(tmp_path)}

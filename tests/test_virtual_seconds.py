@@ -206,7 +206,7 @@ def test_a_guests_disk_gives_back_what_was_written_and_writes_no_zeros(tmp_path:
     content = bytearray(random.Random(1).randbytes(size))
     image.write_bytes(content)
     disk = virtual.GuestDisk(image, seekdisk.Costs(1e9, 0.005))
-    assert disk.store(0, memoryview(bytes(8 * PAGE_BYTES))) == 8 * PAGE_BYTES
+    assert disk.store(0, memoryview(bytearray(8 * PAGE_BYTES))) == 8 * PAGE_BYTES
     assert image.read_bytes() == content  # noted alone
     content[: 8 * PAGE_BYTES] = bytes(8 * PAGE_BYTES)
     chance = random.Random(2)
@@ -216,7 +216,7 @@ def test_a_guests_disk_gives_back_what_was_written_and_writes_no_zeros(tmp_path:
         length = min(size - offset, chance.randint(1, 12) * unit)
         if chance.random() < 0.5:
             written = chance.choice([bytes(length), chance.randbytes(length)])
-            assert disk.store(offset, memoryview(written)) == length
+            assert disk.store(offset, memoryview(bytearray(written))) == length
             content[offset : offset + length] = written
         else:
             assert bytes(disk.fetch(offset, length)) == content[offset : offset + length]

@@ -123,6 +123,13 @@ class Cell(_Cell, total=False):
     trace: bool
 
 
+class Following(TypedDict):
+    """The state that the same job visits next: what of it changes no target may be made meanwhile."""
+
+    state: Name
+    steps: list[Step]
+
+
 class Request(Asker, total=False):
     """The request. `first_instance`: the layout instance in which the state was first reached.
 
@@ -143,6 +150,7 @@ class Request(Asker, total=False):
     tuning: Json
     reuse: Literal["nested", "fresh"]
     steps: list[Step]
+    after: Following | None
     first_instance: Name | None
     reach_s: float
     cells: list[Cell]

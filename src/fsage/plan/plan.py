@@ -49,6 +49,8 @@ class Job(NamedTuple):
 
 
 LAYOUTS = "layouts"
+TOGETHER_IN_GUESTS = 8
+"""States that one job visits where cells run in guests."""
 
 
 @dataclass(frozen=True)
@@ -211,17 +213,20 @@ class Plan:
                 meant = f"there are {len(names)}, such as {names[0]!r}"
             raise StudyError(f"study {self.study.name} has no cell {name!r}; {meant}")
 
-    def jobs(self, size: int, adaptive: bool) -> list[Job]:
+    def jobs(self, size: int | None, adaptive: bool) -> list[Job]:
         """What Snakemake is to do, in order. One job measures `size` states, or all of them where it is `adaptive`.
 
+        None: one state, or several of them where the next one can be made while the first is measured.
         States of which nothing is missing but the manifest are one more job, which touches no target.
         """
         study = self.study.name
         states = tuple(self.missing)
         jobs: list[Job] = []
         if adaptive:
-            size = len(states) or 1
-        for first in range(0, len(states), size):
+            size = len(states)
+        elif size is None:
+            size = TOGETHER_IN_GUESTS if self.target.of_kind.guests else 1
+        for first in range(0, len(states), size or 1):
             names = states[first : first + size]
             count = sum(len(self.missing[name]) for name in names)
             cells = counted(count, "cell")

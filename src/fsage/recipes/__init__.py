@@ -19,6 +19,9 @@ from fsage.model import plugins
 from fsage.model.structure import BLOCK_BYTES, Step, read
 from fsage.text.strict import Size
 
+BEFORE_STEPS = ("tune_clients.yml", "scrub.yml")
+"""The playbooks that each state begins with. Where a state is an image, the last one makes all of it."""
+
 
 class State(NamedTuple):
     """What a target must be before it is measured.
@@ -40,7 +43,7 @@ class State(NamedTuple):
     @property
     def playbooks(self) -> tuple[str, ...]:
         """The playbooks that build it, in order: one for each step."""
-        return "tune_clients.yml", "scrub.yml", *(part.PLAYBOOK for part in self.parts)
+        return *BEFORE_STEPS, *(part.PLAYBOOK for part in self.parts)
 
     @property
     def built_once(self) -> bool:

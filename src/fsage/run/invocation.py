@@ -112,7 +112,7 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
     Snakemake takes for studies, rules and files to make; None where it makes nothing.
     """
     settings.check(config)
-    batch_states = cast(int, config.get("batch_states", 1))
+    batch_states = cast("int | None", config.get("batch_states"))
     os.environ |= settings.places(config, os.environ)
     studies = study_files()
     if goals is not None:

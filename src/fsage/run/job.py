@@ -17,6 +17,7 @@ from pathlib import Path
 
 import yaml
 
+from fsage import recipes
 from fsage.base import Failure
 from fsage.base.message import printable, say
 from fsage.base.sizes import counted
@@ -161,9 +162,10 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
     A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
     """
     failed: list[str] = []
-    for state in states:
+    for number, state in enumerate(states, 1):
+        after = next((name for name in states[number:] if plan.to_measure(name)), None)
         try:
-            measure(plan, state, inventory)
+            measure(plan, state, inventory, after)
         except PlayFailed as error:
             failed.append(f"state {state}: {error}" if len(states) > 1 else str(error))
             if len(states) > 1:
@@ -172,7 +174,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
         raise PlayFailed("\n".join(failed))
 
 
-def measure(plan: Plan, state: str, inventory: Path) -> None:
+def measure(plan: Plan, state: str, inventory: Path, after: str | None = None) -> None:
     """Measure the cells of `state` that have no record, and write its manifest.
 
     What a killed run left between host and records is collected first and not measured again. Raises PlayFailed
@@ -186,7 +188,7 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     while not failed and (todo := stopping.due(plan, state)) and (attempts := attempted(plan, state, todo)) != asked:
         progress = Progress(plan, state)
         asked = attempts
-        failed, these = visit_cells(plan, state, todo, inventory, progress)
+        failed, these = visit_cells(plan, state, todo, inventory, progress, after)
         refused = these or refused
     runs.check()
     lacking = store.write_manifest(plan, state, {} if failed else stopping.unneeded(plan, state))
@@ -204,11 +206,11 @@ def attempted(plan: Plan, state: str, cells: Iterable[Cell]) -> list[tuple[str, 
 
 
 def visit_cells(
-    plan: Plan, state: str, cells: list[Cell], inventory: Path, progress: Progress
+    plan: Plan, state: str, cells: list[Cell], inventory: Path, progress: Progress, after: str | None = None
 ) -> tuple[PlayFailed | None, list[str]]:
     """Measure `cells` of a state into the store; what failed, if anything, and what came home and was not taken.
 
-    A state that has no evidence yet is built first, by the same call.
+    A state that has no evidence yet is built first, by the same call. Where it is an image, the scrub makes it.
     """
     failed = None
     first = ["tune_clients.yml"]
@@ -216,9 +218,10 @@ def visit_cells(
     if not plan.results.state(state).exists():
         one_s = min((plan.cell_seconds(state, cell) for cell in cells), default=0)
         stopping.check_window(plan, f"state {state} with a cell in it", plan.reach_seconds(state) + one_s)
-        first = [*plan.states[state].playbooks, "evidence.yml"]
+        steps = recipes.BEFORE_STEPS if plan.target.of_kind.guests else plan.states[state].playbooks
+        first = [*steps, "evidence.yml"]
     file = plan.results.request(f"visit_{state}")
-    results.write(file, request.make(plan, state, cells))
+    results.write(file, request.make(plan, state, cells, after))
     try:
         play([*first, "measure.yml"], inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
     except PlayFailed as error:

@@ -19,7 +19,7 @@ from fsage.base.message import Unacceptable
 from fsage.model import plugins, structure
 from fsage.model.claim import REDUCED, Claim
 from fsage.model.request import Cell as Asked
-from fsage.model.request import Phase, Request
+from fsage.model.request import Following, Phase, Request
 from fsage.model.sparse import takes
 from fsage.model.structure import Step
 from fsage.plan import results
@@ -123,9 +123,10 @@ DEFAULTS = "defaults"
 """The mount option that changes nothing (mount(8))."""
 
 
-def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
+def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: str | None = None) -> dict[str, object]:
     """The request for a state with `cells` to measure in it (none: only build the state).
 
+    `after`: the state that is visited next.
     The request is noted (fsage.records.messages): only its answers are accepted. Raises StudyError when the state is
     not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
@@ -149,6 +150,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
         "reuse": plan.study.states.reuse,
         "steps": steps,
         **({"inputs": needed} if needed else {}),
+        "after": _following(plan, after) if after else None,
         "reach_s": plan.reach_seconds(state_name),
         "first_instance": _first_instance(plan, state_name),
         **(
@@ -163,6 +165,12 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
     made: dict[str, object] = typed.to_json(request)
     messages.note_request(plan.results, made)
     return made
+
+
+def _following(plan: Plan, state: str) -> Following | None:
+    """The next state, where it needs nothing that a host would have to be sent."""
+    steps, needed = plan.with_inputs(plan.steps(state))
+    return None if needed else {"state": state, "steps": steps}
 
 
 def is_planned(plan: Plan, state: str, steps: object) -> bool:

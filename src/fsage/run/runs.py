@@ -118,8 +118,8 @@ def identity(command: str) -> Holder:
     }
 
 
-def note(pools: Mapping[str, Pool], run: Run, folder: Path, batch_states: int = 1) -> Path:
-    """Note a run and its jobs, each of so many states; return the file."""
+def note(pools: Mapping[str, Pool], run: Run, folder: Path, batch_states: int | None = None) -> Path:
+    """Note a run and its jobs, each of so many states (None: as suits its target); return the file."""
     assert run.holder
     path = folder / f"{run.holder['run']}.json"
     noted = {

@@ -55,9 +55,15 @@ class Question:
         return self.kind(self.spec, self.claim)
 
     @property
-    def steps(self) -> object:
-        """The steps of the state that is wanted, as plain JSON."""
-        return typed.to_json(self.request["steps"])
+    def wanted(self) -> Json:
+        """The state that is wanted and its steps, as plain JSON."""
+        return {"state": self.request["state"], "steps": typed.to_json(self.request["steps"])}
+
+    @property
+    def following(self) -> Json | None:
+        """The same of the state that is visited next, if there is one."""
+        following: Json | None = typed.to_json(self.request.get("after"))
+        return following
 
     @property
     def code(self) -> str:
@@ -80,10 +86,12 @@ class Question:
 
     def job(self, home: str, verbs: Sequence[str], claim: Claim | None, **request: object) -> Json:
         """What a guest is to do: verbs to its own target. It knows nothing of runs and leases."""
-        own = {key: value for key, value in self.given.get("request", {}).items() if key not in ("holder", "gone")}
+        own = {
+            key: value for key, value in self.given.get("request", {}).items() if key not in ("holder", "gone", "after")
+        }
         target = {**self.given["target"], "home": home}
         given = {**self.given, "target": target, "request": {**own, **request}}
-        return {"do": "verbs", "verbs": list(verbs), "given": given, "claim": claim}
+        return {"do": "verbs", "verbs": list(verbs), "given": given, "claim": claim, "code": self.code}
 
     def unmeasured(self) -> list[Cell]:
         """The cells of the request of which no observation is kept."""

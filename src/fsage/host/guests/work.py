@@ -25,7 +25,7 @@ from fsage.host.guests.target import UUID, GuestTarget
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, verify, work
-from fsage.host.system import libc, mounting, places
+from fsage.host.system import libc, library, mounting, places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.verbs import checks, count
 from fsage.layouts import fiemap
@@ -187,6 +187,7 @@ def files_below(point: Path) -> Iterator[Path]:
 def answered(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Json:
     """What the host side answers to verbs here, in order, and what it has observed."""
     socket.sethostname(job["host"])  # a claim counts on its own host alone
+    library.given_digest = job["code"]
     kind.device = device
     given = job["given"]
     spec = declaration.complete(given["target"])

@@ -85,9 +85,17 @@ def zipped(contents: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-@cache
+given_digest = ""
+"""The digest as who started this process took it. To read all files takes a guest as long as half a cell."""
+
+
 def digest() -> str:
     """A digest of all that hosts run of fsage, 12 digits: what measured a cell, whatever its version is called."""
+    return given_digest or _own_digest()
+
+
+@cache
+def _own_digest() -> str:
     return digest_of(_contents())[:12]
 
 
