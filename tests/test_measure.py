@@ -261,6 +261,27 @@ def test_a_request_of_an_older_claim_is_refused(spec):
 
 
 @pytest.mark.root
+def test_what_was_measured_comes_home_where_the_state_cannot_be_built_again(spec, monkeypatch):
+    """A refusal says that nothing was touched, and then nothing is fetched."""
+
+    def refuse(*given: object) -> None:
+        raise Refusal("its OST is gone: nothing was touched")
+
+    answers = [{"lost": "a file is gone", "undone": "1 of 2 cells were not measured"}]
+    with monkeypatch.context() as patch:
+        patch.setattr(measure, "measure", lambda *given: answers[0])
+        patch.setattr(measure.state, "reach", refuse)
+        undone = measure.measure_all(spec, asked([]), False)["undone"]
+    assert (
+        undone
+        == "1 of 2 cells were not measured. The state cannot be built again: its OST is gone: nothing was touched"
+    )
+    monkeypatch.setattr(measure.Session, "cell", refuse)
+    with pytest.raises(Failure, match="cell x: its OST is gone"):
+        measure.measure_all(spec, asked([cell(spec, "x")]), False)
+
+
+@pytest.mark.root
 def test_another_state_is_not_measured(spec):
     answer = measure.measure(spec, {**asked([cell(spec, "x")]), "steps": [replace(STEPS[0], percent=40)]}, False)
     assert answer["measured"] == 0 and answer["remaining"] == 1 and "requested is" in answer["lost"]

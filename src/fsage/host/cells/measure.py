@@ -23,14 +23,17 @@ SESSIONS = 3
 def measure_all(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Measure the request's cells in order; where the state was lost meanwhile, build it again and continue.
 
-    Returns as `measure`. Raises Refusal, Failure.
+    Returns as `measure`. Raises Refusal before anything was measured; Failure.
     """
     answer = measure(spec, request, check)
     for _ in range(SESSIONS - 1):
         if not answer["lost"]:
             break
-        state.reach(spec, request)
-        answer = measure(spec, request, check)
+        try:
+            state.reach(spec, request)
+            answer = measure(spec, request, check)
+        except Refusal as why:  # where nothing was touched nothing is fetched, and here cells were measured
+            return {**answer, "undone": f"{answer['undone']}. The state cannot be built again: {why}"}
     return answer
 
 
@@ -103,6 +106,8 @@ def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None,
             f"the run that requested cell {cell['name']} has ended; {measured} of {len(cells)} cells were measured and "
             "kept"
         ) from None
+    except Refusal as why:  # of what it changes under: cells were begun
+        raise Failure(f"cell {cell['name']}: {why}") from why
     return measured, lost, stopped
 
 
