@@ -63,7 +63,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     before = image.read_bytes()
     after = {**about, "state": "60.00", "steps": about["steps"][:1]}
     following = {"state": after["state"], "steps": after["steps"]}
-    answer = ask(spec, "measure", **about, cells=cells, after=following)
+    answer = ask(spec, "measure", **about, cells=cells, after=[following])
     assert (answer["measured"], answer["undone"]) == (6, None)
     assert not ask(spec, "scrub", **after)["changed"], "the next state's image was made meanwhile"
     assert image.read_bytes() == before, "each cell had a copy"

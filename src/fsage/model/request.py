@@ -124,7 +124,7 @@ class Cell(_Cell, total=False):
 
 
 class Following(TypedDict):
-    """The state that the same job visits next: what of it changes no target may be made meanwhile."""
+    """A state that the same job visits later: what of it changes no target may be made meanwhile."""
 
     state: Name
     steps: list[Step]
@@ -150,7 +150,7 @@ class Request(Asker, total=False):
     tuning: Json
     reuse: Literal["nested", "fresh"]
     steps: list[Step]
-    after: Following | None
+    after: list[Following]
     first_instance: Name | None
     reach_s: float
     cells: list[Cell]

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -163,7 +163,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
     """
     failed: list[str] = []
     for number, state in enumerate(states, 1):
-        after = next((name for name in states[number:] if plan.to_measure(name)), None)
+        after = [name for name in states[number:] if plan.to_measure(name)]
         try:
             measure(plan, state, inventory, after)
         except PlayFailed as error:
@@ -174,7 +174,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
         raise PlayFailed("\n".join(failed))
 
 
-def measure(plan: Plan, state: str, inventory: Path, after: str | None = None) -> None:
+def measure(plan: Plan, state: str, inventory: Path, after: Sequence[str] = ()) -> None:
     """Measure the cells of `state` that have no record, and write its manifest.
 
     What a killed run left between host and records is collected first and not measured again. Raises PlayFailed
@@ -206,7 +206,7 @@ def attempted(plan: Plan, state: str, cells: Iterable[Cell]) -> list[tuple[str, 
 
 
 def visit_cells(
-    plan: Plan, state: str, cells: list[Cell], inventory: Path, progress: Progress, after: str | None = None
+    plan: Plan, state: str, cells: list[Cell], inventory: Path, progress: Progress, after: Sequence[str] = ()
 ) -> tuple[PlayFailed | None, list[str]]:
     """Measure `cells` of a state into the store; what failed, if anything, and what came home and was not taken.
 

@@ -10,7 +10,7 @@ when the first state is requested, and holds as long as the claim and the layout
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple, cast
 
 from fsage import recipes, workloads
@@ -123,10 +123,10 @@ DEFAULTS = "defaults"
 """The mount option that changes nothing (mount(8))."""
 
 
-def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: str | None = None) -> dict[str, object]:
+def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: Iterable[str] = ()) -> dict[str, object]:
     """The request for a state with `cells` to measure in it (none: only build the state).
 
-    `after`: the state that is visited next.
+    `after`: states that are visited later.
     The request is noted (fsage.records.messages): only its answers are accepted. Raises StudyError when the state is
     not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
@@ -150,7 +150,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: str | N
         "reuse": plan.study.states.reuse,
         "steps": steps,
         **({"inputs": needed} if needed else {}),
-        "after": _following(plan, after) if after else None,
+        "after": list(_following(plan, after)),
         "reach_s": plan.reach_seconds(state_name),
         "first_instance": _first_instance(plan, state_name),
         **(
@@ -167,10 +167,12 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: str | N
     return made
 
 
-def _following(plan: Plan, state: str) -> Following | None:
-    """The next state, where it needs nothing that a host would have to be sent."""
-    steps, needed = plan.with_inputs(plan.steps(state))
-    return None if needed else {"state": state, "steps": steps}
+def _following(plan: Plan, states: Iterable[str]) -> Iterator[Following]:
+    """Later states, where they need nothing that a host would have to be sent."""
+    for state in states:
+        steps, needed = plan.with_inputs(plan.steps(state))
+        if not needed:
+            yield {"state": state, "steps": steps}
 
 
 def is_planned(plan: Plan, state: str, steps: object) -> bool:

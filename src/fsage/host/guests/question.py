@@ -60,9 +60,9 @@ class Question:
         return {"state": self.request["state"], "steps": typed.to_json(self.request["steps"])}
 
     @property
-    def following(self) -> Json | None:
-        """The same of the state that is visited next, if there is one."""
-        following: Json | None = typed.to_json(self.request.get("after"))
+    def following(self) -> list[Json]:
+        """The same of states that are visited later."""
+        following: list[Json] = typed.to_json(self.request.get("after", []))
         return following
 
     @property

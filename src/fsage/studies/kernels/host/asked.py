@@ -166,7 +166,7 @@ def measure(asked: Question, check: bool) -> Json:
             stopped = Event()
             work = partial(_in_guest, asked, claim, image, stopped)
             running = {pool.submit(work, *batch) for batch in _batches(claim, cells, is_virtual(asked.spec))}
-            running.add(pool.submit(_make_ahead, asked))
+            running.update(pool.submit(_make_ahead, asked, following) for following in asked.following)
             try:
                 while running:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
@@ -185,12 +185,10 @@ def measure(asked: Question, check: bool) -> Json:
     return asked.measured(measured, len(cells))
 
 
-def _make_ahead(asked: Question) -> list[Taken]:
-    """Have the image of the state that comes next, while a processor is free. Its own visit says why it has none."""
-    following = asked.following
-    if following:
-        with contextlib.suppress(Failure, Refusal):
-            state(asked, following)
+def _make_ahead(asked: Question, following: Json) -> list[Taken]:
+    """Have the image of a state that comes later, two at a time too. Its own visit says why it has none."""
+    with contextlib.suppress(Failure, Refusal):
+        state(asked, following)
     return []
 
 
