@@ -374,6 +374,7 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
             "truth",
             r"All 6 planted values lie in the 95% intervals of what was found. Found .* 10 ms for 10 ms, rate 192 M",
         ),
+        ("truth", r"The farthest from what was planted is [a-z]+, by \d+\.\d\d%\."),
         (
             "iocontrol_hot",
             r"Then only what is read of it was defragmented, which moved 2\d% of what the whole file takes",

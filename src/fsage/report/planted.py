@@ -80,6 +80,14 @@ def _sentences(parameters: list[Recovered]) -> list[str]:
     ]
     if outside:
         sentences.append(f"Outside {'lies' if len(outside) == 1 else 'lie'} {joined(outside)}.")
+    off = {
+        parameter.name: abs(parameter.found.value / parameter.planted - 1)
+        for parameter in parameters
+        if parameter.planted
+    }
+    if off:
+        farthest = max(off, key=lambda name: off[name])
+        sentences.append(f"The farthest from what was planted is {farthest.partition(',')[0]}, by {off[farthest]:.2%}.")
     return sentences
 
 
@@ -101,5 +109,5 @@ def _figure(parameters: list[Recovered]) -> Figure:
         for place, parameter in enumerate(shown)
     )
     x = Axis("", ticks={float(place): parameter.name.partition(",")[0] for place, parameter in enumerate(shown)})
-    y = Axis("recovered over planted")
+    y = Axis.around("recovered over planted", rows, 1.0)
     return lines("Recovered over planted", rows, "line", x, y, joined=False, levels=[Level(1.0, "planted")])
