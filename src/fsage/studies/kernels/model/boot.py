@@ -17,10 +17,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zipfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -42,17 +40,15 @@ EM_X86_64 = {"x86_64": 62, "i686": 3, "aarch64": 183}
 """Numbers of ELF's e_machine (elf.h)."""
 # It outlives neither the guest nor fsage: its standard input ends when fsage does, however that happens. A kernel's
 # processes are traced by its first one, and stay when only that one is killed: all of the group are. Of what the guest
-# says only the end is kept, for a guest may say things without end. A kernel and its processes take turns, one at a
-# time: on one processor that costs a sixth less than over two.
+# says only the end is kept, for a guest may say things without end.
 KEEPER = """
 import os, resource, select, signal, subprocess, sys, time
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 until = time.monotonic() + float(sys.argv[1])
 kept_bytes = int(sys.argv[2])
-os.sched_setaffinity(0, {int(sys.argv[3])})
 pipe = subprocess.PIPE
 guest = subprocess.Popen(
-    sys.argv[4:], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
+    sys.argv[3:], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
 )
 ended, console = os.pidfd_open(guest.pid), guest.stdout.fileno()
 os.set_blocking(console, False)
@@ -90,9 +86,8 @@ sys.stdout.buffer.flush()
 sys.exit(status if status >= 0 else 128 - status)
 """
 HUNG = 124
-KEEPERS = dict[subprocess.Popen[bytes], int]()
-"""The guests that this process has at the moment, and the processor of each."""
-STARTING = threading.Lock()
+KEEPERS = set[subprocess.Popen[bytes]]()
+"""The guests that this process has at the moment."""
 
 
 class Kernel(NamedTuple):
@@ -146,30 +141,22 @@ def boot(
         arguments += ["init=/bin/sh", "--", str(own / "start")]
         environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
         program = ["env", *environment, f"./{kernel.program.name}", *arguments]
+        keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), *program]
         with open(own / "console", "w+b") as console:
-            with STARTING:
-                processor = _processor()
-                keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(processor), *program]
-                process = subprocess.Popen(
-                    keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
-                )
-                KEEPERS[process] = processor
+            process = subprocess.Popen(
+                keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
+            )
+            KEEPERS.add(process)
             try:
                 status = process.wait()
             finally:
-                del KEEPERS[process]
+                KEEPERS.discard(process)
                 _end(process)
             console.seek(0)
             text = console.read().decode("utf-8", "replace")
         answers = list(_answers(own / "answers.jsonl"))
     why = None if len(answers) == len(work) else _why(kernel, status, text, limit_s)
     return Ended(answers, why, text)
-
-
-def _processor() -> int:
-    """The processor that has the fewest guests."""
-    taken = Counter(KEEPERS.values())
-    return min(os.sched_getaffinity(0), key=lambda number: (taken[number], number))
 
 
 def kept() -> Path:
