@@ -66,6 +66,12 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
     answer = ask(spec, "measure", **about, cells=cells, after=[following])
     assert (answer["measured"], answer["undone"]) == (6, None)
     assert not ask(spec, "scrub", **after)["changed"], "the next state's image was made meanwhile"
+    monkeypatch.setenv("FSAGE_IMAGES_GIB", "0.01")
+    fuller = {**after, "state": "61.00", "steps": [Populate(1, 61, (4 * MIB,), 1, "fallocate", MIB, 4).to_json()]}
+    full = {"state": fuller["state"], "steps": fuller["steps"]}
+    assert ask(spec, "measure", **about, cells=[new_file("full_cache", newest().name)], after=[full])["undone"] is None
+    monkeypatch.delenv("FSAGE_IMAGES_GIB")
+    assert ask(spec, "scrub", **fuller)["changed"], "it would have driven out the image in use"
     assert image.read_bytes() == before, "each cell had a copy"
     assert ask(spec, "measure", **about, cells=cells)["measured"] == 0
     seen = {path.name.split(".")[0]: observation for path, observation in observations(tmp_path)}

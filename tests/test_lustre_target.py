@@ -150,13 +150,14 @@ def test_a_mark_on_an_ost_that_was_deactivated(
     one_ost = re.sub(r"(summary: +)15387320 +2784 +14512912", r"\1 7693660 1392 7256456", one_ost)
     for asked in (root_of(spec), place):
         site.answer(f"lfs df {asked}", one_ost)
-    gone = "arget scratch was claimed with lustre-OST0001, which `lfs df` does not name any more"
-    with pytest.raises(Refusal, match=f"t{gone}: nothing was touched" if mark != "claim.json" else "half released"):
+    gone = "scratch was claimed with lustre-OST0001, which `lfs df` does not name any more"
+    said = "half released" if mark == "claim.json" else f"target {gone}: nothing was touched"
+    with pytest.raises(Refusal, match=said):
         open_target(spec)
     proof = " ".join(claim.release(spec, {}, False)["proof"])
     assert not (Path(spec["home"]) / "scratch/claim.json").exists()
     if mark == "claim.json":
-        assert f"left {place} as it is: " in proof and f"T{gone}; delete it by hand" in proof
+        assert f"left {place} as it is: " in proof and f"Target {gone}; delete it by hand" in proof
         assert (place / ".fsage" / mark).exists()
     else:
         assert f"nothing of fsage's is in {place}" in proof, "that mark is not needed for it"

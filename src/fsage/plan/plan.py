@@ -223,10 +223,10 @@ class Plan:
         states = tuple(self.missing)
         jobs: list[Job] = []
         if adaptive:
-            size = len(states)
+            size = len(states) or 1
         elif size is None:
             size = TOGETHER_IN_GUESTS if self.target.of_kind.guests else 1
-        for first in range(0, len(states), size or 1):
+        for first in range(0, len(states), size):
             names = states[first : first + size]
             count = sum(len(self.missing[name]) for name in names)
             cells = counted(count, "cell")

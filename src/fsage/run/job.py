@@ -163,7 +163,9 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
     """
     failed: list[str] = []
     for number, state in enumerate(states, 1):
-        after = [name for name in states[number:] if plan.to_measure(name)]
+        after: list[str] = []
+        if plan.target.of_kind.guests:
+            after = [name for name in states[number:] if plan.to_measure(name)]
         try:
             measure(plan, state, inventory, after)
         except PlayFailed as error:

@@ -170,8 +170,8 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: Iterabl
 def _following(plan: Plan, states: Iterable[str]) -> Iterator[Following]:
     """Later states, where they need nothing that a host would have to be sent."""
     for state in states:
-        steps, needed = plan.with_inputs(plan.steps(state))
-        if not needed:
+        steps = plan.steps(state)
+        if not any(step.needs_input for step in steps):
             yield {"state": state, "steps": steps}
 
 

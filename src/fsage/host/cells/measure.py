@@ -106,7 +106,7 @@ def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None,
             f"the run that requested cell {cell['name']} has ended; {measured} of {len(cells)} cells were measured and "
             "kept"
         ) from None
-    except Refusal as why:  # of what it changes under: cells were begun
+    except Refusal as why:  # it would say that nothing was touched, and cells were begun
         raise Failure(f"cell {cell['name']}: {why}") from why
     return measured, lost, stopped
 

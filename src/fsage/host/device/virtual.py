@@ -31,7 +31,8 @@ class GuestDisk(seekdisk.Disk):
     """A disk on an image of the machine outside (hostfs, which has no O_DIRECT).
 
     Zeros are noted and not written: so are the bytes of files that are measured. To move them out of the guest and back
-    takes longer than all else that a cell does. The image is a copy, which goes with its cell.
+    takes longer than all else that a cell does. The image is a copy, which goes with its cell. No request
+    is given new memory here: each new page takes a guest long.
     """
 
     flags = os.O_RDWR

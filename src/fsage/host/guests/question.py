@@ -21,6 +21,9 @@ from fsage.model.observation import Observation
 from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
 
+OF_THE_RUN = ("holder", "gone", "after")
+"""Keys of a request that are no guest's business."""
+
 
 class Question:
     """A question to a target whose work guests do, and the target itself, which is not open here."""
@@ -86,9 +89,7 @@ class Question:
 
     def job(self, home: str, verbs: Sequence[str], claim: Claim | None, **request: object) -> Json:
         """What a guest is to do: verbs to its own target. It knows nothing of runs and leases."""
-        own = {
-            key: value for key, value in self.given.get("request", {}).items() if key not in ("holder", "gone", "after")
-        }
+        own = {key: value for key, value in self.given.get("request", {}).items() if key not in OF_THE_RUN}
         target = {**self.given["target"], "home": home}
         given = {**self.given, "target": target, "request": {**own, **request}}
         return {"do": "verbs", "verbs": list(verbs), "given": given, "claim": claim, "code": self.code}

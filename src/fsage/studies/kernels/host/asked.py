@@ -166,7 +166,7 @@ def measure(asked: Question, check: bool) -> Json:
             stopped = Event()
             work = partial(_in_guest, asked, claim, image, stopped)
             running = {pool.submit(work, *batch) for batch in _batches(claim, cells, is_virtual(asked.spec))}
-            running.update(pool.submit(_make_ahead, asked, following) for following in asked.following)
+            running.update(pool.submit(_make_ahead, asked, image, following) for following in asked.following)
             try:
                 while running:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
@@ -185,10 +185,14 @@ def measure(asked: Question, check: bool) -> Json:
     return asked.measured(measured, len(cells))
 
 
-def _make_ahead(asked: Question, following: Json) -> list[Taken]:
-    """Have the image of a state that comes later, two at a time too. Its own visit says why it has none."""
+def _make_ahead(asked: Question, image: Image, following: Json) -> list[Taken]:
+    """Have the image of a state that comes later. Its own visit says why it has none.
+
+    The image that cells are copied from must stay in the cache, so there is room for as many as are made at a time.
+    """
     with contextlib.suppress(Failure, Refusal):
-        state(asked, following)
+        if images.room_bytes() > 2 * GUESTS * image.taken_bytes:
+            state(asked, following)
     return []
 
 
