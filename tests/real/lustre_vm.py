@@ -7,6 +7,7 @@ nothing that is missed: the tests claim it, fill a part of it, remount its OSTs 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -254,7 +255,9 @@ def project_in(
     }
     hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
     hosts.write_text(yaml.safe_dump({"all": {"vars": variables, "children": groups}}))
-    env = {**made.env, "ANSIBLE_SSH_CONTROL_PATH_DIR": f"/tmp/fsage-lvm-{os.getpid()}"}
+    sockets = f"/tmp/fsage-lvm-{os.getpid()}"  # a short path: that of a socket has 108 bytes at most
+    atexit.register(shutil.rmtree, sockets, ignore_errors=True)
+    env = {**made.env, "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets}
     return LustreProject(made.root, made.spec, env)
 
 
@@ -275,7 +278,6 @@ def at_work(
     finally:
         made.end_started()
         made.done(*made.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
-        shutil.rmtree(made.env["ANSIBLE_SSH_CONTROL_PATH_DIR"], ignore_errors=True)
     assert ssh(f"ls -A {MOUNT}").split() == []
     after = used_mib()
     assert all(abs(after[ost] - before[ost]) < 1 for ost in before), (before, after)

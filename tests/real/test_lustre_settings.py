@@ -56,7 +56,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     finally:
         for name in ("own", "own2"):
             made.done(*playing(name, made, "release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
-        shutil.rmtree(made.env["ANSIBLE_SSH_CONTROL_PATH_DIR"], ignore_errors=True)
         left = ssh("ls -d /var/lib/fsage 2>/dev/null", check=False) + ssh(f"ls -d {real.MOUNT}/own*", check=False)
     assert left.split() == [] and rpcs() == {"8"} and set(real.tables().values()) == {real.OWN_TABLE}
 
