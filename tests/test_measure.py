@@ -351,6 +351,12 @@ def test_a_lease_is_the_living_runs(tmp_path):
     with pytest.raises(Refusal, match="held by run r1"):
         lease.take(tmp_path, {})
     assert not lease.drop(tmp_path, {"holder": holder(run="r2")})
+    with lease.held(tmp_path, {"holder": holder()}, shared=True) as first:
+        working = lease.Watch(tmp_path, {"holder": holder()}, first)
+        with lease.held(tmp_path, {"holder": holder()}, shared=True) as second:
+            assert second == first and not working.orphaned(), "another command of the same run works beside it"
+        lease.take(tmp_path, {"holder": holder()})
+        assert working.orphaned(), "one that wants it alone has come"
     assert lease.drop(tmp_path, {"holder": holder()})
     lease.take(tmp_path, {"holder": holder(run="dead", pid_start=1)})
     lease.take(tmp_path, {"holder": holder(run="r3")})  # the process number was given to another

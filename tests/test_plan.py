@@ -486,7 +486,7 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
     first, second = plan.cells["30.00@8M"]
     takes_s = {first.name: iter([1.2, 1.04]), second.name: iter([1.3] * 9)}
 
-    def visit_cells(plan, state, cells, inventory, progress, after):
+    def visit_cells(plan, state, cells, inventory, progress):
         for cell in cells:
             conditions = {"device_model": model, "tunables": {}, "seconds": next(takes_s[cell.name])}
             number, attempt = plan.cells[state].index(cell), plan.results.attempts(state, cell.name) + 1

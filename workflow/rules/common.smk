@@ -34,12 +34,12 @@ if workflow.is_main_process:
 # A resource limits nothing unless its limit is set for all.
 for name in CALL.targets:
     for resource in resources.of_target(name, CALL.shared[name]):
-        workflow.register_resource(resource, 1)
+        workflow.register_resource(resource, resources.EACH)
 
 
-def exclusive_resources(plan):
-    """Resources of a job that works on a target: the target, and what it shares with others."""
-    return resources.of_target(plan.target.name, CALL.shared[plan.target.name])
+def resources_of(plan):
+    """Resources of a job that visits a target: the target, and what it shares with others."""
+    return resources.of_target(plan.target.name, CALL.shared[plan.target.name], plan.target.of_kind.guests)
 
 
 def allocation_of(plan):

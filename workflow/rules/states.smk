@@ -23,7 +23,7 @@ for plan, priority, job in CALL.jobs():
         localrule: not job.cells
         resources:
             **(allocation_of(plan) if job.cells else {}),
-            **(exclusive_resources(plan) if job.cells else {}),
+            **(resources_of(plan) if job.cells else {}),
         params:
             target=plan.target.name,
             words=job.words,

@@ -123,13 +123,6 @@ class Cell(_Cell, total=False):
     trace: bool
 
 
-class Following(TypedDict):
-    """A state that the same job visits later: what of it changes no target may be made meanwhile."""
-
-    state: Name
-    steps: list[Step]
-
-
 class Request(Asker, total=False):
     """The request. `first_instance`: the layout instance in which the state was first reached.
 
@@ -150,7 +143,6 @@ class Request(Asker, total=False):
     tuning: Json
     reuse: Literal["nested", "fresh"]
     steps: list[Step]
-    after: list[Following]
     first_instance: Name | None
     reach_s: float
     cells: list[Cell]

@@ -49,8 +49,8 @@ class Job(NamedTuple):
 
 
 LAYOUTS = "layouts"
-TOGETHER_IN_GUESTS = 8
-"""States that one job visits where cells run in guests."""
+TOGETHER_IN_GUESTS = 4
+"""States that one job visits where cells run in guests: to begin a job takes a second."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Plan:
     def jobs(self, size: int | None, adaptive: bool) -> list[Job]:
         """What Snakemake is to do, in order. One job measures `size` states, or all of them where it is `adaptive`.
 
-        None: one state, or several of them where the next one can be made while the first is measured.
+        None: one state, or TOGETHER_IN_GUESTS.
         States of which nothing is missing but the manifest are one more job, which touches no target.
         """
         study = self.study.name

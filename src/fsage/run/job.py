@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import yaml
@@ -162,12 +162,9 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
     A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
     """
     failed: list[str] = []
-    for number, state in enumerate(states, 1):
-        after: list[str] = []
-        if plan.target.of_kind.guests:
-            after = [name for name in states[number:] if plan.to_measure(name)]
+    for state in states:
         try:
-            measure(plan, state, inventory, after)
+            measure(plan, state, inventory)
         except PlayFailed as error:
             failed.append(f"state {state}: {error}" if len(states) > 1 else str(error))
             if len(states) > 1:
@@ -176,7 +173,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
         raise PlayFailed("\n".join(failed))
 
 
-def measure(plan: Plan, state: str, inventory: Path, after: Sequence[str] = ()) -> None:
+def measure(plan: Plan, state: str, inventory: Path) -> None:
     """Measure the cells of `state` that have no record, and write its manifest.
 
     What a killed run left between host and records is collected first and not measured again. Raises PlayFailed
@@ -190,7 +187,7 @@ def measure(plan: Plan, state: str, inventory: Path, after: Sequence[str] = ()) 
     while not failed and (todo := stopping.due(plan, state)) and (attempts := attempted(plan, state, todo)) != asked:
         progress = Progress(plan, state)
         asked = attempts
-        failed, these = visit_cells(plan, state, todo, inventory, progress, after)
+        failed, these = visit_cells(plan, state, todo, inventory, progress)
         refused = these or refused
     runs.check()
     lacking = store.write_manifest(plan, state, {} if failed else stopping.unneeded(plan, state))
@@ -208,7 +205,7 @@ def attempted(plan: Plan, state: str, cells: Iterable[Cell]) -> list[tuple[str, 
 
 
 def visit_cells(
-    plan: Plan, state: str, cells: list[Cell], inventory: Path, progress: Progress, after: Sequence[str] = ()
+    plan: Plan, state: str, cells: list[Cell], inventory: Path, progress: Progress
 ) -> tuple[PlayFailed | None, list[str]]:
     """Measure `cells` of a state into the store; what failed, if anything, and what came home and was not taken.
 
@@ -223,7 +220,7 @@ def visit_cells(
         steps = recipes.BEFORE_STEPS if plan.target.of_kind.guests else plan.states[state].playbooks
         first = [*steps, "evidence.yml"]
     file = plan.results.request(f"visit_{state}")
-    results.write(file, request.make(plan, state, cells, after))
+    results.write(file, request.make(plan, state, cells))
     try:
         play([*first, "measure.yml"], inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
     except PlayFailed as error:

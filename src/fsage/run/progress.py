@@ -134,7 +134,7 @@ class Progress:
         else:
             at_first_look = 0
         planned_s = sum(self.own_s[at_first_look : self._seen])
-        if planned_s:
+        if planned_s and not self.plan.target.of_kind.guests:
             return (self.seen_at_s[-1] - self.seen_at_s[1]) / planned_s
         return self.pace.cells
 
@@ -165,7 +165,7 @@ def known_pace(plan: Plan) -> Pace:
     """The pace of a study's last records; the usual one where one cannot be read, of which the report tells."""
     try:
         return pace_of(plan)
-    except (ArithmeticError, KeyError, TypeError, ValueError):
+    except (ArithmeticError, KeyError, OSError, TypeError, ValueError):
         return Pace()
 
 
@@ -176,6 +176,9 @@ def pace_of(plan: Plan) -> Pace:
     """
     paths = sorted(results.stored(plan.results.records("")), key=lambda path: path.stat().st_mtime)
     visits = [list(of_visit) for _, of_visit in groupby(paths, key=lambda path: path.parent)][-VISITS:]
+    if plan.target.of_kind.guests and visits:
+        pace = _pace_of_visits(plan, visits)
+        return Pace(pace, pace, pace)
     cells = {name: {cell.name: cell for cell in cells} for name, cells in plan.cells.items()}
     of_cells = [
         record["seconds"]["total"] / plan.cell_seconds(record["state"], cell)
@@ -190,6 +193,22 @@ def pace_of(plan: Plan) -> Pace:
             took_s = (_when(first["began"]) - _when(last["ended"])).total_seconds()
             between[plan.from_empty(first["state"])].append((took_s, plan.reach_seconds(first["state"])))
     return Pace(median(of_cells) if of_cells else 1.0, _ratio(between[True]), _ratio(between[False]))
+
+
+def _pace_of_visits(plan: Plan, visits: list[list[Path]]) -> float:
+    """The pace of a run's last visits to guests, by the clock: cells there have a disk's seconds.
+
+    Two states are visited at once.
+    """
+    run = results.read(visits[-1][-1])["run"]
+    own = [paths for paths in visits if results.read(paths[0])["run"] == run]
+    estimated_s = 0.0
+    for paths in own:
+        state = paths[0].parent.name
+        estimates = {cell.name: plan.cell_seconds(state, cell) for cell in plan.cells[state]}
+        estimated_s += plan.reach_seconds(state) + sum(estimates[path.stem] for path in paths)
+    began = plan.results.request(f"visit_{own[0][0].parent.name}").stat().st_mtime
+    return (own[-1][-1].stat().st_mtime - began) / estimated_s
 
 
 def _ratio(pairs: list[tuple[float, float]]) -> float:

@@ -10,7 +10,7 @@ when the first state is requested, and holds as long as the claim and the layout
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, cast
 
 from fsage import recipes, workloads
@@ -19,7 +19,7 @@ from fsage.base.message import Unacceptable
 from fsage.model import plugins, structure
 from fsage.model.claim import REDUCED, Claim
 from fsage.model.request import Cell as Asked
-from fsage.model.request import Following, Phase, Request
+from fsage.model.request import Phase, Request
 from fsage.model.sparse import takes
 from fsage.model.structure import Step
 from fsage.plan import results
@@ -123,10 +123,9 @@ DEFAULTS = "defaults"
 """The mount option that changes nothing (mount(8))."""
 
 
-def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: Iterable[str] = ()) -> dict[str, object]:
+def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
     """The request for a state with `cells` to measure in it (none: only build the state).
 
-    `after`: states that are visited later.
     The request is noted (fsage.records.messages): only its answers are accepted. Raises StudyError when the state is
     not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
@@ -150,7 +149,6 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: Iterabl
         "reuse": plan.study.states.reuse,
         "steps": steps,
         **({"inputs": needed} if needed else {}),
-        "after": list(_following(plan, after)),
         "reach_s": plan.reach_seconds(state_name),
         "first_instance": _first_instance(plan, state_name),
         **(
@@ -165,14 +163,6 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = (), after: Iterabl
     made: dict[str, object] = typed.to_json(request)
     messages.note_request(plan.results, made)
     return made
-
-
-def _following(plan: Plan, states: Iterable[str]) -> Iterator[Following]:
-    """Later states, where they need nothing that a host would have to be sent."""
-    for state in states:
-        steps = plan.steps(state)
-        if not any(step.needs_input for step in steps):
-            yield {"state": state, "steps": steps}
 
 
 def is_planned(plan: Plan, state: str, steps: object) -> bool:

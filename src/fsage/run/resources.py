@@ -1,7 +1,8 @@
 """What jobs take of Snakemake and of Slurm: a target, what targets have in common, a target's clients.
 
 Targets may share hosts, and parts that were declared; measured at once they would be slower. Each part is a resource of
-Snakemake, of which there is one: those who share it take turns. Device models that bound what each target takes are no
+Snakemake, of which a job takes all: those who share it take turns. Only guests, whose counts and virtual seconds know
+nothing of their neighbours, are visited two at a time. Device models that bound what each target takes are no
 way around it. Two disks that charge for seeks were each bound to 11% of what the machine's disk had just written. At
 once they wrote 150 to 275 MiB/s, where each alone writes 281.
 
@@ -63,11 +64,18 @@ def declared(inventory: Path) -> set[str]:
     return {f"{name} (declared)" for name in names}
 
 
-def of_target(target: str, parts: Collection[str]) -> dict[str, int]:
-    """Return the resources of Snakemake that a job on a target takes: the target itself, and each part."""
-    names = [f"target_{target.replace('-', '_')}"]
-    names += [f"shared_{hashlib.sha256(part.encode()).hexdigest()[:12]}" for part in sorted(parts)]
-    return dict.fromkeys(names, 1)
+EACH = 2
+"""So much there is of each resource: all of it for a job that works alone, half for one that does not mind another."""
+
+
+def of_target(target: str, parts: Collection[str], beside_another: bool = False) -> dict[str, int]:
+    """Return the resources of Snakemake that a job on a target takes: the target itself, and each part.
+
+    `beside_another`: another such job may work on the target at the same time.
+    """
+    own = EACH // 2 if beside_another else EACH
+    names = [f"shared_{hashlib.sha256(part.encode()).hexdigest()[:12]}" for part in sorted(parts)]
+    return {f"target_{target.replace('-', '_')}": own, **dict.fromkeys(names, EACH)}
 
 
 RESOURCES = ("mpi", "nodes", "tasks", "tasks_per_node", "slurm_extra")

@@ -23,7 +23,7 @@ from fsage.host.system import library, places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.lease import held
 from fsage.host.targets.target import Target
-from fsage.model import declaration
+from fsage.model import declaration, kinds
 from fsage.model.claim import utc_now
 from fsage.model.declaration import complete, home_of
 from fsage.model.observation import Conditions, Observation, PhaseResult
@@ -153,12 +153,21 @@ def doubt(target: Target, request: Request, cells: list[Cell]) -> None:
 
 
 def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
-    """Pack all waiting observations, also those of lost runs, into `<home>/bundle.tar`."""
-    home = home_of(complete(spec))
+    """Pack all waiting observations, also those of lost runs, into one file in the target's home.
+
+    Guests' states may be visited at once, so each visit packs those of its own state.
+    """
+    declared = complete(spec)
+    home = home_of(declared)
     box = home / "outbox"
-    path = home / "bundle.tar"
-    with held(home, request):
-        waiting = sorted(box.rglob("*.json"))
+    study, state = _visited(request)
+    if kinds.named(declared["kind"]).guests:
+        pattern = f"*/{study}/{state}/*.json"
+    else:
+        pattern = "**/*.json"
+    path = home / "bundles" / study / f"{state}.tar"
+    with held(home, request, shared=True):
+        waiting = sorted(box.glob(pattern))
         if not check:
             whole = places.file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with open(whole, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
@@ -172,11 +181,17 @@ def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, 
     }
 
 
+def _visited(request: Request) -> tuple[str, str]:
+    """The study and the state of a visit, of which the bundle has its name."""
+    return request.get("study", "any"), request.get("state", "any")
+
+
 def acknowledge(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Delete the observations of the last bundle, which was fetched."""
     home = home_of(complete(spec))
-    path = home / "bundle.tar"
-    with held(home, request):
+    study, state = _visited(request)
+    path = home / "bundles" / study / f"{state}.tar"
+    with held(home, request, shared=True):
         if not path.exists() or check:
             return {"changed": False, "msg": "no bundle to acknowledge"}
         with tarfile.open(path) as tar:

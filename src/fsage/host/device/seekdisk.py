@@ -95,6 +95,8 @@ STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree b
 
 
 Buffer = Union[bytes, memoryview]
+CONTENT = mmap.mmap(-1, MAX_REQUEST_BYTES)  # page-aligned, as O_DIRECT asks
+REQUEST = mmap.mmap(-1, MAX_REQUEST_BYTES + PAGE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,6 @@ class Disk:
         fcntl.lockf(self.backing, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.size_bytes = os.fstat(self.backing).st_size
         self.arm = Arm(costs, self.size_bytes)
-        self.buffer = mmap.mmap(-1, MAX_REQUEST_BYTES)  # page-aligned, as O_DIRECT asks
         self.answers: dict[int, Callable[[int, memoryview], Buffer]] = {
             INIT: self.init,
             LOOKUP: self.lookup,
@@ -186,17 +187,16 @@ class Disk:
 
     def serve(self, device: int) -> None:
         """Answer until the file system is unmounted."""
-        request = bytearray(MAX_REQUEST_BYTES + PAGE_BYTES)
         while True:
             try:
-                length = os.readv(device, [request])
+                length = os.readv(device, [REQUEST])
             except OSError as error:
                 if error.errno == errno.ENODEV:  # unmounted
                     return
                 if error.errno in (errno.ENOENT, errno.EINTR, errno.EAGAIN):  # taken back meanwhile
                     continue
                 raise
-            _, opcode, unique, node, *_ = IN_HEADER.unpack_from(request)
+            _, opcode, unique, node, *_ = IN_HEADER.unpack_from(REQUEST)
             if opcode in UNANSWERED:
                 continue
             body: Buffer = b""
@@ -205,7 +205,7 @@ class Disk:
             try:
                 if answer is None:
                     raise OSError(errno.ENOSYS, "not offered")
-                body = answer(node, memoryview(request)[IN_HEADER.size : length])
+                body = answer(node, memoryview(REQUEST)[IN_HEADER.size : length])
             except OSError as error:
                 failure = error.errno or errno.EIO
             try:
@@ -266,13 +266,13 @@ class Disk:
 
     def fetch(self, offset: int, size: int) -> Buffer:
         """Bytes of the backing file. Raises OSError."""
-        content = memoryview(self.buffer)[:size]
+        content = memoryview(CONTENT)[:size]
         got = os.preadv(self.backing, [content], offset)
         return content[:got]
 
     def store(self, offset: int, content: memoryview) -> int:
         """Write to the backing file; how many bytes were. Raises OSError."""
-        aligned = memoryview(self.buffer)[: len(content)]  # as O_DIRECT asks
+        aligned = memoryview(CONTENT)[: len(content)]  # as O_DIRECT asks
         aligned[:] = content
         return os.pwritev(self.backing, [aligned], offset)
 
@@ -296,8 +296,9 @@ def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None], k
     # Memory that we need must not be made free by writing to ourselves.
     libc.library.prctl(libc.PR_SET_IO_FLUSHER, 1, 0, 0, 0)
     mounted()
-    leave_namespace()
     disk.serve(device)
+    os.close(device)
+    os.close(disk.backing)
 
 
 def leave_namespace() -> None:
@@ -327,6 +328,7 @@ def main(backing: str, point: str, costs: str) -> None:
             os.dup2(nothing, stream)
         os.write(tell, b"!")
         os.close(tell)
+        leave_namespace()
 
     try:
         serve(backing, point, Costs(**json.loads(costs)), mounted)

@@ -1,14 +1,20 @@
 """The device model `virtual`: a disk with seeks inside a guest, whose clock jumps over each of its waits.
 
-The disk is a child of the guest's first process, not a program of its own: to start Python takes a guest a second.
+One child of the guest's first process serves its disks, one after another: to start Python takes a guest a second, and
+a process that has forked pays for each page that it writes to again.
 """
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
-import sys
+import socket
 from ctypes import byref, c_char, c_int64, c_size_t
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
+from typing import Any, TextIO
 
 from fsage.base import Failure, in_words
 from fsage.host.device import loops, seekdisk
@@ -36,10 +42,10 @@ class GuestDisk(seekdisk.Disk):
     """
 
     flags = os.O_RDWR
+    zeros = mmap.mmap(-1, seekdisk.MAX_REQUEST_BYTES)
 
     def __init__(self, backing: Path, costs: seekdisk.Costs) -> None:
         super().__init__(backing, costs)
-        self.zeros = bytes(seekdisk.MAX_REQUEST_BYTES)
         self.noted = bytearray(self.size_bytes // seekdisk.PAGE_BYTES)  # 1 for each page of zeros
 
     def fetch(self, offset: int, size: int) -> seekdisk.Buffer:
@@ -57,7 +63,7 @@ class GuestDisk(seekdisk.Disk):
         size = len(content)
         pages = _pages(offset, size)
         whole = offset % seekdisk.PAGE_BYTES == size % seekdisk.PAGE_BYTES == 0
-        if whole and not libc.library.memcmp(byref(c_char.from_buffer(content)), self.zeros, c_size_t(size)):
+        if whole and not libc.library.memcmp(_at(content), _at(self.zeros), c_size_t(size)):
             self.noted[pages] = b"\1" * (pages.stop - pages.start)
             return size
         self._write_noted(pages)
@@ -78,6 +84,10 @@ class GuestDisk(seekdisk.Disk):
         os.posix_fadvise(self.backing, offset, size, os.POSIX_FADV_DONTNEED)
 
 
+def _at(memory: memoryview | mmap.mmap) -> Any:
+    return byref(c_char.from_buffer(memory))
+
+
 def _pages(offset: int, size: int) -> slice:
     return slice(offset // seekdisk.PAGE_BYTES, -(-(offset + size) // seekdisk.PAGE_BYTES))
 
@@ -95,7 +105,7 @@ class Virtual(Model, facts.Virtual):
         point = point_of(store)
         if machine.mounted_at(point) is None:
             places.make(point)
-            _start(store["image"], point, seekdisk.Costs(**{key: self.claimed[key] for key in self.defaults}))
+            server().begin(store["image"], point, seekdisk.Costs(**{key: self.claimed[key] for key in self.defaults}))
         return _offered(point)
 
     def put(self, devices: list[str]) -> dict[str, object] | None:
@@ -106,35 +116,69 @@ class Virtual(Model, facts.Virtual):
         return self.claimed
 
 
+MOUNTED = "mounted"
+ENDED = "ended"
+
+
+class Server:
+    """The child that serves this guest's disks, one at a time. Questions and answers are lines of JSON."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        if os.fork() == 0:
+            try:
+                ours.close()
+                _serve_all(theirs.makefile("rw", encoding="utf-8"))
+            finally:
+                os._exit(0)
+        theirs.close()  # so that the end of the child is the end of its answers
+        self.talk = ours.makefile("rw", encoding="utf-8")
+
+    def begin(self, image: str, point: Path, costs: seekdisk.Costs) -> None:
+        """Have an image served at `point`. Raises Failure, OSError."""
+        _say(self.talk, [image, str(point), asdict(costs)])
+        answer = self._answer()
+        if answer != MOUNTED:
+            raise Failure(f"{image}: no modelled disk was mounted at {point}: {answer}")
+
+    def end(self) -> None:
+        """Wait until the disk that was unmounted is closed. Raises Failure."""
+        answer = self._answer()
+        if answer != ENDED:
+            raise Failure(f"a modelled disk failed: {answer}")
+
+    def _answer(self) -> object:
+        return json.loads(self.talk.readline() or '"its server ended"')
+
+
+def _serve_all(talk: TextIO) -> None:
+    """Serve the disks that are asked for, each until it is unmounted: MOUNTED, then ENDED, or why there is none."""
+    for line in talk:
+        image, point, costs = json.loads(line)
+        try:
+            seekdisk.serve(image, point, seekdisk.Costs(**costs), lambda: _say(talk, MOUNTED), GuestDisk)
+            _say(talk, ENDED)
+        except OSError as why:
+            _say(talk, in_words(why))
+
+
+def _say(talk: TextIO, words: object) -> None:
+    print(json.dumps(words), file=talk, flush=True)
+
+
+@cache
+def server() -> Server:
+    """The server, begun when a disk is first asked for."""
+    return Server()
+
+
 def end_all() -> None:
     """End every disk of this guest, whose file systems are unmounted."""
     for mount in machine.mounts():
         if mount.source.startswith(seekdisk.SOURCE):
             loops.detach(_offered(Path(mount.point)))
             mounting.unmount(Path(mount.point))
-            os.waitpid(int(mount.source[len(seekdisk.SOURCE) :]), 0)
-
-
-def _start(image: str, point: Path, costs: seekdisk.Costs) -> None:
-    """Leave a child that serves an image at `point`. Raises Failure."""
-    ready, tell = os.pipe()
-
-    def mounted() -> None:
-        os.write(tell, b"!")
-        os.close(tell)
-
-    if os.fork() == 0:
-        try:
-            seekdisk.serve(image, str(point), costs, mounted, GuestDisk)
-        except OSError as why:
-            sys.stderr.write(f"{image}: {in_words(why)}\n")
-        finally:
-            os._exit(0)
-    os.close(tell)
-    said = os.read(ready, 1)
-    os.close(ready)
-    if not said:
-        raise Failure(f"{image}: no modelled disk was mounted at {point}; the guest's console says why")
+            server().end()
 
 
 def _offered(point: Path) -> Image:

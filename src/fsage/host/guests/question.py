@@ -9,7 +9,6 @@ from typing import cast
 
 from fsage.base import Json, typed
 from fsage.host.cells import observed
-from fsage.host.cells.measure import undone
 from fsage.host.instruments.instrument import does_itself
 from fsage.host.system import files, library
 from fsage.host.targets import claims, opening
@@ -21,7 +20,7 @@ from fsage.model.observation import Observation
 from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
 
-OF_THE_RUN = ("holder", "gone", "after")
+OF_THE_RUN = ("holder", "gone")
 """Keys of a request that are no guest's business."""
 
 
@@ -63,20 +62,17 @@ class Question:
         return {"state": self.request["state"], "steps": typed.to_json(self.request["steps"])}
 
     @property
-    def following(self) -> list[Json]:
-        """The same of states that are visited later."""
-        following: list[Json] = typed.to_json(self.request.get("after", []))
-        return following
-
-    @property
     def code(self) -> str:
         """A digest of fsage on this host."""
         return library.digest()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Watch]:
-        """Hold the target; the watch says whether the run is still there. Raises Refusal."""
-        with held(self.home, self.request) as lease:
+        """Hold the target, perhaps beside other commands of the same run. Raises Refusal.
+
+        The watch says whether the run is still there.
+        """
+        with held(self.home, self.request, shared=True) as lease:
             yield Watch(self.home, self.request, lease)
 
     def doing(self, what: str, measured: int = 0) -> None:
@@ -108,7 +104,7 @@ class Question:
         return {
             "changed": measured > 0,
             "msg": f"measured {measured} of {wanted} cells",
-            "undone": undone(self.target, self.request, None, None),
+            "undone": None,
             "measured": measured,
             "remaining": wanted - measured,
             "lost": None,

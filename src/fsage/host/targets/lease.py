@@ -153,9 +153,10 @@ def living(home: Path, request: Asker) -> Json | None:
     return current
 
 
-def take(home: Path, request: Asker) -> Json | None:
+def take(home: Path, request: Asker, shared: bool = False) -> Json | None:
     """Note the request's run as the holder; the lease, or None for a request without a run.
 
+    `shared`: a lease that the same run has is kept, for its other commands work under it.
     Raises Refusal where another living run holds the target, and names it.
     """
     with _changing(home) as path:
@@ -163,6 +164,9 @@ def take(home: Path, request: Asker) -> Json | None:
         holder = request.get("holder")
         if not holder:
             return None
+        current: Json | None = read_json(path)
+        if shared and current and current["run"] == holder["run"]:
+            return current
         taken = {**holder, "renewed": time.time(), "taken": str(uuid.uuid4())}
         write_json(path, taken)
         return taken
@@ -187,7 +191,7 @@ def lost(home: Path, request: Asker) -> bool:
 
 @contextlib.contextmanager
 def held(home: Path, request: Asker, shared: bool = False) -> Iterator[Json | None]:
-    """Hold the target while a command works on it; `shared` among the shards of one step. Gives the lease.
+    """Hold the target while a command works on it; `shared` among commands of one run. Gives the lease.
 
     Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
     """
@@ -203,7 +207,7 @@ def held(home: Path, request: Asker, shared: bool = False) -> Iterator[Json | No
                     f"{files.describe_holders(descriptor)} holds {home / 'lock'}; nothing was touched"
                 )
             time.sleep(0.1)
-        yield take(home, request)
+        yield take(home, request, shared)
     finally:
         os.close(descriptor)
 

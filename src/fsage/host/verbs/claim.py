@@ -164,7 +164,7 @@ def forget(spec: Spec) -> list[str]:
     """
     home = declaration.home_of(spec)
     waiting = len(list(home.glob("outbox/**/*.json")))
-    for name in ("released", "status", "outbox", "bundle.tar"):
+    for name in ("released", "status", "outbox", "bundles"):
         places.remove(home / name)
     if not (home / "images.json").exists():
         files.remove(home / claims.INVENTORY)

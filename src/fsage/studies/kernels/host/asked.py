@@ -7,8 +7,6 @@ is killed is a failed cell.
 
 from __future__ import annotations
 
-import contextlib
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -27,7 +25,7 @@ from ..model.images import Image
 GIB = 1 << 30
 GUESTS = 2
 """At a time."""
-TOGETHER = 4
+TOGETHER = 8
 """So many cells have a guest at most: each mounts its own copy."""
 LOOK_EVERY_S = 1.0
 """Seconds between two looks whether the run is still there."""
@@ -89,7 +87,7 @@ def scrub(asked: Question, check: bool) -> Json:
         name, before = asked.spec["name"], {path.name for path in images.place().glob("*.img")}
         if check:
             return {"changed": False, "msg": f"would have the image of state {asked.request['state']} of {name}"}
-        asked.doing(f"making the image of {asked.request['state']}")
+        asked.doing("making an image")
         image = state(asked, asked.wanted)
         made = image.path.name not in before
         return {"changed": made, "msg": f"{image.path.name} is {'made' if made else 'kept'}, for target {name}"}
@@ -166,7 +164,6 @@ def measure(asked: Question, check: bool) -> Json:
             stopped = Event()
             work = partial(_in_guest, asked, claim, image, stopped)
             running = {pool.submit(work, *batch) for batch in _batches(claim, cells, is_virtual(asked.spec))}
-            running.update(pool.submit(_make_ahead, asked, image, following) for following in asked.following)
             try:
                 while running:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
@@ -185,17 +182,6 @@ def measure(asked: Question, check: bool) -> Json:
     return asked.measured(measured, len(cells))
 
 
-def _make_ahead(asked: Question, image: Image, following: Json) -> list[Taken]:
-    """Have the image of a state that comes later. Its own visit says why it has none.
-
-    The image that cells are copied from must stay in the cache, so there is room for as many as are made at a time.
-    """
-    with contextlib.suppress(Failure, Refusal):
-        if images.room_bytes() > 2 * GUESTS * image.taken_bytes:
-            state(asked, following)
-    return []
-
-
 class Batch(NamedTuple):
     """Cells for one guest of a kernel."""
 
@@ -210,7 +196,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     """
     builder = programs.named(claim["kernel"])
     if Question.are_quick(cells):
-        most = min(TOGETHER, math.ceil(len(cells) / GUESTS))  # no guest works while the other has ended
+        most = TOGETHER
     else:
         most = 1
     batches: list[Batch] = []

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -40,15 +41,17 @@ EM_X86_64 = {"x86_64": 62, "i686": 3, "aarch64": 183}
 """Numbers of ELF's e_machine (elf.h)."""
 # It outlives neither the guest nor fsage: its standard input ends when fsage does, however that happens. A kernel's
 # processes are traced by its first one, and stay when only that one is killed: all of the group are. Of what the guest
-# says only the end is kept, for a guest may say things without end.
+# says only the end is kept, for a guest may say things without end. A kernel and its processes take turns, one at a
+# time: over two processors that takes twice as long as on one.
 KEEPER = """
 import os, resource, select, signal, subprocess, sys, time
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 until = time.monotonic() + float(sys.argv[1])
 kept_bytes = int(sys.argv[2])
+os.sched_setaffinity(0, {int(sys.argv[3])})
 pipe = subprocess.PIPE
 guest = subprocess.Popen(
-    sys.argv[3:], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
+    sys.argv[4:], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
 )
 ended, console = os.pidfd_open(guest.pid), guest.stdout.fileno()
 os.set_blocking(console, False)
@@ -88,6 +91,10 @@ sys.exit(status if status >= 0 else 128 - status)
 HUNG = 124
 KEEPERS = set[subprocess.Popen[bytes]]()
 """The guests that this process has at the moment."""
+ENDING = threading.Event()
+"""Set when this process starts no more guests."""
+LOOK_EVERY_S = 0.05
+"""How often it is looked whether a processor has become free."""
 
 
 class Kernel(NamedTuple):
@@ -134,6 +141,7 @@ def boot(
         (own / "start").write_text(start, encoding="utf-8")
         arguments = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
         arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]
+        arguments.append("seccomp=auto")  # since Linux 6.16 a guest's processes need no ptrace, and fault faster
         if virtual:
             arguments.append("time-travel=inf-cpu")
         else:
@@ -141,8 +149,8 @@ def boot(
         arguments += ["init=/bin/sh", "--", str(own / "start")]
         environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
         program = ["env", *environment, f"./{kernel.program.name}", *arguments]
-        keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), *program]
-        with open(own / "console", "w+b") as console:
+        with open(own / "console", "w+b") as console, _processor() as processor:
+            keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(processor), *program]
             process = subprocess.Popen(
                 keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
             )
@@ -157,6 +165,24 @@ def boot(
         answers = list(_answers(own / "answers.jsonl"))
     why = None if len(answers) == len(work) else _why(kernel, status, text, limit_s)
     return Ended(answers, why, text)
+
+
+@contextlib.contextmanager
+def _processor() -> Iterator[int]:
+    """A processor that no other guest of this user has; waits for one. Raises Refusal where guests are ended."""
+    places = {number: kept() / "processors" / str(number) for number in sorted(os.sched_getaffinity(0))}
+    while not ENDING.is_set():
+        for number, place in places.items():
+            place.mkdir(parents=True, exist_ok=True)
+            with contextlib.ExitStack() as lock:
+                try:
+                    lock.enter_context(_locked(place))
+                except OSError:  # another guest has it
+                    continue
+                yield number
+                return
+        ENDING.wait(LOOK_EVERY_S)
+    raise Refusal("the guests were ended")
 
 
 def kept() -> Path:
@@ -189,6 +215,7 @@ def package() -> Path:
 
 def end_all() -> None:
     """End all guests of this process; whoever waits for them continues."""
+    ENDING.set()
     for keeper in list(KEEPERS):
         _end(keeper)
 

@@ -106,11 +106,6 @@ def limit_gib() -> float:
         raise Refusal(f"FSAGE_IMAGES_GIB is {given!r}: a number is wanted, the GiB that images may take") from None
 
 
-def room_bytes() -> float:
-    """What images may still take before others go. Raises Refusal."""
-    return limit_gib() * GIB - sum(Image(path, {}).taken_bytes for path in place().glob("*.img"))
-
-
 def _keep_to_limit(newest: Path) -> None:
     """Remove the images that were not used for longest, until the others are within the limit; leftovers too."""
     for left in place().glob("*.part"):
