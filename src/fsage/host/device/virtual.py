@@ -1,7 +1,7 @@
 """The device model `virtual`: a disk with seeks inside a guest, whose clock jumps over each of its waits.
 
-One child of the guest's first process serves its disks, one after another: to start Python takes a guest a second, and
-a process that has forked pays for each page that it writes to again.
+One child of the guest's first process serves its disks, one after another. To start Python takes a guest a second. A
+process that has forked pays again for each page that it writes to.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Server:
 
 
 def _serve_all(talk: TextIO) -> None:
-    """Serve the disks that are asked for, each until it is unmounted: MOUNTED, then ENDED, or why there is none."""
+    """Serve disks by request, each until it is unmounted: MOUNTED, then ENDED, or why there is none."""
     for line in talk:
         image, point, costs = json.loads(line)
         try:
@@ -168,7 +168,7 @@ def _say(talk: TextIO, words: object) -> None:
 
 @cache
 def server() -> Server:
-    """The server, begun when a disk is first asked for."""
+    """The server, begun with the first disk."""
     return Server()
 
 
