@@ -1,7 +1,8 @@
 """What a cell in a guest costs, beside a shell loop that does the same by hand: boot, copy, mount, write, filefrag.
 
 Each of the loop's guests mounts a copy of the same image, writes the same file with dd, asks filefrag and halts. That
-is what fsage's cell does, without its checks of the state, its counters and its record. Two guests run at a time.
+is what fsage's cell does, without its checks of the state, its counters and its record. Two guests run at a time, each
+on a processor of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import cast
 
 from fsage.base import Json
@@ -75,8 +77,9 @@ def by_hand(kernel: boot.Kernel, image: images.Image | None, number: int, place:
     environment = {**os.environ, "TMPDIR": "/dev/shm"}
     if kernel.libraries:
         environment["LD_LIBRARY_PATH"] = str(kernel.libraries)
-    command = [*words, "--", str(own / "script")]
-    subprocess.run(command, cwd=kernel.program.parent, env=environment, capture_output=True, check=False)
+    with boot.processor(Event()) as processor:
+        command = ["taskset", "--cpu-list", str(processor), *words, "--", str(own / "script")]
+        subprocess.run(command, cwd=kernel.program.parent, env=environment, capture_output=True, check=False)
     if image and "extent" not in (own / "said").read_text():
         raise SystemExit(f"the guest by hand wrote no file: {own}")
     shutil.rmtree(own)

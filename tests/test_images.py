@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -303,6 +304,27 @@ def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path: Path, monk
     monkeypatch.setenv("FSAGE_IMAGES_GIB", "many")
     with pytest.raises(Refusal, match="FSAGE_IMAGES_GIB is 'many': a number is wanted"):
         kept.limit_gib()
+
+
+def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("FSAGE_IMAGES_GIB", "0.0021")  # two of them
+
+    def make(part: Path) -> dict[str, Any]:
+        part.write_bytes(os.urandom(MIB))
+        return {"made": True}
+
+    def image(name: str) -> Path:
+        return kept.made(name, {"name": name}, MIB, make).path
+
+    three = [image(name) for name in "abc"]
+    assert all(path.exists() for path in three), "each may be about to be copied"
+    for path, unused_s in zip(three[:2], (300, 200), strict=True):
+        long_ago_s = time.time() - unused_s
+        os.utime(path.with_suffix(".json"), (long_ago_s, long_ago_s))
+    assert image("a") == three[0]  # used again
+    left = image("d")
+    assert [path.exists() for path in (*three, left)] == [True, False, True, True]
 
 
 def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path: Path) -> None:

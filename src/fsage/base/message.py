@@ -133,9 +133,14 @@ def lines(text: str) -> str:
     return printable(text, keep="\n")
 
 
+CLEAR = "\r\x1b[K"
+"""What empties the line of a terminal: another job's progress may stand in it."""
+
+
 def say(text: str) -> None:
-    """To people, beside what a command prints: on standard error."""
-    print(lines(f"fsage: {text}"), file=sys.stderr)
+    """To people, beside what a command prints: on standard error, in place of a line that changes there."""
+    clear = CLEAR if sys.stderr.isatty() else ""
+    print(clear + lines(f"fsage: {text}"), file=sys.stderr)
 
 
 def below(folder: Path, path: Path) -> bool:

@@ -51,6 +51,7 @@ def site(
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
     from fsage import seam
+    from fsage.model.declaration import fsname_of
     from fsage.site import inspect, page
     from fsage.study.study import StudyError
 
@@ -61,9 +62,8 @@ def site(
         return
     if sudoers:
         role = "servers" if servers else "clients"
-        lustre = where_.target().spec["lustre"]
         user = inspect.user_of(where_.inventory, role)
-        print(seam.sudo_rules(user, lustre["fsname"] if lustre else None, role), end="")
+        print(seam.sudo_rules(user, fsname_of(where_.target().spec), role), end="")
         return
     target = where_.target()
     plans = where_.plans(studies or [])

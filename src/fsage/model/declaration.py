@@ -133,6 +133,11 @@ def lustre_of(spec: Spec) -> LustreSpec:
     return spec["lustre"]
 
 
+def fsname_of(spec: Spec) -> str | None:
+    """The name of the Lustre file system on which a target is declared; None for any other target."""
+    return spec["lustre"]["fsname"] if spec["lustre"] else None
+
+
 def home_of(spec: Spec) -> Path:
     """Where the host keeps what it must know of this target: `<home>/<name>`."""
     return Path(spec["home"]) / spec["name"]

@@ -59,8 +59,9 @@ class Achieved(TypedDict):
 class Step(ABC):
     """One of them; a kind is a subclass in a study's `model`, called as the kind is: DeleteFiles.
 
-    Fields are numbers, texts and lists, as they stand in a request, with units in their names. `generation` numbers the
-    files that belong together, from 1. A seed is None only until a request is made (`on_target`).
+    Fields are numbers, texts and tuples (lists in a request), with units in their names: a step can be a key.
+    `generation` numbers the files that belong together, from 1. A seed is None only until a request is made
+    (`on_target`).
     """
 
     kind: ClassVar[str] = ""

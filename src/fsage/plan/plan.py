@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple, cast
 
 from fsage import recipes, workloads
@@ -20,7 +19,7 @@ from fsage.base.sizes import counted
 from fsage.model import limits, plugins
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
-from fsage.model.structure import Step, achieved
+from fsage.model.structure import Step
 from fsage.plan import refusals, results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
@@ -338,50 +337,17 @@ class Plan:
                 refusals.of_kind(self.target, self.study.target, workload, cell)
                 refusals.of_room(self.target, self.claim, steps)
                 if self.claim is None:
-                    self._refuse_declared(workload, params)
+                    refusals.of_declared(self.target, self.inventories, self._declared_clients, workload, params)
                     self._known[key] = getattr(workload, "CELL_S", CELL_S), 0
                     return self._known[key]
                 with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
                     refusals.of_rates(self.target, workload.commands(params, self.claim, steps))
                 written_bytes, makes_bytes = workloads.bytes_of(params, self.claim)
-                self._refuse_places(state, cell, steps, makes_bytes)
+                refusals.of_places(self.claim, state, tuple(steps), cell.params.get("place", 1), makes_bytes)
                 self._known[key] = workload.seconds(params, self.claim, steps), written_bytes
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
         return self._known[key]
-
-    def _refuse_places(self, state: str, cell: Cell, steps: Sequence[Step], makes_bytes: int) -> None:
-        """Raise ValueError where the files of all places do not fit beside those of the state."""
-        place = cell.params.get("place", 1)
-        if place == 1 or not self.claim or "capacity_bytes" not in self.claim:
-            return
-        capacity_bytes = self.claim["capacity_bytes"]
-        if state not in self._least_left_bytes:  # as if nothing were deleted: what is, is drawn file by file
-            made = achieved([step for step in steps if not step.DELETES], capacity_bytes)
-            self._least_left_bytes[state] = capacity_bytes - sum(share["bytes"] for share in made)
-        if makes_bytes <= self._least_left_bytes[state]:
-            return
-        shares = achieved(steps, capacity_bytes)
-        left_bytes = capacity_bytes - sum(share["bytes"] * (1 - share["deleted_share_bytes"]) for share in shares)
-        if makes_bytes > left_bytes:
-            raise ValueError(
-                f"places: {place} files take {makes_bytes / MIB:.0f} MiB, and state {state} leaves "
-                f"{left_bytes / MIB:.0f} MiB; give fewer places, a smaller amount_mib or a larger target (size_gib)"
-            )
-
-    def _refuse_declared(self, workload: ModuleType, params: object) -> None:
-        """Raise ValueError for what the declared numbers rule out before there is a claim."""
-        amount_mib = self.target.spec["amount_mib"]
-        check_amount = getattr(workload, "check_amount", None)
-        if amount_mib and check_amount:
-            check_amount(params, amount_mib)
-        nodes = getattr(params, "nodes", None)
-        clients = self._declared_clients
-        if nodes and clients and nodes > clients:
-            raise ValueError(
-                f"nodes: {nodes} are more than the group clients of {self.inventories / self.target.name}/hosts.yml "
-                f"has, {clients}. Leave these cells out (--config 'only={{nodes: N}}'), or name more"
-            )
 
     @cached_property
     def _declared_clients(self) -> int | None:
@@ -394,11 +360,6 @@ class Plan:
         if names and not any("[" in str(name) for name in names):
             return len(names)
         return None
-
-    @cached_property
-    def _least_left_bytes(self) -> dict[str, int]:
-        """State -> bytes that its files leave at least, of those states that were looked at."""
-        return {}
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], tuple[float, int]]:

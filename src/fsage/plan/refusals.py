@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from types import ModuleType
 
+from fsage.base import MIB
 from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.request import Phase
-from fsage.model.structure import Step
+from fsage.model.structure import Step, achieved
 from fsage.plan.target import GUESTS, KERNEL, Target
 from fsage.study.cells import Cell
 
@@ -50,3 +53,40 @@ def of_rates(target: Target, phases: Sequence[Phase]) -> None:
         why = limits.why_not_kept(target.spec["limits"], phase)
         if why:
             raise ValueError(f"{why}; nothing was touched")
+
+
+def of_declared(target: Target, inventories: Path, clients: int | None, workload: ModuleType, params: object) -> None:
+    """Refuse what the declared numbers rule out before there is a claim. `clients`: how many are named, where known."""
+    amount_mib = target.spec["amount_mib"]
+    check_amount = getattr(workload, "check_amount", None)
+    if amount_mib and check_amount:
+        check_amount(params, amount_mib)
+    nodes = getattr(params, "nodes", None)
+    if nodes and clients and nodes > clients:
+        raise ValueError(
+            f"nodes: {nodes} are more than the group clients of {inventories / target.name}/hosts.yml has, {clients}. "
+            "Leave these cells out (--config 'only={nodes: N}'), or name more"
+        )
+
+
+def of_places(claim: Claim, state: str, steps: tuple[Step, ...], place: int, makes_bytes: int) -> None:
+    """Refuse a cell where the files of all places, `makes_bytes`, do not fit beside those of the state."""
+    if place == 1 or "capacity_bytes" not in claim:
+        return
+    capacity_bytes = claim["capacity_bytes"]
+    if makes_bytes <= _least_left_bytes(steps, capacity_bytes):
+        return
+    shares = achieved(steps, capacity_bytes)
+    left_bytes = capacity_bytes - sum(share["bytes"] * (1 - share["deleted_share_bytes"]) for share in shares)
+    if makes_bytes > left_bytes:
+        raise ValueError(
+            f"places: {place} files take {makes_bytes / MIB:.0f} MiB, and state {state} leaves "
+            f"{left_bytes / MIB:.0f} MiB; give fewer places, a smaller amount_mib or a larger target (size_gib)"
+        )
+
+
+@cache
+def _least_left_bytes(steps: tuple[Step, ...], capacity_bytes: int) -> int:
+    """What a state's files leave as if nothing were deleted: which ones are, is drawn file by file."""
+    made = achieved([step for step in steps if not step.DELETES], capacity_bytes)
+    return capacity_bytes - sum(share["bytes"] for share in made)

@@ -85,16 +85,10 @@ def written(plan: Plan) -> Written:
 
 def declared_bytes(target: Target) -> int | None:
     """What the target may hold as declared; None where that is found when it is claimed."""
-    spec, lustre = target.spec, target.spec["lustre"]
-    if target.of_kind.own_stores:
-        return int(spec["size_gib"] * spec["stores"] * GIB)
-    if lustre:
-        gib = lustre["capacity_gib"]
-    else:
-        gib = spec["budget_gib"]
-    if gib in ("all", None):
-        return None
-    return int(float(gib) * GIB)
+    declared = target.of_kind.most_bytes(target.spec)
+    if declared and target.of_kind.own_stores:
+        return declared * target.spec["stores"]
+    return declared
 
 
 def _states_bytes(plan: Plan, capacity_bytes: int) -> int:

@@ -105,13 +105,21 @@ def tell(command: list[str]) -> None:
 
 
 def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None) -> int:
-    """Wait for a process, showing progress: one changing line on a terminal, else a line when something changed."""
+    """Wait for a process, showing progress: one changing line on a terminal, else a line when something changed.
+
+    Of two jobs of a run that work at once, one has the line on the terminal.
+    """
     console = Terminal(stderr=True)
     if progress and console.is_terminal:
-        with console.status(printable(str(progress()))) as status:
+        status = None
+        with contextlib.ExitStack() as shown:
             while process.poll() is None:
+                text = printable(str(progress()))
+                if status:
+                    status.update(text)
+                elif runs.take_line(shown):
+                    status = shown.enter_context(console.status(text))
                 time.sleep(LOOK_EVERY_S)
-                status.update(printable(str(progress())))
     else:
         looked_at = told_at = time.monotonic()
         last_said = ""

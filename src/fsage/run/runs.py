@@ -11,6 +11,8 @@ jobs can do nothing any more.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import time
 from collections.abc import Mapping
@@ -82,6 +84,20 @@ def told_before(text: str) -> bool:
             return True
         said.write(f"{line}\n")
     return False
+
+
+def take_line(until: contextlib.ExitStack) -> bool:
+    """Take the line that changes on the terminal, `until` then; whether no other job of this run has it."""
+    if NOTE not in os.environ:
+        return True
+    with contextlib.ExitStack() as own:
+        file = own.enter_context(open(told_by(Path(os.environ[NOTE])), "a", encoding="utf-8"))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        until.push(own.pop_all())
+    return True
 
 
 def told_by(note_of_run: Path) -> Path:

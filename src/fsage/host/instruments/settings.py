@@ -21,6 +21,7 @@ from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, lease
 from fsage.host.targets.target import OtherHost, Target
 from fsage.layouts import machine
+from fsage.model import declaration
 from fsage.model.request import Cell, Request
 from fsage.model.target import Spec
 from fsage.model.tuning import PREALLOCATION
@@ -119,10 +120,9 @@ def _not_as_named(target: Target, fsname: str, tuning: Mapping[str, object]) -> 
 
 def _fsname(target: Target) -> str | None:
     """The Lustre file system that a target is on, a directory on it too."""
-    if target.spec["lustre"]:
-        return target.spec["lustre"]["fsname"]
-    if target.own_stores:
-        return None
+    declared = declaration.fsname_of(target.spec)
+    if declared or target.own_stores:
+        return declared
     return clients.fsname_of(machine.mount_of(target.mounts[0]))
 
 

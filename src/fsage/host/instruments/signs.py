@@ -23,6 +23,7 @@ from fsage.host.system import kernel_log
 from fsage.host.targets.target import OtherHost, Target
 from fsage.layouts import machine
 from fsage.layouts.machine import Mount
+from fsage.model import declaration
 from fsage.model.request import Cell, Phase
 from fsage.model.signs import Connection, Look, Network, Nfs, evicted
 from fsage.model.target import Spec
@@ -200,8 +201,9 @@ def _mounts(places: Sequence[Path]) -> list[Mount]:
 
 def _fsnames(spec: Spec, below: Sequence[Mount]) -> set[str]:
     """The name of the Lustre file system that a target is on, a directory on it too; none for any other."""
-    if spec["lustre"]:
-        return {spec["lustre"]["fsname"]}
+    declared = declaration.fsname_of(spec)
+    if declared:
+        return {declared}
     return {name for mount in below if (name := fsname_of(mount))}
 
 

@@ -83,9 +83,9 @@ def denied(spec: Spec, front: Sequence[str] = (), server: bool = False) -> list[
     `front`: what takes the command to another host, `server`: one of Lustre's servers.
     """
     verbs = [[verb] for verb in PLAIN]
-    lustre = spec["lustre"]
-    if lustre:
-        verbs += [[verb, lustre["fsname"]] for verb in (ON_SERVERS if server else ON_CLIENTS)]
+    fsname = declaration.fsname_of(spec)
+    if fsname:
+        verbs += [[verb, fsname] for verb in (ON_SERVERS if server else ON_CLIENTS)]
     ask = [*front, "sudo", "-n", "-l", str(privilege.HELPER)]
     refused = [" ".join(verb) for verb in verbs if run([*ask, *verb], timeout=SSH_ANSWER_S, ok=EVERY).returncode]
     rules = f"install the rules of `fsage site --sudoers{' --servers' if server else ''}`"

@@ -82,7 +82,7 @@ def holder_of(spec: Spec, request: Asker | None = None) -> settings.Holder:
         "user": os.geteuid(),
         "target": spec["name"],
         "home": str(declaration.home_of(spec)),
-        "fsname": spec["lustre"]["fsname"] if spec["lustre"] else "",
+        "fsname": declaration.fsname_of(spec) or "",
         "run": {key: run.get(key) for key in ("run", "host", "machine", "pid", "pid_start")} if run else None,
     }
 

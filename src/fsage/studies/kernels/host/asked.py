@@ -88,7 +88,7 @@ def scrub(asked: Question, check: bool) -> Json:
         if check:
             return {"changed": False, "msg": f"would have the image of state {asked.request['state']} of {name}"}
         asked.doing("making an image")
-        image = state(asked, asked.wanted)
+        image = state(asked)
         made = image.path.name not in before
         return {"changed": made, "msg": f"{image.path.name} is {'made' if made else 'kept'}, for target {name}"}
 
@@ -100,7 +100,7 @@ def begin(asked: Question, check: bool) -> Json:
 
 def diagnose(asked: Question, check: bool) -> Json:
     """The image that the state has."""
-    image = state(asked, asked.wanted)
+    image = state(asked)
     token = image.facts["evidence"]["token"]
     return {"changed": False, "msg": image.path.name, "todo": [], "why": None, "token": token}
 
@@ -110,13 +110,14 @@ def evidence(asked: Question, check: bool) -> Json:
     with asked.held():
         study = asked.request["study"]
         name = asked.request["state"]
-        seen = {**state(asked, asked.wanted).facts["evidence"], "study": study, "state": name}
+        seen = {**state(asked).facts["evidence"], "study": study, "state": name}
         return {"changed": False, "msg": f"target {asked.spec['name']} has an image of {name!r}", "evidence": seen}
 
 
-def state(asked: Question, wanted: Json) -> Image:
-    """The image of a state. Raises Refusal, Failure."""
+def state(asked: Question) -> Image:
+    """The image of the state that is wanted. Raises Refusal, Failure."""
     claim = asked.claim
+    wanted = asked.wanted
     builder = programs.named(claim["kernel"])
     mkfs = images.mkfs(asked.spec["filesystem"])
     how = {"steps": wanted["steps"], "claim": claim["id"], "kernel": builder.name, "mkfs": mkfs, "code": asked.code}
@@ -159,10 +160,10 @@ def measure(asked: Question, check: bool) -> Json:
     measured = 0
     claim = asked.claim
     with asked.held() as watch:
-        image = state(asked, asked.wanted)
+        state(asked)  # made once, before guests need it
         with ThreadPoolExecutor(GUESTS) as pool:
             stopped = Event()
-            work = partial(_in_guest, asked, claim, image, stopped)
+            work = partial(_in_guest, asked, claim, stopped)
             running = {pool.submit(work, *batch) for batch in _batches(claim, cells, is_virtual(asked.spec))}
             try:
                 while running:
@@ -216,23 +217,21 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     return batches
 
 
-def _in_guest(
-    asked: Question, claim: Claim, image: Image, stopped: Event, kernel: Kernel, cells: list[Cell]
-) -> list[Taken]:
+def _in_guest(asked: Question, claim: Claim, stopped: Event, kernel: Kernel, cells: list[Cell]) -> list[Taken]:
     """Measure cells in a guest of their kernel; where that gives no observation, the builder's guest notes why.
 
     Cells that came after one which ended the guest are measured again, each in a guest of its own.
     """
     taken: list[Taken] = []
-    for cell, (seen, why) in zip(cells, _observed(asked, claim, image, cells, kernel)):
+    for cell, (seen, why) in zip(cells, _observed(asked, claim, stopped, kernel, cells)):
         if seen is None and stopped.is_set():
             raise Failure("the guests were ended")
         if seen is None and len(cells) > 1:
-            taken += _in_guest(asked, claim, image, stopped, kernel, [cell])
+            taken += _in_guest(asked, claim, stopped, kernel, [cell])
             continue
         if seen is None:
             failed = Question.noting(cell, failed=why)
-            [(seen, why)] = _observed(asked, claim, image, [failed], programs.named(claim["kernel"]))
+            [(seen, why)] = _observed(asked, claim, stopped, programs.named(claim["kernel"]), [failed])
         if seen is None:
             raise Failure(f"cell {cell['name']}: {why}")
         taken.append((cell, seen))
@@ -240,15 +239,16 @@ def _in_guest(
 
 
 def _observed(
-    asked: Question, claim: Claim, image: Image, cells: list[Cell], kernel: Kernel
+    asked: Question, claim: Claim, stopped: Event, kernel: Kernel, cells: list[Cell]
 ) -> list[tuple[Json | None, str]]:
-    """What a guest saw of each cell, on a copy of the image of its own, or None and why."""
+    """What a guest saw of each cell, on a copy of the state's image of its own, or None and why."""
+    image = state(asked)
     written = sum(2 * cell.get("writes_bytes", 0) for cell in cells)
     with folder(roomy(len(cells) * (ROOM_BYTES + image.taken_bytes) + written)) as place:
         jobs = [_job(asked, ["measure"], claim, disk, cells=[cell]) for disk, cell in enumerate(cells)]
         disks = [str(images.copy(image, place / f"copy{disk}")) for disk in range(len(cells))]
         limit_s = boot.START_S + sum(map(_limit_s, cells))
-        ended = boot.boot(kernel, jobs, disks, limit_s=limit_s, virtual=is_virtual(asked.spec))
+        ended = boot.boot(kernel, jobs, disks, limit_s=limit_s, virtual=is_virtual(asked.spec), stopped=stopped)
     seen: list[tuple[Json | None, str]] = []
     for number in range(len(cells)):
         try:

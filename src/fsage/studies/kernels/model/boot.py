@@ -12,16 +12,17 @@ import hashlib
 import json
 import os
 import platform
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 from fsage.api.model import MIB, Json, Refusal
@@ -91,10 +92,11 @@ sys.exit(status if status >= 0 else 128 - status)
 HUNG = 124
 KEEPERS = set[subprocess.Popen[bytes]]()
 """The guests that this process has at the moment."""
-ENDING = threading.Event()
-"""Set when this process starts no more guests."""
+PROCESSORS = Path("/sys/devices/system/cpu")
+"""Whose folders guests lock."""
+PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.05
-"""How often it is looked whether a processor has become free."""
+"""How long a guest waits for a processor that becomes free, and how often it looks."""
 
 
 class Kernel(NamedTuple):
@@ -120,11 +122,13 @@ def boot(
     memory_mib: int = 384,
     limit_s: float | None = None,
     virtual: bool = False,
+    stopped: Event | None = None,
 ) -> Ended:
     """Run a kernel until it has done its work. Raises Refusal where it cannot be started here.
 
     `disks`: images, the guest's /dev/ubda, ubdb ... With `virtual` the guest's clock stands still while it works, and
     jumps to the end of each wait. Each piece of work then has its image as a file: `ubd` waits for a helper outside.
+    `stopped`: set when no more guests are to be started.
     """
     check(kernel)
     limit_s = limit_s or START_S + JOB_S * len(work)
@@ -149,8 +153,8 @@ def boot(
         arguments += ["init=/bin/sh", "--", str(own / "start")]
         environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
         program = ["env", *environment, f"./{kernel.program.name}", *arguments]
-        with open(own / "console", "w+b") as console, _processor() as processor:
-            keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(processor), *program]
+        with open(own / "console", "w+b") as console, processor(stopped or Event()) as number:
+            keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(number), *program]
             process = subprocess.Popen(
                 keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
             )
@@ -168,20 +172,26 @@ def boot(
 
 
 @contextlib.contextmanager
-def _processor() -> Iterator[int]:
-    """A processor that no other guest of this user has; waits for one. Raises Refusal where guests are ended."""
-    places = {number: kept() / "processors" / str(number) for number in sorted(os.sched_getaffinity(0))}
-    while not ENDING.is_set():
-        for number, place in places.items():
-            place.mkdir(parents=True, exist_ok=True)
+def processor(stopped: Event) -> Iterator[int]:
+    """A processor that no other guest has; after PATIENCE_S any. Raises Refusal where it is `stopped`."""
+    numbers = sorted(os.sched_getaffinity(0))
+    until = time.monotonic() + PATIENCE_S
+    while not stopped.is_set():
+        for number in numbers:
             with contextlib.ExitStack() as lock:
                 try:
-                    lock.enter_context(_locked(place))
-                except OSError:  # another guest has it
+                    lock.enter_context(_locked(PROCESSORS / f"cpu{number}"))
+                except BlockingIOError:  # another guest has it
+                    continue
+                except OSError:  # this container shows none
+                    until = 0.0
                     continue
                 yield number
                 return
-        ENDING.wait(LOOK_EVERY_S)
+        if time.monotonic() > until:
+            yield random.choice(numbers)
+            return
+        stopped.wait(LOOK_EVERY_S)
     raise Refusal("the guests were ended")
 
 
@@ -215,7 +225,6 @@ def package() -> Path:
 
 def end_all() -> None:
     """End all guests of this process; whoever waits for them continues."""
-    ENDING.set()
     for keeper in list(KEEPERS):
         _end(keeper)
 

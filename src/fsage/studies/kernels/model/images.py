@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import subprocess
 import time
@@ -27,6 +28,8 @@ GIB = 1 << 30
 USUAL_GIB = "8"
 ABANDONED_S = 3600.0
 """An image that was begun so long ago is of a command that was killed."""
+IN_USE_S = 60.0
+"""An image that was used so lately may be needed at this moment."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) ->
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
-    _keep_to_limit(path)
+    _keep_to_limit()
     return Image(path, facts)
 
 
@@ -106,22 +109,25 @@ def limit_gib() -> float:
         raise Refusal(f"FSAGE_IMAGES_GIB is {given!r}: a number is wanted, the GiB that images may take") from None
 
 
-def _keep_to_limit(newest: Path) -> None:
-    """Remove the images that were not used for longest, until the others are within the limit; leftovers too."""
+def _keep_to_limit() -> None:
+    """Remove the images that were not used for longest, until the others are within the limit; leftovers too.
+
+    What was used just now stays, for it may be about to be copied.
+    """
     for left in place().glob("*.part"):
-        if time.time() - _time(left) > ABANDONED_S:
+        if _unused_s(left) > ABANDONED_S:
             left.unlink(missing_ok=True)
     taken = 0.0
-    used = {path: path.with_suffix(".json") for path in place().glob("*.img")}
-    for path, noted in sorted(used.items(), key=lambda pair: -_time(pair[1])):
+    unused_s = {path: _unused_s(path.with_suffix(".json")) for path in place().glob("*.img")}
+    for path in sorted(unused_s, key=unused_s.__getitem__):
         taken += Image(path, {}).taken_bytes
-        if taken > limit_gib() * GIB and path != newest:
+        if taken > limit_gib() * GIB and unused_s[path] > IN_USE_S:
             path.unlink(missing_ok=True)
-            noted.unlink(missing_ok=True)
+            path.with_suffix(".json").unlink(missing_ok=True)
 
 
-def _time(path: Path) -> float:
+def _unused_s(path: Path) -> float:
     try:
-        return path.stat().st_mtime
+        return time.time() - path.stat().st_mtime
     except FileNotFoundError:
-        return 0.0
+        return math.inf
