@@ -102,7 +102,7 @@ def test_a_job_visits_several_states(laid_out: Callable[..., dict[str, Pool]]) -
     assert [name for job in jobs for name in job.states] == list(plan.missing)
     assert {len(job.states) for job in plan.jobs(None, adaptive=False)} == {1}
     [in_guests] = laid_out("series1", target="virtual")["series1"].plans
-    assert {len(job.states) for job in in_guests.jobs(None, adaptive=False)} == {4}
+    assert {len(job.states) for job in in_guests.jobs(None, adaptive=False)} == {2}
 
 
 def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:

@@ -48,7 +48,7 @@ class Job(NamedTuple):
 
 
 LAYOUTS = "layouts"
-TOGETHER_IN_GUESTS = 4
+TOGETHER_IN_GUESTS = 2
 """States that one job visits where cells run in guests: to begin a job takes a second."""
 
 
