@@ -34,6 +34,7 @@ from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job
 from fsage.model.device import RANDOM_FROM_BYTES
 from fsage.model.structure import ALONE, BLOCK_BYTES, Method, Notes, Step
+from fsage.model.target import Spec
 
 POWER_OFF = 0x4321FEDC  # reboot(2)
 COLLAPSE = 8  # fallocate(2)
@@ -127,8 +128,12 @@ def built(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Json:
 
 
 def _target(name: str, device: str, point: Path, kind: type[GuestTarget]) -> Loop:
-    """An empty file system as the target that steps are done on: as large as it is free."""
-    spec = declaration.complete({"name": "guest", "kind": kind.kind, "filesystem": name, "home": str(point.parent)})
+    """An empty file system as the target that steps are done on: as large as it is free.
+
+    What is in use is in files: fsck finds blocks wrong that are only marked, as in a sparse target.
+    """
+    declared = {"name": "guest", "kind": kind.kind, "filesystem": name, "home": str(point.parent)}
+    spec: Spec = {**declaration.complete(declared), "sparse": False}
     store: ClaimedStore = {"mount": str(point), "filesystem": name, "uuids": [UUID]}
     claim = {"stores": [store], "filesystem_state_known": True, "capacity_bytes": _free(point)}
     target = Loop(spec, cast(Claim, claim))
