@@ -466,10 +466,29 @@ def test_what_is_left_is_right_within_a_factor_of_two(
     assert len(told) == (8 if seldom else 16) and wrong == [], "from the second population on"
 
 
-def write_record(plan: Plan, state: str, cell: str, began_s: float, ended_s: float) -> None:
+def test_the_pace_of_guests_is_by_the_clock_and_of_the_last_run(plan: Plan) -> None:
+    """Their cells have a disk's seconds, and two states are visited at once."""
+    plan = replace(plan, target=plan.target.having(kind="uml"))
+    began_s = 1e9
+    states = list(plan.missing)[:2]
+    request_file = plan.results.request(f"visit_{states[0]}")
+    results.write(request_file, {})
+    os.utime(request_file, (began_s, began_s))
+    estimated_s = 0.0
+    for state, ended_s in zip(states, (began_s + 40, began_s + 60), strict=True):
+        estimated_s += plan.reach_seconds(state)
+        for number, cell in enumerate(plan.missing[state]):
+            estimated_s += plan.cell_seconds(state, cell)
+            write_record(plan, state, cell.name, 0, 0.1, "r1" if number else "r0")  # the run before was stopped
+            os.utime(plan.results.record(state, cell.name), (ended_s + number, ended_s + number))
+    last_s = 60 + len(plan.missing[states[1]]) - 1
+    assert progress.known_pace(plan) == pytest.approx((last_s / estimated_s,) * 3)
+
+
+def write_record(plan: Plan, state: str, cell: str, began_s: float, ended_s: float, run: str = "r1") -> None:
     """What the pace is read from, of a record."""
     began, ended = (datetime.fromtimestamp(1e9 + at, UTC).isoformat() for at in (began_s, ended_s))
-    record = {"state": state, "cell": cell, "run": "r1", "began": began, "ended": ended}
+    record = {"state": state, "cell": cell, "run": run, "began": began, "ended": ended}
     results.write(plan.results.record(state, cell), {**record, "seconds": {"total": ended_s - began_s}})
 
 

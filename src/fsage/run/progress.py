@@ -88,6 +88,7 @@ class Progress:
         self.at_start = self._waiting()
         self.total = sum(map(len, plan.cells.values()))
         self.missing = {name: plan.to_measure(name) for name in plan.missing}
+        self.before = self.total - sum(map(len, self.missing.values()))
         todo = self.missing.get(state, [])
         self.here = len(todo) if cells is None else cells
         self.ends_in_s = seconds
@@ -119,7 +120,8 @@ class Progress:
         return self._line(self._seen, f", {words}" if words else "")
 
     def done(self) -> str:
-        """One line at the end of a visit, when all its cells came home."""
+        """One line at the end of a visit, when all its cells came home; another visit may have ended meanwhile."""
+        self.before = self.total - self.here - sum(len(self.plan.to_measure(name)) for name in self.missing)
         return str(self._line(self.here))
 
     @property
@@ -139,8 +141,7 @@ class Progress:
         return self.pace.cells
 
     def _line(self, done: int, words: str = "") -> Line:
-        before = self.total - sum(map(len, self.missing.values()))
-        measured = f"{before + done} of {self.total} cells, state {self.state}: {done} of {self.here}"
+        measured = f"{self.before + done} of {self.total} cells, state {self.state}: {done} of {self.here}"
         return Line(f"{self.plan.title}: {measured}{words}", self._left(max(done, self._seen)))
 
     def _left(self, done: int) -> str:
@@ -165,7 +166,7 @@ def known_pace(plan: Plan) -> Pace:
     """The pace of a study's last records; the usual one where one cannot be read, of which the report tells."""
     try:
         return pace_of(plan)
-    except (ArithmeticError, KeyError, OSError, TypeError, ValueError):
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError):
         return Pace()
 
 
@@ -201,7 +202,7 @@ def _pace_of_visits(plan: Plan, visits: list[list[Path]]) -> float:
     Two states are visited at once.
     """
     run = results.read(visits[-1][-1])["run"]
-    own = [paths for paths in visits if results.read(paths[0])["run"] == run]
+    own = [paths for paths in visits if results.read(paths[-1])["run"] == run]
     estimated_s = 0.0
     for paths in own:
         state = paths[0].parent.name
