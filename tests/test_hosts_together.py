@@ -266,10 +266,10 @@ def test_netflows_tasks_on_all_hosts_share_the_work(several):
 
 LAUNCHER = """
 import json, sys
-from fsage.host.verbs import request_check
+from fsage.host.verbs import checks
 from fsage.host.cells import measure
 spec, request = json.load(sys.stdin)
-measure.measure(spec, request_check.checked(request, request.pop("hosts")), False)
+measure.measure(spec, checks.checked(request, request.pop("hosts")), False)
 """
 
 

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from fsage.base import Failure, Json, Refusal
+from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.cells import clean, observed
 from fsage.host.instruments.instrument import Instruments
 from fsage.host.remote.connection import Lost
@@ -54,8 +54,8 @@ class Phases:
                     why = self.commands(cell, phases)
         except Lost:
             raise
-        except Failure as failure:
-            why = str(failure)
+        except (Failure, OSError) as failure:  # EIO, where a phase shut its file system down
+            why = in_words(failure)
         return Ran(phases, why, seen)
 
     def commands(self, cell: Cell, phases: list[PhaseResult]) -> str | None:
@@ -67,8 +67,8 @@ class Phases:
                 self.phase(cell, phase, phases)
         except Lost:
             raise
-        except Failure as failure:
-            why = f"{phase['name']}: {failure}"
+        except (Failure, OSError) as failure:
+            why = f"{phase['name']}: {in_words(failure)}"
         if any("mount_options" in phase for phase in cell["phases"]):
             self.target.remount()
         return why
