@@ -41,8 +41,13 @@ def measured(phases: Phases, **more: object) -> tuple[dict[str, dict], dict[str,
     """A cell's phases by name, and its metrics."""
     params = allocator.Params.model_validate({"workload": "allocator", "iteration": 1, **more})
     commands = allocator.commands(params, phases.target.claim)
-    taken, why, _ = phases.run({"phases": commands}, lambda: None)
-    remove_measured(phases.target)
+
+    def remove() -> None:
+        phases.target.remount()  # it may have been shut down
+        remove_measured(phases.target)
+
+    taken, why, _ = phases.run({"phases": commands}, remove)
+    remove()
     assert why is None, (why, taken)
     observation = {
         "status": "done",

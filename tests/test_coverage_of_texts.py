@@ -204,7 +204,8 @@ def test_the_interval_of_draws_holds_what_the_layout_has(new_target, tmp_path_fa
 
 def _note(held: dict[str, list[bool]], true: int, pieces: list[int]) -> None:
     held["smallest to largest"].append(min(pieces) <= true <= max(pieces))
-    interval, of_rate = of_one_more(pieces), of_one_more([rate(number) for number in pieces])
+    interval = of_one_more(pieces)
+    of_rate = of_one_more([rate(number) for number in pieces])
     # Pieces are whole numbers: half a piece below and above is the same number.
-    held["pieces"].append(bool(interval) and interval.low - 0.5 <= true <= interval.high + 0.5)
-    held["rate"].append(bool(of_rate) and of_rate.low * 0.99 <= rate(true) <= of_rate.high * 1.01)
+    held["pieces"].append(bool(interval) and interval[0] - 0.5 <= true <= interval[1] + 0.5)
+    held["rate"].append(bool(of_rate) and of_rate[0] * 0.99 <= rate(true) <= of_rate[1] * 1.01)

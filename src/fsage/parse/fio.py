@@ -133,6 +133,8 @@ def _document(text: str) -> tuple[Json, str]:
         if text[error.pos :].strip() and text.rstrip().endswith("\n}"):
             why = f"its line {error.lineno} was written by something else: {line[0].strip()[:60]!r}"
         raise BadOutput(f"fio's output holds no whole JSON document: {why}") from None
+    except ValueError as error:  # of a number with thousands of digits
+        raise BadOutput(f"fio's output holds a number that cannot be read: {error}") from None
     return document, text[length:]
 
 

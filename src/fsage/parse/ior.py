@@ -150,7 +150,7 @@ def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, st
         raise BadOutput(f"IOR's summary has {len(totals)} rows of {kind}: one test per run is read, no more")
     total = totals[0]
     repetitions = int(total["reps"])
-    if [int(row["iter"]) for row in rows] != list(range(repetitions)):
+    if len(rows) != repetitions or [int(row["iter"]) for row in rows] != list(range(len(rows))):
         raise BadOutput(f"IOR shows {len(rows)} of its {repetitions} repetitions of {kind}")
     bandwidths = [_positive(row["bw(MiB/s)"]) for row in rows]
     # The table rounds to whole MiB/s from 3600 on, else to 2 digits; the summary has 2 digits always.

@@ -39,9 +39,10 @@ class Surroundings(Instrument):
         seen: Json = {}
         yield seen
         if self.target.own_stores:
-            for mount in self.target.mounts:
-                flush(mount)
-                seen["left_bytes"] = seen.get("left_bytes", 0) + self.target.free(mount).bytes
+            with contextlib.suppress(OSError):  # not known, where the phase shut its file system down
+                for mount in self.target.mounts:
+                    flush(mount)
+                seen["left_bytes"] = sum(self.target.free(mount).bytes for mount in self.target.mounts)
 
     def _other_kernel(self, name: str | None) -> str | None:
         release = os.uname().release
