@@ -98,6 +98,8 @@ def test_a_server_without_osts_has_none(site: Site, tmp_path: Path) -> None:
 def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
+    site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
+    site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
     here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"c1": here}}, "servers": {"hosts": {"mds1": here}}}
     inventory = tmp_path / "inventory"

@@ -27,8 +27,8 @@ def test_the_page_says_what_the_table_says(name: str) -> None:
     assert table.stat().st_size < MOST_BYTES
     loaded = load_study(ROOT / f"config/{name}.yaml")
     planned = [state.name for state in expand(loaded)]
-    cells = sum(len(loaded.cells_of(state)) for state in expand(loaded))
-    assert len(frame) == cells and (frame["status"] == "valid").all(), "the whole matrix"
+    cells = sum(cell.kind == "planned" for state in expand(loaded) for cell in loaded.cells_of(state))
+    assert (frame["kind"] == "planned").sum() == cells and (frame["status"] == "valid").all(), "the whole matrix"
     said = " ".join((ROOT / f"docs/background/{name}.md").read_text(encoding="utf-8").split())
     for sentence in report.answer_lines(frame, loaded, planned):
         assert sentence in said, sentence
@@ -52,7 +52,7 @@ def test_the_page_of_full_size_has_what_its_command_makes_of_both_tables(monkeyp
     import size
 
     (made,) = size.BLOCK.findall(size.PAGE.read_text(encoding="utf-8"))
-    assert made == size.block([size.planned(path) for path in size.TABLES])
+    assert made == size.block(size.planned(size.LOCAL), [size.planned(path) for path in size.TABLES])
     shown = set(re.findall(r"\(size/([\w.-]+)\)", made))
     assert shown == {path.name for path in size.FIGURES.iterdir()} and len(shown) == 2
 

@@ -136,7 +136,8 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
             "a probe beside states, calibration and cells looks up a name, and reads and writes 64 KiB on each OST "
             f"that is used, every {EVERY_S:g} s at least; stop_if: {_words(stop_if)}"
         )
-        listed.append(Act(clients, what, "release removes its files, 1 MiB each", places=(f"{tree}/.fsage/probe",)))
+        undone = "release removes its files, 1 MiB each"
+        listed.append(Act(clients, what, undone, programs=("python", "python3"), places=(f"{tree}/.fsage/probe",)))
     return [*listed, *(_lustre(site, spec, plans, clients, phases) if spec["lustre"] else ())]
 
 
