@@ -401,7 +401,7 @@ def test_two_clients_with_two_threads_make_the_same_files(claimed: dict[str, Any
     assert filler(claimed["mount"]) == {}
     ran = ansible(both, *books[1:], "-e", again, apply_step_threads=2)
     done(ran)
-    assert all(re.search(rf"^{host}: populate: \d+ files", ran.stdout, re.M) for host in ("one", "two"))
+    assert re.search(r"^one: populate: \d+ files", ran.stdout, re.M), "the launcher shares the step out"
     assert filler(claimed["mount"]) == alone
 
 
