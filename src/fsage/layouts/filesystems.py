@@ -248,8 +248,8 @@ def superblock_of_f2fs(device: str) -> tuple[int, int, int, int]:
 def free_of_segments(lines: list[str], segment_blocks: int, first: int) -> Iterator[tuple[int, int]]:
     """Free runs of an F2FS, in blocks.
 
-    Lines are `number type|used| bytes`, the first block in the highest bit of the first byte. A newer kernel (seen: 7.2)
-    adds `| mtime`.
+    Lines are `number type|used| bytes`, the first block in the highest bit of the first byte. A newer kernel
+    (seen: 7.2) adds `| mtime`.
     """
     for number, line in enumerate(lines):
         used = "".join(f"{byte:08b}" for byte in bytes.fromhex(line.split("|")[2]))
