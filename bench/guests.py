@@ -78,10 +78,11 @@ def by_hand(kernel: boot.Kernel, image: images.Image | None, number: int, place:
     if kernel.libraries:
         environment["LD_LIBRARY_PATH"] = str(kernel.libraries)
     command = [*words, "--", str(own / "script")]
+    allowed = os.sched_getaffinity(0)
     with boot.processor(Event()) as processor:
         os.sched_setaffinity(0, {processor})  # of this thread, and what it starts
         subprocess.run(command, cwd=kernel.program.parent, env=environment, capture_output=True, check=False)
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+        os.sched_setaffinity(0, allowed)
     if image and "extent" not in (own / "said").read_text():
         raise SystemExit(f"the guest by hand wrote no file: {own}")
     shutil.rmtree(own)

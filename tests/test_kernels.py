@@ -154,7 +154,7 @@ def test_where_ptrace_is_forbidden_that_is_said() -> None:
     )
     for line in done.stdout.splitlines():
         name, why = line.split(" ", 1)
-        if tuple(map(int, name.split(".")[:2])) >= (6, 16):
+        if [int(number) for number in re.findall(r"\d+", name)] >= [6, 16]:
             assert why == "None", "it needs none"
         else:
             assert "cannot trace its processes here (ptrace is forbidden, e.g. by seccomp)" in why

@@ -197,7 +197,9 @@ def test_servers_are_asked_before_anything_is_changed(tmp_path: Path, site: Site
 @pytest.mark.long
 def test_an_ost_that_is_full_shows(spec: dict, site: Site) -> None:
     full = session("enospc_one_ost.txt")["lfs df /mnt/lustre"][-1]["stdout"]
-    before = [recorded("lfs_df.txt")] * 5  # the state, the cell's check, whether there is room, its watch
+    before = [
+        recorded("lfs_df.txt")
+    ] * 5  # what is opened, the state, the cell's check, whether there is room, its watch
     site.answer(f"lfs df {spec['directory']}", *before, full, recorded("lfs_df.txt"))
     after = measured(spec)["osts"]["fullness"]["after"]
     assert after["lustre-OST0000"]["fullness_percent"] == 100

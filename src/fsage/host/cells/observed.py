@@ -160,12 +160,11 @@ def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, 
     declared = complete(spec)
     home = home_of(declared)
     box = home / "outbox"
-    study, state = _visited(request)
     if kinds.named(declared["kind"]).guests:
-        pattern = f"*/{study}/{state}/*.json"
+        pattern = f"*/{_visited(request)}/*.json"
     else:
         pattern = "**/*.json"
-    path = home / "bundles" / study / f"{state}.tar"
+    path = home / "bundles" / f"{_visited(request)}.tar"
     with held(home, request, shared=True):
         waiting = sorted(box.glob(pattern))
         if not check:
@@ -181,16 +180,15 @@ def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, 
     }
 
 
-def _visited(request: Request) -> tuple[str, str]:
-    """The study and the state of a visit, of which the bundle has its name."""
-    return request.get("study", "any"), request.get("state", "any")
+def _visited(request: Request) -> str:
+    """The study and the state of a visit, as a path; its bundle has this name."""
+    return f"{request.get('study', 'any')}/{request.get('state', 'any')}"
 
 
 def acknowledge(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Delete the observations of the last bundle, which was fetched."""
     home = home_of(complete(spec))
-    study, state = _visited(request)
-    path = home / "bundles" / study / f"{state}.tar"
+    path = home / "bundles" / f"{_visited(request)}.tar"
     with held(home, request, shared=True):
         if not path.exists() or check:
             return {"changed": False, "msg": "no bundle to acknowledge"}

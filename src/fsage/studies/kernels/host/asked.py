@@ -156,7 +156,7 @@ def measure(asked: Question, check: bool) -> Json:
     """Measure the request's cells, each on a copy of its own, in two guests at a time."""
     cells = asked.unmeasured()
     if check or not cells:
-        return {**asked.measured(0, len(cells)), "changed": bool(cells), "undone": None}
+        return {**asked.measured(0, len(cells)), "changed": bool(cells)}
     measured = 0
     claim = asked.claim
     with asked.held() as watch:
