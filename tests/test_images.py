@@ -20,10 +20,12 @@ from fsage.base import GIB, MIB, Failure, Refusal
 from fsage.evidence import free
 from fsage.host.cells import observed
 from fsage.host.verbs import count
+from fsage.model.declaration import complete
 from fsage.report import counted
 from fsage.report.parts import Data
 from fsage.run import request
 from fsage.studies.kernels import images, report
+from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.images import Image
@@ -300,9 +302,12 @@ def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path: Path, monk
         images.recipe_of(str(tmp_path / "sizes.txt"), 1)
     with pytest.raises(ValueError, match="no folder that you may write to"):
         images.check_new(tmp_path / "none/disk.img")
-    monkeypatch.setenv("FSAGE_IMAGES_GIB", "many")
-    with pytest.raises(Refusal, match="FSAGE_IMAGES_GIB is 'many': a number is wanted"):
-        kept.limit_gib()
+    for wrong in ("many", "0", "-1", "nan"):
+        monkeypatch.setenv("FSAGE_IMAGES_GIB", wrong)
+        why = f"FSAGE_IMAGES_GIB is '{wrong}': a number above 0 is wanted"
+        with pytest.raises(Refusal, match=why):
+            kept.limit_gib()
+        assert why in "; ".join(uml.Uml.lacking(complete({"name": "v", "kind": "uml"})).missing), "before the claim"
 
 
 def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

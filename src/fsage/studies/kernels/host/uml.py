@@ -23,6 +23,7 @@ class Uml(GuestTarget, facts.Uml):
         missing = []
         try:
             images.mkfs(spec["filesystem"])
+            images.limit_gib()
             why = programs.why_not(asked.builder_of(spec), spec["filesystem"])
             if why:
                 missing.append(why)

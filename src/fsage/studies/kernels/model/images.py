@@ -103,10 +103,10 @@ def mkfs(filesystem: str) -> str:
 def limit_gib() -> float:
     """What the cache may hold. Raises Refusal."""
     given = os.environ.get("FSAGE_IMAGES_GIB", USUAL_GIB)
-    try:
-        return float(given)
-    except ValueError:
-        raise Refusal(f"FSAGE_IMAGES_GIB is {given!r}: a number is wanted, the GiB that images may take") from None
+    with contextlib.suppress(ValueError):
+        if float(given) > 0:
+            return float(given)
+    raise Refusal(f"FSAGE_IMAGES_GIB is {given!r}: a number above 0 is wanted, the GiB that images may take")
 
 
 def _keep_to_limit() -> None:
