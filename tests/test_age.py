@@ -26,7 +26,7 @@ from fsage.layouts import ext4, extents, filesystems, verdict
 from fsage.layouts.extents import Head
 from fsage.layouts.inspect import inspect
 from fsage.layouts.store import Geometry, of_extents
-from fsage.model import sparse
+from fsage.model.filesystems import takes
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target
@@ -156,7 +156,7 @@ def test_files_at_all_places_have_room_on_the_disk_below_a_sparse_target(places:
         asked = request.make(plan, state, cells)
         assert asked.get("amount_mib", 384) == amount_mib
         most_bytes = max(most_bytes, *(cell["makes_bytes"] for cell in asked["cells"]))
-    assert most_bytes == places * amount_mib * MIB <= sparse.takes(plan.target.spec).written_bytes == 5 * 384 * MIB
+    assert most_bytes == places * amount_mib * MIB <= takes(plan.target.spec).written_bytes == 5 * 384 * MIB
 
 
 def test_the_same_command_again_measures_what_failed(tmp_path):

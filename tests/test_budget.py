@@ -31,7 +31,7 @@ from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets import claims, kinds
 from fsage.host.targets.target import Target
-from fsage.model import plugins, striping, structure
+from fsage.model import plugins, structure
 from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
 from fsage.studies.aged import model as uses
@@ -143,7 +143,7 @@ class Place:
         """Where files lie on OSTs: one each as their names have it, or on all of them."""
         on = (
             range(len(OSTS_MIB))
-            if self.stripe_count == striping.ALL
+            if self.stripe_count == structure.ALL_OSTS
             else [zlib.crc32(str(path).encode()) % len(OSTS_MIB)]
         )
         return [stripes.Component(0, len(on), MIB, on[0], tuple(on))]
@@ -211,7 +211,7 @@ def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> N
     @settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(
         steps_of(kind), st.sampled_from(sorted(STEPS)).flatmap(steps_of), st.integers(4, 120), st.booleans(),
-        st.sampled_from([1, striping.ALL]),
+        st.sampled_from([1, structure.ALL_OSTS]),
     )  # fmt: skip
     def held(first: Step, second: Step, capacity_mib: int, alone: bool, stripe_count: int) -> None:
         target = place.target(of, capacity_mib * MIB, alone, stripe_count)

@@ -19,7 +19,7 @@ import pytest
 from fsage.evidence.free import DRAWS, lay
 from fsage.host.filesystems.ext4 import WritableBitmap
 from fsage.host.structure import files
-from fsage.layouts import extents, fiemap, fragmentation, texts
+from fsage.layouts import extents, fiemap, fragmentation, saved
 from fsage.layouts.ext4 import BlockBitmap
 from fsage.studies.replica.report import of_one_more
 
@@ -155,7 +155,7 @@ def laid(image: Path, size: int, free: Extents) -> int:
 
 def drawn(kind: str, text: str, image: Path, free: Extents) -> list[int]:
     """The pieces of a new file in each draw; of a text with places there is one."""
-    store = texts.read(io.BytesIO(text.encode())).summary(0)
+    store = saved.read(io.BytesIO(text.encode())).summary(0)
     if kind in WHOLE:
         assert store["free_bytes"] == extents.size(free)
         return [laid(image, DEVICE, free)]

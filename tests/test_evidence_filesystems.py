@@ -24,7 +24,7 @@ from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.layouts import ext4, fiemap, forecast, fragmentation, machine, texts
+from fsage.layouts import ext4, fiemap, forecast, fragmentation, machine, saved
 from fsage.layouts.btrfs import RESERVED
 from fsage.layouts.inspect import inspect
 from fsage.layouts.store import StoresLayout
@@ -41,7 +41,7 @@ def said(*words: str) -> str:
 
 
 def read(text: str) -> dict:
-    return texts.read(io.BytesIO(text.encode())).summary(0)
+    return saved.read(io.BytesIO(text.encode())).summary(0)
 
 
 def check_sums(store: dict) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsage.evidence.page import page
-from fsage.layouts import texts
+from fsage.layouts import saved
 from fsage.layouts.store import KEYS, NotThisText
 from fsage.layouts.terminal import extents_per_file
 
@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 
 def read(text: bytes) -> dict:
-    return texts.read(io.BytesIO(text)).summary(0)
+    return saved.read(io.BytesIO(text)).summary(0)
 
 
 def read_text(name: str) -> dict:
@@ -106,7 +106,7 @@ def test_dumpe2fs_tells_of_each_free_block(block_bytes, cluster, groups, spellin
         text += b"  %d free clusters, 7 free inodes, 0 directories\n  Free blocks: " % sum(free)
         text += b", ".join(listed) + b"\n" + b"".join(spelling.choices(LINES[:2], k=spelling.randint(0, 2)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fsage.layouts.text.BLOCK_BYTES", block_bytes)
+        patch.setattr("fsage.layouts.stream.BLOCK_BYTES", block_bytes)
         found = read(bytes(text))
         assert found["free_bytes"] == sum(map(sum, groups)) * cluster << 10
         assert "in use" not in found["source"]["free"]

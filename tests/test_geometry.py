@@ -18,7 +18,7 @@ from tiers import first_of
 from fsage.base import Failure
 from fsage.base.message import Unacceptable
 from fsage.host.filesystems.ext4 import WritableBitmap
-from fsage.layouts import ext4, extents, texts
+from fsage.layouts import ext4, extents, saved
 from fsage.layouts.ext4 import BlockBitmap
 from fsage.layouts.extents import Extents
 from fsage.layouts.filesystems import Xfs
@@ -146,7 +146,7 @@ def test_what_a_header_says_that_cannot_be_made_is_said():
 
     def read(old: bytes, new: bytes) -> str | None:
         assert old in text
-        return why_not(Geometry, texts.read(io.BytesIO(text.replace(old, new, 1))).geometry)
+        return why_not(Geometry, saved.read(io.BytesIO(text.replace(old, new, 1))).geometry)
 
     assert read(b"Inode size:", b"Inode size:") is None
     assert read(b" flex_bg", b" flex_bg bigalloc") == (
@@ -157,7 +157,7 @@ def test_what_a_header_says_that_cannot_be_made_is_said():
         read(b"Block count:              2097152", b"Block count:              4294967296")
     with pytest.raises(NotThisText, match=r"group 0 of blocks 0 to 32767; by its header .* 0 to 32766"):
         read(b"Blocks per group:         32768", b"Blocks per group:         32767")
-    geometry = texts.read(io.BytesIO(text)).geometry
+    geometry = saved.read(io.BytesIO(text)).geometry
     assert "its geometry.block_bytes is 65536: 4096 is wanted" in why_not(Geometry, {**geometry, "block_bytes": 65536})
     with pytest.raises(Unacceptable, match=r"g\.features\[0\] is 'flex_bg -E x': one of"):
         Geometry.from_json({**geometry, "features": ["flex_bg -E x"]}, "g")

@@ -35,7 +35,7 @@ from fsage.evidence import free
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target
-from fsage.layouts import extents, texts
+from fsage.layouts import extents, saved
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.store import NotThisText
 from fsage.plan.plan import Plan
@@ -181,11 +181,11 @@ def test_the_list_of_free_extents_reads_back_and_no_part_of_it_passes_for_the_wh
     text = b"".join(extents.written(head, places))
     found, again = extents.read(text.splitlines(keepends=True))
     assert (found, list(again)) == (head, places)
-    store = texts.read(io.BytesIO(text)).summary(0)
+    store = saved.read(io.BytesIO(text)).summary(0)
     assert store["free_bytes"] == extents.size(places) and store["free_extents"]["count"] == len(places)
     cut = text[: data.draw(st.integers(0, len(text) - 2))]
     with pytest.raises(NotThisText):
-        texts.read(io.BytesIO(cut))
+        saved.read(io.BytesIO(cut))
 
 
 @given(runs, runs)
@@ -226,16 +226,16 @@ def test_a_list_that_cannot_be_is_refused(line, why):
     head = Head(4096 * 4000, 4096, 4096 * 1000, "ext4", "a test")
     mark, device, first, end = list(extents.written(head, [(4096, 8192)]))
     with pytest.raises(NotThisText, match=why):
-        texts.read(io.BytesIO(mark + device + first + line + end))
+        saved.read(io.BytesIO(mark + device + first + line + end))
 
 
 def test_packed_texts_are_read_as_they_are_and_refused_when_cut():
     text = (EVIDENCE / "dumpe2fs.txt").read_bytes()
-    plain = texts.read(io.BytesIO(text)).summary(0)
+    plain = saved.read(io.BytesIO(text)).summary(0)
     for packed in (gzip.compress(text), pa.compress(text, "zstd", asbytes=True)):
-        assert texts.read(io.BytesIO(packed)).summary(0) == plain
+        assert saved.read(io.BytesIO(packed)).summary(0) == plain
         with pytest.raises(NotThisText, match=r"cannot be unpacked|cut short"):
-            texts.read(io.BytesIO(packed[: len(packed) // 2]))
+            saved.read(io.BytesIO(packed[: len(packed) // 2]))
 
 
 XFS_DB = b"""blocksize = 4096
@@ -258,12 +258,12 @@ FSMAP = b"""\t0: 7:2 [0..79]: unknown 80
 
 
 def test_texts_of_xfs_tools_tell_where_it_is_free():
-    found = texts.read(io.BytesIO(XFS_DB)).summary(0)
+    found = saved.read(io.BytesIO(XFS_DB)).summary(0)
     assert (found["device_bytes"], found["free_bytes"]) == (102400 * 4096, (4 + 512 + 25590) * 4096)
     assert found["groups"]["count"] == 4
-    found = texts.read(io.BytesIO(FSMAP)).summary(0)
+    found = saved.read(io.BytesIO(FSMAP)).summary(0)
     assert (found["device_bytes"], found["free_bytes"]) == (100 * MIB, (48 + 202560) * 512)
-    sizes = texts.read(io.BytesIO(XFS_DB[XFS_DB.index(b"    agno") :])).summary(0)
+    sizes = saved.read(io.BytesIO(XFS_DB[XFS_DB.index(b"    agno") :])).summary(0)
     assert (sizes["free_bytes"], sizes["device_bytes"], sizes["bitmap"]) == ((4 + 512 + 25590) * 4096, None, None)
     bad = {
         XFS_DB[:-40]: "counts 2 in the end: it was cut short",
@@ -275,7 +275,7 @@ def test_texts_of_xfs_tools_tell_where_it_is_free():
     }
     for text, why in bad.items():
         with pytest.raises(NotThisText, match=why):
-            texts.read(io.BytesIO(text))
+            saved.read(io.BytesIO(text))
 
 
 def large(groups: int, group_bytes: int = 64 * 4096) -> free.Free:

@@ -26,7 +26,7 @@ from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, tune
 from fsage.layouts import machine
-from fsage.model import declaration, sparse
+from fsage.model import declaration, filesystems
 from fsage.model.structure import Step
 from fsage.workloads import sequential
 
@@ -55,7 +55,7 @@ def unmount_below(spec: Spec) -> None:
 @pytest.mark.parametrize("filesystem", first_of("xfs", "ext4"))
 def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> None:
     large["filesystem"] = filesystem
-    taken = sparse.takes(declaration.complete(large))
+    taken = filesystems.takes(declaration.complete(large))
     assert taken.words() in claim.create(large, {}, True)["msg"] and not Path(large["image_dir"]).exists()
     claim.create(large, {}, False)
     [pool] = Path(large["image_dir"]).iterdir()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fsage.evidence import free
-from fsage.layouts import texts
+from fsage.layouts import saved
 from fsage.layouts.store import NotThisText
 from fsage.layouts.verdict import verdict
 from fsage.parse import BadOutput, fio, ior, mdtest
@@ -138,7 +138,7 @@ def test_what_mail_and_editors_add_changes_no_number(parser, name, change):
 def look(content: bytes | str) -> tuple[dict, str]:
     """The store that a text tells of, and the sentences of its verdict."""
     content = content.encode() if isinstance(content, str) else content
-    store = texts.read(io.BytesIO(content)).summary(0)
+    store = saved.read(io.BytesIO(content)).summary(0)
     return store, " ".join(verdict(store, "FILE", None).sentences)
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from fsage.base import GIB, MIB
 from fsage.cli import app
-from fsage.layouts import machine, placement, texts
+from fsage.layouts import machine, placement, saved
 from fsage.layouts import verdict as said_of
 from fsage.layouts.forecast import new_files
 from fsage.layouts.fragmentation import Extent, FileLayouts
@@ -157,7 +157,7 @@ def test_one_number_for_full_and_no_advice_without_evidence():
         "at once through the cache or past it, of up to 1 GiB, would have 1 extent" in whole[1]
         and "At 100.0% full, the last free extent of 1 GiB" in whole[1]
     )
-    header = texts.read(io.BytesIO((TEXTS / "dumpe2fs_h.txt").read_bytes())).summary(0)
+    header = saved.read(io.BytesIO((TEXTS / "dumpe2fs_h.txt").read_bytes())).summary(0)
     assert verdict(header, "x", None).sentences == [
         "8.3% full: 677 MiB of 8 GiB are in use, the file system's own blocks among them.",
         "How free space lies is not known: dumpe2fs -h and tune2fs -l list no groups.",

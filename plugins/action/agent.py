@@ -35,7 +35,7 @@ if str(SOURCE) not in sys.path:  # an installed collection contains the package
     sys.path.insert(0, str(SOURCE))
 
 from fsage import seam  # noqa: E402
-from fsage.base import MIB, Refusal, in_words, message, untrusted  # noqa: E402
+from fsage.base import MIB, Refusal, in_words, message  # noqa: E402
 from fsage.model import plugins  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
@@ -258,7 +258,7 @@ def request_of(verb, given):
             f"wanted: {HOW} (not -e @request.json)"
         )
     try:
-        return message.read_block(untrusted.read_file(given, REQUEST_BYTES))
+        return message.read_block(message.read_file(given, REQUEST_BYTES))
     except (OSError, ValueError) as why:
         raise message.Unacceptable(
             f"fsage_request: {in_words(why, message.shown(given))}; the path of a request's file is wanted: {HOW}"

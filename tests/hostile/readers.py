@@ -30,7 +30,7 @@ from fsage.base.message import Unacceptable
 from fsage.evidence import page
 from fsage.host.lustre import clients, lctl, servers, space, stripes
 from fsage.layouts import inspect, terminal
-from fsage.parse import BadOutput, fio, ior, mdtest, program
+from fsage.parse import BadOutput, fio, ior, mdtest, program_result
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target
@@ -116,8 +116,8 @@ def _sizes(name: str) -> Callable[[bytes], None]:
     return read
 
 
-def _output(parser: Any) -> Callable[[tuple[bytes, int]], None]:
-    return lambda text: parser.parse(text.decode(errors="replace"), "", 0)
+def _output(parse: Any) -> Callable[[tuple[bytes, int]], None]:
+    return lambda text: parse(text.decode(errors="replace"), "", 0)
 
 
 def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
@@ -377,11 +377,11 @@ READERS = {
     # What tools print.
     "evidence": Reader(recorded_texts("evidence/*.txt"), _evidence, (ValueError,), 150),
     "evidence page": Reader(recorded_texts("evidence/*.txt"), _evidence_page, (ValueError,), 5),
-    "fio": Reader(recorded_texts("corpus/fio-*/*.stdout", 4), _output(fio), (BadOutput,), 150),
-    "ior": Reader(recorded_texts("corpus/ior-*/*.stdout", 4), _output(ior), (BadOutput,), 150),
-    "mdtest": Reader(recorded_texts("corpus/mdtest-*/*.stdout", 4), _output(mdtest), (BadOutput,), 150),
-    "blastn": Reader(bent(BLASTN), _output(blastn), (BadOutput,), 100),
-    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(program), (BadOutput,), 100),
+    "fio": Reader(recorded_texts("corpus/fio-*/*.stdout", 4), _output(fio.parse), (BadOutput,), 150),
+    "ior": Reader(recorded_texts("corpus/ior-*/*.stdout", 4), _output(ior.parse), (BadOutput,), 150),
+    "mdtest": Reader(recorded_texts("corpus/mdtest-*/*.stdout", 4), _output(mdtest.parse), (BadOutput,), 150),
+    "blastn": Reader(bent(BLASTN), _output(blastn.parse), (BadOutput,), 100),
+    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(program_result), (BadOutput,), 100),
     "brw_stats": Reader(recorded_texts("lustre/lctl_brw_stats.txt"), _text(servers.parse_stats), LUSTRE, 80),
     "lfs df": Reader(recorded_texts("lustre/lfs_df.txt"), _text(space.parse), LUSTRE, 80),
     "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(lctl.parse), LUSTRE, 80),

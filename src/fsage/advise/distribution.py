@@ -15,7 +15,7 @@ from typing import IO
 
 import yaml
 
-from fsage.base import untrusted
+from fsage.base import message
 from fsage.base.sizes import LARGEST_BYTES, parse_size
 from fsage.layouts.machine import regular_files
 from fsage.text import yaml_text
@@ -71,13 +71,13 @@ def read(what: str) -> Distribution:
         if what == "-":
             return _made(_of_lines(sys.stdin.buffer, "standard input"), "standard input")
         rows = {".yaml": _of_yaml, ".yml": _of_yaml, ".csv": _of_csv}.get(path.suffix.lower())
-        with untrusted.open_file(path) as stream:
+        with message.open_file(path) as stream:
             if rows is None:
                 return _made(_of_lines(stream, what), what)
-            return _made(rows(untrusted.bounded(stream, MOST_TABLE_BYTES).decode(), what), what)
+            return _made(rows(message.bounded(stream, MOST_TABLE_BYTES).decode(), what), what)
     except OSError as error:
         raise ValueError(f"--files {error.filename or what}: {error.strerror}") from error
-    except untrusted.NotTaken as error:
+    except message.NotTaken as error:
         raise ValueError(f"--files {what}: {error}") from error
     except csv.Error as error:
         raise ValueError(f"--files {what}: is no CSV: {error}") from error

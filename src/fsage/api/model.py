@@ -43,9 +43,7 @@ from fsage.model.counting import Device
 from fsage.model.filesystems import FileSystem
 from fsage.model.kinds import Kind, Loop, kind_of
 from fsage.model.observation import PhaseResult
-from fsage.model.program import program_main
 from fsage.model.request import Cell, Phase
-from fsage.model.striping import EVICTION_FILES, Segment
-from fsage.model.structure import BLOCK_BYTES, Achieved, Files, Shard, Step, path_of
+from fsage.model.structure import BLOCK_BYTES, EVICTION_FILES, Achieved, Files, Segment, Shard, Step, path_of
 from fsage.model.target import Spec
-from fsage.model.tools import Tool, tool_command
+from fsage.model.tools import Tool, program_main, tool_command

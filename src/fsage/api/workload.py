@@ -47,7 +47,7 @@ Judging what came of them:
 - `steps_of(observation)`: the steps of the state in which it was measured.
 """
 
-from fsage.model.program import assignment_of, program_phase
+from fsage.model.tools import assignment_of, program_phase
 from fsage.parse import BadOutput, check_end
 from fsage.workloads import Outcome, Unsupported
 from fsage.workloads.by_fio import fio_workload

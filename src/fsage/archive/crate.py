@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from fsage.base import untrusted
+from fsage.base import message
 from fsage.dataset.tables import MOST_BYTES as MOST_TABLE_BYTES
 from fsage.text.yaml_text import MOST_BYTES as MOST_YAML_BYTES
 
@@ -70,9 +70,9 @@ def unpacked(crate: Path) -> Iterator[Path]:
             if crate.is_dir():
                 _take(_of_folder(crate), Path(folder))
             else:
-                with untrusted.open_file(crate) as stream, zipfile.ZipFile(_Guarded(stream)) as archive:
+                with message.open_file(crate) as stream, zipfile.ZipFile(_Guarded(stream)) as archive:
                     _take(_of_zip(archive), Path(folder))
-        except untrusted.NotTaken as error:
+        except message.NotTaken as error:
             raise CrateError(f"{crate}: {error}") from None
         except OSError as error:
             raise CrateError(f"{crate} cannot be read: {error.strerror or error}") from None
@@ -93,7 +93,7 @@ class _Guarded:
 
     def read(self, size: int = -1) -> bytes:
         if size > MOST_LIST_BYTES:
-            raise untrusted.NotTaken(f"its list has {size:,} bytes; allowed are {MOST_LIST_BYTES:,}")
+            raise message.NotTaken(f"its list has {size:,} bytes; allowed are {MOST_LIST_BYTES:,}")
         return self._stream.read(MOST_LIST_BYTES if size is None or size < 0 else size)
 
 
@@ -110,24 +110,22 @@ def _of_folder(crate: Path) -> Iterator[Entry]:
                     folders.append((Path(listed.path), f"{name}/"))
                     continue
                 if not stat.S_ISREG(mode):
-                    raise untrusted.NotTaken(f"{name!r} in it is a link or a device; only files and folders are taken")
+                    raise message.NotTaken(f"{name!r} in it is a link or a device; only files and folders are taken")
                 size = listed.stat(follow_symlinks=False).st_size
-                yield Entry(name, partial(untrusted.open_file, Path(listed.path), follow=False), size)
+                yield Entry(name, partial(message.open_file, Path(listed.path), follow=False), size)
 
 
 def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
     """The files in a zip. Others than these two methods are unpacked without a bound: 3 kB of bzip2 into 8 GB."""
     for member in archive.infolist():
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise untrusted.NotTaken(
+            raise message.NotTaken(
                 f"{member.filename!r} in it is packed by method {member.compress_type}; only stored (0) and deflated "
                 "(8) files are taken"
             )
         kind = stat.S_IFMT(member.external_attr >> 16)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise untrusted.NotTaken(
-                f"{member.filename!r} in it is a link or a device; only files and folders are taken"
-            )
+            raise message.NotTaken(f"{member.filename!r} in it is a link or a device; only files and folders are taken")
         if member.is_dir():
             _check(member.filename.rstrip("/"), set())
         else:
@@ -140,7 +138,7 @@ def _take(entries: Iterator[Entry], to: Path) -> None:
     taken = packed = 0
     for number, entry in enumerate(entries, 1):
         if number > MOST_ENTRIES:
-            raise untrusted.NotTaken(f"it has more than {MOST_ENTRIES:,} files, the most that are taken")
+            raise message.NotTaken(f"it has more than {MOST_ENTRIES:,} files, the most that are taken")
         _check(entry.name, names)
         most = next((most for pattern, most in TAKEN.items() if re.fullmatch(pattern, entry.name)), None)
         if most is None:
@@ -154,13 +152,11 @@ def _take(entries: Iterator[Entry], to: Path) -> None:
                 size = size + len(content)
                 taken = taken + len(content)
                 if size > most:
-                    raise untrusted.NotTaken(
-                        f"{entry.name!r} in it has more than {most:,} bytes, the most that is taken"
-                    )
+                    raise message.NotTaken(f"{entry.name!r} in it has more than {most:,} bytes, the most that is taken")
                 if taken > MOST_BYTES:
-                    raise untrusted.NotTaken(f"it has more than {MOST_BYTES:,} bytes to take, the most that is allowed")
+                    raise message.NotTaken(f"it has more than {MOST_BYTES:,} bytes to take, the most that is allowed")
                 if taken > max(ANY_RATIO_BYTES, MOST_RATIO * packed):
-                    raise untrusted.NotTaken(f"it is packed tighter than 1 to {MOST_RATIO}, the most that is unpacked")
+                    raise message.NotTaken(f"it is packed tighter than 1 to {MOST_RATIO}, the most that is unpacked")
                 target.write(content)
 
 
@@ -168,7 +164,7 @@ def _check(name: str, names: set[str]) -> None:
     """Raise NotTaken for a name that leads elsewhere, or that stood before, as itself or as a folder."""
     parts = name.split("/")
     if not name.isprintable() or "\\" in name or any(part in ("", ".", "..") for part in parts):
-        raise untrusted.NotTaken(f"{name!r} in it is no name of a file below the crate")
+        raise message.NotTaken(f"{name!r} in it is no name of a file below the crate")
     if name in names:
-        raise untrusted.NotTaken(f"{name!r} stands in it twice")
+        raise message.NotTaken(f"{name!r} stands in it twice")
     names.add(name)

@@ -23,7 +23,7 @@ from fsage import dataset
 from fsage.archive import anonymous
 from fsage.archive import crate as crates
 from fsage.archive.crate import METADATA, TABLE, CrateError
-from fsage.base import message, untrusted
+from fsage.base import message
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.pool import Pool
 from fsage.report.provenance import commit
@@ -179,7 +179,7 @@ def remake(crate: Path, to: Path) -> Remade:
             raise CrateError(f"{crate} is not an RO-Crate: it has no {METADATA}") from None
         except message.Unacceptable as why:
             raise CrateError(f"{crate}: its {METADATA} {why}") from None
-        except untrusted.NotTaken as error:
+        except message.NotTaken as error:
             raise CrateError(f"{crate}: {error}") from None
         target = report.parent.parent.name
         study = report.parent.name
@@ -259,7 +259,7 @@ def _made_by(folder: Path) -> str:
     ]
     version = software[0].get("softwareVersion") if software else None
     if not isinstance(version, str):
-        raise untrusted.NotTaken(f"an RO-Crate, but not one of fsage: its {METADATA} does not name {SOURCE}")
+        raise message.NotTaken(f"an RO-Crate, but not one of fsage: its {METADATA} does not name {SOURCE}")
     return version
 
 
@@ -267,5 +267,5 @@ def _one_report(folder: Path) -> Path:
     """The page in a crate; its folders name target and study. Raises NotTaken."""
     pages = sorted((folder / "results" / "report").glob("*/*/index.html"))
     if len(pages) != 1:
-        raise untrusted.NotTaken(f"it holds {len(pages)} reports, not one: it was not written by `fsage export`")
+        raise message.NotTaken(f"it holds {len(pages)} reports, not one: it was not written by `fsage export`")
     return pages[0]

@@ -1,6 +1,7 @@
-"""JSON that another host sent, or that somebody else wrote: read within limits, or refused in a sentence.
+"""What others hand us, files and JSON: read within limits, or refused in a sentence; and how people are told.
 
-What is read is data and nothing else: its words name no file before they were compared with NAME.
+Only regular files are opened, so that none hangs, and no more is read than allowed. What is read is data and nothing
+else: its words name no file before they were compared with NAME.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import json
 import math
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 DEPTH = 32  # deeper than anything that fsage writes
 DIGITS = 20  # of a whole number: 2^64 has 20
@@ -163,3 +165,65 @@ def _text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise Unacceptable(f"has text that is no UTF-8: {shown(text)}") from None
+
+
+KINDS_OF_FILE = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a FIFO",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+
+
+class NotTaken(ValueError):
+    """Content is not read: why, as the end of a sentence that begins with its name."""
+
+
+def open_file(path: Path | str, follow: bool = True) -> io.BufferedReader:
+    """Open a regular file. Raises NotTaken for what is none, and OSError.
+
+    It is looked at before it is opened, since opening moves some devices, and again when it is open.
+    """
+    check_regular(os.stat(path, follow_symlinks=follow).st_mode)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        check_regular(os.fstat(fd).st_mode)
+    except NotTaken:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "rb")
+
+
+def check_regular(mode: int) -> None:
+    """Raise NotTaken for the mode of what is no regular file."""
+    if not stat.S_ISREG(mode):
+        kind = next((name for is_kind, name in KINDS_OF_FILE.items() if is_kind(mode)), "a link")
+        raise NotTaken(f"it is {kind}, where a file is expected")
+
+
+def check_place(path: Path) -> None:
+    """Raise ValueError where no file is put: a folder, a device or a pipe is there, or a link to one.
+
+    A file that is renamed into its place would take the place of /dev/null too, for all of the machine.
+    """
+    try:
+        check_regular(path.stat().st_mode)
+    except OSError:  # nothing is there, or whoever writes says why that cannot be
+        return
+    except NotTaken as why:
+        raise ValueError(f"{path}: {why}; it is left as it is") from None
+
+
+def bounded(stream: IO[bytes], most_bytes: int) -> bytes:
+    """All of a stream. Raises NotTaken when there is more than allowed."""
+    content = stream.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise NotTaken(f"it is longer than {most_bytes:,} bytes, the most that is read")
+    return content
+
+
+def read_file(path: Path | str, most_bytes: int) -> bytes:
+    """All of a regular file. Raises NotTaken, OSError."""
+    with open_file(path) as stream:
+        return bounded(stream, most_bytes)

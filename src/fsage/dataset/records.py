@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from fsage.base import Json
-from fsage.base.untrusted import read_file
+from fsage.base.message import read_file
 from fsage.dataset.columns import ANY, COLUMNS, FAMILIES, Manifest, Record, column_of
 from fsage.dataset.families import flat, type_of, word, words
 from fsage.dataset.tables import DatasetError

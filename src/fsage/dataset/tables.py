@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fsage.base import untrusted
+from fsage.base import message
 from fsage.dataset.columns import ANY, COLUMNS, SCHEMA_VERSION, column_of, unit_of
 
 VERSION = b"fsage_schema_version"
@@ -98,7 +98,7 @@ def read(path: Path) -> pd.DataFrame:
         raise
     except FileNotFoundError:
         raise DatasetError(f"{path} is not there: `fsage report STUDY` writes it") from None
-    except untrusted.NotTaken as error:
+    except message.NotTaken as error:
         raise DatasetError(f"{path} is not read: {error}") from None
     except (OSError, pa.ArrowException) as error:
         if isinstance(error, OSError) and error.errno:
@@ -121,10 +121,10 @@ def _table(path: Path) -> pa.Table:
 
     Raises DatasetError, NotTaken, OSError, ArrowException.
     """
-    with untrusted.open_file(path) as stream:
+    with message.open_file(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > MOST_BYTES:
-            raise untrusted.NotTaken(f"it has {size:,} bytes; allowed are {MOST_BYTES:,}")
+            raise message.NotTaken(f"it has {size:,} bytes; allowed are {MOST_BYTES:,}")
         file = pq.ParquetFile(stream)
         _check(file, path)
         texts = [field.name for field in file.schema_arrow if type_in(field.type) == "str"]
@@ -135,7 +135,7 @@ def _table(path: Path) -> pa.Table:
             column = file.read(columns=[name]).column(0)
             left_bytes -= max(column.nbytes, _text_bytes(column, name) if name in texts else 0)
             if left_bytes < 0:
-                raise untrusted.NotTaken(f"it has more than {MOST_UNPACKED_BYTES:,} bytes unpacked")
+                raise message.NotTaken(f"it has more than {MOST_UNPACKED_BYTES:,} bytes unpacked")
             columns.append(column.cast(pa.large_string()) if name in texts else column)
         return pa.table(columns, pa.schema(list(map(_plain, file.schema_arrow)), file.schema_arrow.metadata))
 
@@ -166,18 +166,18 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
     groups = list(map(about.row_group, range(about.num_row_groups)))
     rows = max([about.num_rows, *(group.num_rows for group in groups)])
     if len(groups) > 1 or rows > MOST_ROWS or about.num_columns > MOST_COLUMNS:
-        raise untrusted.NotTaken(
+        raise message.NotTaken(
             f"it has {rows:,} rows of {about.num_columns:,} columns in {len(groups):,} groups; allowed are "
             f"{MOST_ROWS:,}, {MOST_COLUMNS:,} and 1"
         )
     for group in groups:
         unpacked = max(group.total_byte_size, 8 * rows * about.num_columns)
         if unpacked > MOST_UNPACKED_BYTES:
-            raise untrusted.NotTaken(f"it has {unpacked:,} bytes unpacked; allowed are {MOST_UNPACKED_BYTES:,}")
+            raise message.NotTaken(f"it has {unpacked:,} bytes unpacked; allowed are {MOST_UNPACKED_BYTES:,}")
         packed = {group.column(number).compression for number in range(group.num_columns)}
         other = packed.difference(PACKED)
         if other:
-            raise untrusted.NotTaken(f"it is packed by {other.pop()}; allowed are {' and '.join(PACKED)}")
+            raise message.NotTaken(f"it is packed by {other.pop()}; allowed are {' and '.join(PACKED)}")
 
 
 def _text_bytes(column: pa.ChunkedArray, name: str) -> int:
@@ -187,7 +187,7 @@ def _text_bytes(column: pa.ChunkedArray, name: str) -> int:
         lengths = pc.binary_length(chunk.dictionary)
         longest = pc.max(lengths).as_py() or 0
         if longest > MOST_TEXT_BYTES:
-            raise untrusted.NotTaken(f"{name} has a text of {longest:,} bytes; allowed are {MOST_TEXT_BYTES:,}")
+            raise message.NotTaken(f"{name} has a text of {longest:,} bytes; allowed are {MOST_TEXT_BYTES:,}")
         whole += pc.sum(lengths.take(chunk.indices)).as_py() or 0
     return whole
 

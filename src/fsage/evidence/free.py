@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsage.base import Json
-from fsage.base.untrusted import check_place
+from fsage.base.message import check_place
 from fsage.layouts import extents
 from fsage.layouts.extents import Head
 from fsage.layouts.freespace import Counting

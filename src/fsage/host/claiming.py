@@ -29,8 +29,8 @@ from fsage.model import declaration, limits, tools
 from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import tasks_of
 from fsage.model.device import Computed, Virtual
+from fsage.model.filesystems import takes
 from fsage.model.hosts import Asker, clients_of
-from fsage.model.sparse import takes
 from fsage.model.target import Limits, Spec
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it

@@ -29,6 +29,6 @@ A study may use what follows of it; all else may change:
 - `store`: `NotThisText`; `machine`: `mount_of` and `regular_files`.
 
 Only metrics need another package, prometheus_client, which the file contains. Each file system is a class of
-`filesystems`. A saved text is recognised by `texts`, and each tool's reader is a module: dumpe2fs, e2fsprogs, xfs,
+`filesystems`. A saved text is recognised by `saved`, and each tool's reader is a module: dumpe2fs, e2fsprogs, xfs,
 classes, servers, extents. How new files will lie, `forecast` says.
 """

@@ -28,7 +28,7 @@ from fsage.layouts.store import (
     shown,
     without,
 )
-from fsage.layouts.text import check_whole
+from fsage.layouts.stream import check_whole
 
 
 class Class(NamedTuple):

@@ -13,7 +13,7 @@ from fsage.base import Json
 from fsage.layouts import freespace, geometry
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, runs_of, without
-from fsage.layouts.text import LINE_BYTES, Text
+from fsage.layouts.stream import LINE_BYTES, Text
 
 FIELD = re.compile(rb"([A-Z][^:]*):[ \t]+(\S.*)")
 BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+-\d+\)")

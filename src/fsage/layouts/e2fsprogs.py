@@ -23,7 +23,7 @@ from fsage.layouts.store import (
     number_of,
     without,
 )
-from fsage.layouts.text import check_whole
+from fsage.layouts.stream import check_whole
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
 ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")

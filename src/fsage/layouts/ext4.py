@@ -30,7 +30,7 @@ from fsage.layouts.fiemap import free_extents, mapped_bytes
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.machine import mount_of
 from fsage.layouts.store import Geometry, NotThisText, Store, of_extents
-from fsage.layouts.text import Text, blocks_of
+from fsage.layouts.stream import Text, blocks_of
 
 LIBRARY = "libext2fs.so.2"
 ERRORS = "libcom_err.so.2"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Json, untrusted
+from fsage.base import Json, message
 from fsage.layouts import fiemap, filesystems, fragmentation
 from fsage.layouts.fragmentation import Extent, Fragmentation
 from fsage.layouts.machine import Mount, Unread, mount_of, regular_files
@@ -201,8 +201,8 @@ def _files(path: Path, unread: Unread) -> Iterator[Path]:
     if os.path.isdir(path):
         return regular_files(path, unread)
     try:
-        untrusted.check_regular(os.stat(path).st_mode)
-    except untrusted.NotTaken as why:
+        message.check_regular(os.stat(path).st_mode)
+    except message.NotTaken as why:
         raise ValueError(f"{path}: {why}") from None
     return iter([path])
 

@@ -10,13 +10,12 @@ import time
 from pathlib import Path
 
 from fsage.base import Failure, Json
-from fsage.base.message import printable
-from fsage.base.untrusted import NotTaken, open_file
-from fsage.layouts import fiemap, filesystems, machine, texts
+from fsage.base.message import NotTaken, open_file, printable
+from fsage.layouts import fiemap, filesystems, machine, saved
 from fsage.layouts.fragmentation import FileLayouts
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
-from fsage.layouts.text import UTF_16_MARKS
+from fsage.layouts.stream import UTF_16_MARKS
 
 NO_FILES = "files of a device or an image are not read: give the directory where it is mounted"
 METADATA_IMAGES = (b"QFI\xfb", b"XFSM", b"XMD2", b"\x8bf\x95r\xe2%\\\xbd")
@@ -54,7 +53,7 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
 def _store(what: str, files_at_most: int, counting: Counting) -> tuple[Store, Path | None]:
     """The store, and where it is mounted, if it is."""
     if what == "-":
-        return texts.read(sys.stdin.buffer, counting), None
+        return saved.read(sys.stdin.buffer, counting), None
     what = f"./{what}" if what.startswith("-") else what  # or the tools would take it for an option
     mode = os.stat(what).st_mode
     if stat.S_ISDIR(mode):
@@ -68,8 +67,8 @@ def _store(what: str, files_at_most: int, counting: Counting) -> tuple[Store, Pa
                 "this is an image of metadata: recipe `aged` restores it (`images:`, docs/background/replica.md)"
             )
         # No text has a NUL but one of Windows, and a file system's image begins with many.
-        if texts.is_packed(start) or start.startswith(UTF_16_MARKS) or b"\0" not in start:
-            return texts.read(stream, counting), None
+        if saved.is_packed(start) or start.startswith(UTF_16_MARKS) or b"\0" not in start:
+            return saved.read(stream, counting), None
     place = os.path.realpath(what)
     image = os.stat(place)
     attached = machine.loops_on(image.st_dev, image.st_ino)

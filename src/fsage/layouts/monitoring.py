@@ -23,8 +23,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from fsage.base import Failure, JsonView
-from fsage.base.message import printable
-from fsage.base.untrusted import check_place
+from fsage.base.message import check_place, printable
 from fsage.layouts import machine
 from fsage.layouts.freespace import Counting
 from fsage.layouts.inspect import inspect

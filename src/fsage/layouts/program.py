@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import fsage
-from fsage.base.untrusted import check_place
+from fsage.base.message import check_place
 
 FSAGE = Path(__file__).absolute().parents[1]
 LIBRARY = "prometheus_client"

@@ -34,7 +34,7 @@ from fsage.layouts.store import (
     shown,
     without,
 )
-from fsage.layouts.text import check_whole
+from fsage.layouts.stream import check_whole
 
 KIND = "allocation group"
 BLOCK_BYTES = 4096

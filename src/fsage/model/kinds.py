@@ -14,7 +14,7 @@ from typing import ClassVar
 from fsage.base import GIB, JsonView, Refusal
 from fsage.model import filesystems, plugins
 from fsage.model.claim import Claim
-from fsage.model.sparse import takes
+from fsage.model.filesystems import takes
 from fsage.model.target import LustreSpec, Spec, declared, usual
 
 

@@ -4,7 +4,9 @@ Everything follows from the steps, their seeds and the capacity, so any host can
 compute afterwards what must be there. A kind of step is a class in the `model` of a study's folder, and a
 function in its `host` that has the kind's name and does it.
 
-The files of a state: the path of each, and the random number that decides when it is deleted.
+The files of a state: the path of each, and the random number that decides when it is deleted. A striped file is divided
+into segments at watermarks (study striping makes them, from a pattern). A segment has its own objects, which get its
+stripes in turn. Objects are numbered through the whole file.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypedDict
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
-from fsage.base import Json
+from fsage.base import Json, typed
 from fsage.base.message import Unacceptable, shown
 from fsage.base.typed import read_block, to_json
 from fsage.model import plugins
@@ -258,3 +260,35 @@ def folder_of(generation: int, index: int) -> str:
     if index >= SHARD:
         return f"g{generation}.{index // SHARD}"
     return f"g{generation}"
+
+
+ALL_OSTS = -1  # a stripe count: as many as there are OSTs
+SEGMENTS = "segments"
+"""The realisation in which each segment is a file of its own, in a directory."""
+EVICTION_FILES = 16
+"""Parts of the file that is read to evict caches: so many that they spread over a target's stores."""
+
+
+class Segment(NamedTuple):
+    """Bytes `start_bytes` to `end_bytes` of a file, a stripe in turn to each of `stripes` objects from `first` on."""
+
+    start_bytes: int
+    end_bytes: int
+    stripes: int
+    stripe_bytes: int
+    first: int
+
+    @property
+    def length_bytes(self) -> int:
+        """How many bytes of the file it holds."""
+        return self.end_bytes - self.start_bytes
+
+
+def noted_segments(notes: Mapping[str, Notes]) -> list[Segment]:
+    """The segments of the layout in which a target's state is, of its notes; none where it has no such layout."""
+    return typed.read(list[Segment], notes.get("stripe", {}).get("segments", []))
+
+
+def segment_folder(segment: int) -> str:
+    """The directory, beside other segments', of the file that segment number `segment` of a file is on Lustre."""
+    return f"segment{segment}"

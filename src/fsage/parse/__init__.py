@@ -16,14 +16,16 @@ Traps (all seen):
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import yaml
 
-from fsage.layouts.text import tidied
+from fsage.layouts.stream import tidied
 
 VERSION = {
     "fio": r'^ *"fio version" : "fio-([^"]+)"',
@@ -35,7 +37,7 @@ VERSION = {
 
 
 def tidy(output: str) -> str:
-    """An output without what mail, editors and terminals add (fsage.layouts.text)."""
+    """An output without what mail, editors and terminals add (fsage.layouts.stream)."""
     return b"".join(tidied([output.encode(errors="surrogateescape")])).decode(errors="surrogateescape")
 
 
@@ -140,3 +142,16 @@ def check_together(tool: str, heads: Iterable[str]) -> None:
             f"the MPI that {tool} was built with. Declare the fsage_target.launcher of that MPI, or build {tool} with "
             f"the launcher's MPI. Or {count} outputs were put into one: then give one at a time"
         )
+
+
+def program_result(stdout: str, stderr: str, rc: int | None) -> Any:
+    """What a program of a study's own printed (fsage.model.tools): one JSON value.
+
+    `BadOutput` with the last line of stderr where it went wrong.
+    """
+    if rc != 0:
+        raise BadOutput(stderr.strip().rpartition("\n")[2] or f"it ended with code {rc}")
+    try:
+        return json.loads(stdout)
+    except ValueError as error:
+        raise BadOutput(f"its output is not JSON: {error}") from error

@@ -15,7 +15,7 @@ from fsage.base.sizes import counted, duration, round_size
 from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import tasks_of
-from fsage.model.sparse import takes
+from fsage.model.filesystems import takes
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.statistics import reachable, smallest_p

@@ -18,9 +18,9 @@ from fsage.base import MIB, typed
 from fsage.base.message import Unacceptable
 from fsage.model import plugins, structure
 from fsage.model.claim import REDUCED, Claim
+from fsage.model.filesystems import takes
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request
-from fsage.model.sparse import takes
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan

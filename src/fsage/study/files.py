@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from fsage import recipes
-from fsage.base import Json, untrusted
+from fsage.base import Json, message
 from fsage.statistics import reachable
 from fsage.study.study import Study, StudyError
 from fsage.text import yaml_text
@@ -107,7 +107,7 @@ def check_alone(study: str) -> None:
 def read_yaml(path: Path) -> Any:
     """What a YAML file holds. Raises StudyError naming the file and the place in it, and FileNotFoundError."""
     try:
-        content = untrusted.read_file(path, yaml_text.MOST_BYTES)
+        content = message.read_file(path, yaml_text.MOST_BYTES)
         return yaml_text.load(content.decode("utf-8"))
     except FileNotFoundError:
         raise
@@ -116,7 +116,7 @@ def read_yaml(path: Path) -> Any:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise StudyError(f"{path}: line {line}: not UTF-8, but {_encoding(content)}: save the file as UTF-8") from None
-    except untrusted.NotTaken as error:
+    except message.NotTaken as error:
         raise StudyError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise StudyError(f"{path}: {yaml_text.explain(error)}") from None

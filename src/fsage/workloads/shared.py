@@ -24,7 +24,7 @@ from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step, read_all
-from fsage.parse import VERSION, BadOutput, fio, printed_version, program
+from fsage.parse import VERSION, BadOutput, fio, printed_version, program_result
 from fsage.text.strict import Spelled
 from fsage.workloads import Outcome
 
@@ -327,17 +327,17 @@ def began_here(phase: PhaseResult, name: str, began: float, seconds: float) -> f
 
 
 def program_results(phase: PhaseResult) -> list[Any]:
-    """What a program of a study's own gave (fsage.model.program): one result, or one of each client.
+    """What a program of a study's own gave (fsage.model.tools): one result, or one of each client.
 
     On several clients it says when it `began` and how many `seconds` it took; here that is by the launcher's clock.
     """
     if "jobs" not in phase:
-        return [program.parse(phase["stdout"], phase["stderr"], phase["rc"])]
+        return [program_result(phase["stdout"], phase["stderr"], phase["rc"])]
     return of_hosts(phase, partial(_result_on, phase))
 
 
 def _result_on(phase: PhaseResult, name: str, answer: JsonView) -> Json:
-    result = program.parse(answer["stdout"], answer["stderr"], answer["rc"])
+    result = program_result(answer["stdout"], answer["stderr"], answer["rc"])
     return {**result, "began": began_here(phase, name, result["began"], result["seconds"])}
 
 

@@ -1,12 +1,12 @@
 """What sparse images lie in: an XFS that fsage makes, in one file of which the disk below gives all blocks beforehand.
 
 A sparse image may be larger than the disk, and larger than a file may be there (ext4: 16 TiB). All that is ever
-written to it is written in this XFS, whose size is what the target takes (fsage.model.sparse). So the disk below
+written to it is written in this XFS, whose size is what the target takes (fsage.model.filesystems). So the disk below
 cannot fill by it, and what others write to that disk cannot take blocks from it. `images.json` names the file before
 it exists, with the UUID of the XFS; it is mounted in the target's home while the target is in use.
 
 A layout that was laid on a sparse target is kept as a sparse file beside its image: laid again, it is a copy. The XFS
-has room for `sparse.KEPT` of them, and they share their blocks with the image while nothing changes there (reflink). A
+has room for KEPT_LAYOUTS of them, and they share their blocks with the image while nothing changes there (reflink). A
 file has its name only once it is complete. `release` removes all.
 """
 
@@ -23,8 +23,8 @@ from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting, settings
 from fsage.host.system.sparse_files import clone
 from fsage.layouts import machine
-from fsage.model import sparse
 from fsage.model.claim import Image, Images
+from fsage.model.filesystems import KEPT_LAYOUTS
 
 FILESYSTEM = "xfs"
 NOWHERE = -1
@@ -117,7 +117,7 @@ def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> P
     path = kept_path(home, name)
     part = path.with_suffix(PART)
     kept = sorted(point_of(home).glob(f"{PREFIX}*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-    for other in kept[: -sparse.KEPT + 1 or None]:
+    for other in kept[: -KEPT_LAYOUTS + 1 or None]:
         files.remove(other)
         files.remove(other.with_suffix(NOTES))
     for killed in point_of(home).glob(f"{PREFIX}*{PART}"):

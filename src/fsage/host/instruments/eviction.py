@@ -20,10 +20,9 @@ from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets.target import OtherHost, Target
-from fsage.model import striping
+from fsage.model import structure
 from fsage.model.request import Cell, Phase
-from fsage.model.striping import EVICTION_FILES
-from fsage.model.structure import path_of
+from fsage.model.structure import EVICTION_FILES, path_of
 
 READ_PATIENCE_S = 3600.0  # for reading a file as large as a host's memory
 MEMORY = "memory"
@@ -53,7 +52,7 @@ def make_files(target: Target, size: float | str, check_lease: Callable[[], None
     for path in made:
         check_lease()
         try:
-            quota.write(path, each, striping.ALL)
+            quota.write(path, each, structure.ALL_OSTS)
         except OSError as error:
             raise Failure(
                 f"writing {path}, {each} bytes of the cache-eviction file ({EVICTION_FILES * each} bytes in "

@@ -22,8 +22,8 @@ from fsage.host.targets.kinds import Lacking, Result
 from fsage.layouts import machine
 from fsage.model import declaration, tools
 from fsage.model.claim import Claim, ClaimedStore, Images
+from fsage.model.filesystems import takes
 from fsage.model.hosts import Asker
-from fsage.model.sparse import takes
 from fsage.model.target import Spec
 
 PROGRAMS = ("wipefs",)

@@ -22,11 +22,11 @@ from fsage.host.targets.kinds import Lacking, NoOsts, Servers
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import Store
 from fsage.model import kinds as facts
-from fsage.model import striping
+from fsage.model import structure
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
 from fsage.model.declaration import lustre_of
-from fsage.model.striping import Segment
+from fsage.model.structure import Segment
 from fsage.model.target import LustreSpec, Spec, Striping
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
@@ -66,7 +66,7 @@ class LustreOsts(NoOsts):
         return {"osts": servers.fullness(self.target)}
 
     def spread(self, folder: Path) -> None:
-        everywhere: Striping = {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY}
+        everywhere: Striping = {"stripe_count": structure.ALL_OSTS, "stripe_size_mib": 1, "first_ost": stripes.ANY}
         stripes.set_on(folder, everywhere, self.target.lustre)
 
     def spread_files(self, folder: Path) -> dict[str, Path]:
@@ -75,7 +75,7 @@ class LustreOsts(NoOsts):
         numbers = sorted(claimed.get("usable") or (int(name[-4:], 16) for name in claimed["osts"]))
         count = lustre["stripe_count"]
         first = lustre["first_ost"]
-        if first != stripes.ANY and count != striping.ALL and not lustre["osts"]:
+        if first != stripes.ANY and count != structure.ALL_OSTS and not lustre["osts"]:
             start = numbers.index(first)
             numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
         return stripes.one_on_each(folder, numbers)

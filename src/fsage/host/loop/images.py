@@ -29,8 +29,8 @@ from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result
 from fsage.model import declaration
 from fsage.model.claim import Claim, Image, Images, Made
+from fsage.model.filesystems import takes
 from fsage.model.hosts import Asker
-from fsage.model.sparse import takes
 from fsage.model.target import Spec
 
 STEP_BYTES = 4 * MIB

@@ -17,10 +17,9 @@ from fsage.base import MIB, Failure, Json
 from fsage.base.shell import run
 from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
-from fsage.model import striping
+from fsage.model import structure
 from fsage.model.declaration import lustre_of
-from fsage.model.striping import Segment
-from fsage.model.structure import Notes
+from fsage.model.structure import Notes, Segment
 from fsage.model.target import LustreSpec, Striping
 
 KEYS = r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|pool|lcme_extent\.e_start|l_ost_idx)"
@@ -116,7 +115,7 @@ def set_on(directory: Path, wanted: Striping, declared: LustreSpec, turn: int = 
 def in_turn(declared: LustreSpec, count: int, turn: int) -> tuple[int, ...]:
     """The OSTs of a target's list on which `count` stripes lie, from number `turn` of them on; none without a list."""
     osts = declared["osts"] or ()
-    count = len(osts) if count == striping.ALL else count
+    count = len(osts) if count == structure.ALL_OSTS else count
     if osts:
         return tuple(osts[(turn + number) % len(osts)] for number in range(count))
     return ()
@@ -183,7 +182,7 @@ def compose(directory: Path, segments: Sequence[Segment], declared: LustreSpec) 
 
 def cut(directory: Path, segments: Sequence[Segment], declared: LustreSpec) -> list[Path]:
     """Make a directory for each segment, striped as it, and read that back; where they are. Raises Failure."""
-    places = [directory / striping.folder(number) for number in range(len(segments))]
+    places = [directory / structure.segment_folder(number) for number in range(len(segments))]
     for place, segment in zip(places, segments):
         place.mkdir(exist_ok=True)
         size_mib = segment.stripe_bytes // MIB
@@ -210,7 +209,7 @@ def of_files(
     each file that lies elsewhere)}.
     """
     allowed = frozenset(allowed)
-    if declared["stripe_count"] == striping.ALL:
+    if declared["stripe_count"] == structure.ALL_OSTS:
         wanted = osts
     else:
         wanted = declared["stripe_count"]
@@ -258,7 +257,7 @@ def placement(target: Target, written: list[Path], segments: Sequence[Segment] =
 
 def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) -> Json:
     """The placement of a cell's files in a state (its notes), which may have a layout of its own (of_files)."""
-    segments = striping.noted(notes)
+    segments = structure.noted_segments(notes)
     if not _in_folders(notes):
         return placement(target, written, segments)
     measured = target.mounts[0] / "measured"
@@ -267,7 +266,7 @@ def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) 
     astray = list[str]()
     left = set(written)
     for number, segment in enumerate(segments):
-        own = [path for path in written if measured / striping.folder(number) in path.parents]
+        own = [path for path in written if measured / structure.segment_folder(number) in path.parents]
         placed = placement(target, own, [segment._replace(start_bytes=0)])
         looked_at += placed["looked_at"]
         stripes_on.update(placed["stripes"])
@@ -280,11 +279,11 @@ def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) 
 def make_folders(target: Target, notes: Mapping[str, Notes]) -> None:
     """Make the directories of a state's segments, where each segment has one. Raises Failure."""
     if _in_folders(notes):
-        cut(target.mounts[0] / "measured", striping.noted(notes), lustre_of(target.spec))
+        cut(target.mounts[0] / "measured", structure.noted_segments(notes), lustre_of(target.spec))
 
 
 def _in_folders(notes: Mapping[str, Notes]) -> bool:
-    return bool(striping.noted(notes)) and notes["stripe"]["realisation"] == striping.SEGMENTS
+    return bool(structure.noted_segments(notes)) and notes["stripe"]["realisation"] == structure.SEGMENTS
 
 
 def verify_fillers(target: Target) -> None:

@@ -23,7 +23,7 @@ from fsage.host.targets import directories
 from fsage.host.targets.budget import least
 from fsage.layouts.machine import regular_files
 from fsage.layouts.servers import Ost
-from fsage.model import striping
+from fsage.model import structure
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.declaration import lustre_of
 from fsage.model.target import LustreSpec, Spec
@@ -353,7 +353,7 @@ def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
         )
     if first != stripes.ANY and first not in numbers:
         raise Refusal(f"fsage_target.lustre.first_ost is {first}, and {lustre['fsname']} has {numbers}")
-    if first == stripes.ANY or count == striping.ALL:
+    if first == stripes.ANY or count == structure.ALL_OSTS:
         return sum(ost.available_bytes for ost in osts)
     start = numbers.index(first)
     used = [osts[(start + step) % len(osts)] for step in range(count)]

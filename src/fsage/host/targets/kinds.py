@@ -18,7 +18,7 @@ from fsage.model.claim import Claim
 from fsage.model.counting import Job
 from fsage.model.hosts import Asker, Host
 from fsage.model.request import Request
-from fsage.model.striping import Segment
+from fsage.model.structure import Segment
 from fsage.model.target import Spec
 
 PACKAGE = "fsage.host.kinds"

@@ -17,7 +17,7 @@ from fsage.base import in_words
 from fsage.layouts import classes, dumpe2fs, e2fsprogs, extents, servers, xfs
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import NotThisText, Store, shown
-from fsage.layouts.text import BLOCK_BYTES, FIRST_LINES, Text, blocks_of, tidied
+from fsage.layouts.stream import BLOCK_BYTES, FIRST_LINES, Text, blocks_of, tidied
 
 PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """How what is packed so begins."""
