@@ -219,6 +219,34 @@ def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tm
         unclaimed.check()
 
 
+def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_built(tmp_path, monkeypatch):
+    """Those that are here are empty files: none is started. What another machine has is not known here."""
+    monkeypatch.setenv("FSAGE_VENV", str(tmp_path / "venv"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "bin").mkdir()
+    for name in ("bash", "sh", "which"):  # Snakemake's; linux.uml may be installed where these are
+        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{tmp_path}/bin")
+    shutil.copytree(ROOT / "inventories/kernel", tmp_path / "inventories/kernel")
+    planned = load_plan(ROOT / "config/kernels.yaml", tmp_path / "inventories/kernel", tmp_path / "results")
+    with pytest.raises(StudyError, match=r"kernel 5\.10, 6\.1, 6\.12, 7\.2: there is none here\."):
+        planned.check()
+    for name in ("6.1.176", "5.10.46"):
+        (tmp_path / "venv/programs/kernels" / name).mkdir(parents=True)
+        (tmp_path / "venv/programs/kernels" / name / "linux").touch()
+    words = ["run", "kernels", "--target", "kernel", "--results", str(tmp_path / "results")]
+    done = subprocess.run([sys.executable, "-m", "fsage", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert "study kernels on target kernel: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here. `fsage kernels" in said
+    assert not (tmp_path / "cache/fsage").exists() and not list(tmp_path.glob("results/**/*.json"))
+    part = {"kernels": {"kernel": ["5.10", "6.1"]}}
+    load_plan(ROOT / "config/kernels.yaml", ROOT / "inventories/kernel", tmp_path / "results", part).check()
+    hosts = tmp_path / "inventories/kernel/hosts.yml"
+    hosts.write_text(hosts.read_text().replace("ansible_connection: local", "ansible_connection: ssh"))
+    load_plan(ROOT / "config/kernels.yaml", tmp_path / "inventories/kernel", tmp_path / "results").check()
+
+
 @pytest.mark.parametrize("target", ["kernel", "virtual"])
 def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path, target):
     study = ROOT / "config/series1.yaml"

@@ -98,11 +98,7 @@ def hold(
 def _say_fio(inventories: Iterable[Path]) -> None:
     """Say which fio this machine measures with, where it does. Raises Refusal where that one does not work."""
     from fsage import seam
-    from fsage.plan.target import load_target
-
-    def is_here(inventory: Path) -> bool:
-        hosts = inventory / "hosts.yml"
-        return hosts.exists() and "ansible_connection: local" in hosts.read_text(encoding="utf-8")
+    from fsage.plan.target import is_here, load_target
 
     if any(is_here(inventory) and load_target(inventory).images is None for inventory in inventories):
         say(f"fio of this machine: {seam.fio()}")

@@ -7,6 +7,7 @@ of fsage.host.kinds, or of that study's `host`, that has its name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -62,6 +63,11 @@ class Kind(ABC):
     @classmethod
     def tells_nothing(cls, spec: Spec, workload: str) -> str | None:
         """Why no cell of a workload tells anything on a target that is declared like this; None where some may."""
+        return None
+
+    @classmethod
+    def why_no_kernel(cls, spec: Spec, names: Collection[str]) -> str | None:
+        """Why this machine measures no cells on kernels of these names; None where it does."""
         return None
 
     @classmethod

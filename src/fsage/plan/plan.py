@@ -188,6 +188,11 @@ class Plan:
             why = limits.why_never(self.target.spec["limits"], what, seconds, written)
             if why:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}")
+        cells = [cell for cells in self.missing.values() for cell in cells]
+        try:
+            refusals.of_kernels(self.target, self.inventories, cells)
+        except ValueError as error:
+            raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
 
     def parts(self) -> Iterator[tuple[str, float, int]]:
         """What is begun on its own, with its seconds and bytes: each missing state's building, and each cell."""

@@ -12,7 +12,7 @@ from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.request import Phase
 from fsage.model.structure import Step, achieved
-from fsage.plan.target import GUESTS, KERNEL, Target
+from fsage.plan.target import GUESTS, KERNEL, Target, is_here
 from fsage.study.cells import Cell
 
 
@@ -28,6 +28,15 @@ def of_kind(target: Target, usual: str | None, workload: ModuleType, cell: Cell)
     why = target.of_kind.tells_nothing(target.spec, name)
     if why:
         raise ValueError(why)
+
+
+def of_kernels(target: Target, inventories: Path, cells: Sequence[Cell]) -> None:
+    """Refuse cells that name kernels which their machine has not, where that is this one."""
+    names = {cell.params["kernel"] for cell in cells if cell.params.get("kernel")}
+    if names and is_here(inventories / target.name):
+        why = target.of_kind.why_no_kernel(target.spec, names)
+        if why:
+            raise ValueError(f"{why}; nothing was touched")
 
 
 def of_room(target: Target, claim: Claim | None, steps: Sequence[Step]) -> None:

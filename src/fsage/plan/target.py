@@ -192,6 +192,12 @@ def load_target(inventory: Path) -> Target:
     return target
 
 
+def is_here(inventory: Path) -> bool:
+    """Whether an inventory's hosts are this machine."""
+    hosts = inventory / "hosts.yml"
+    return hosts.exists() and "ansible_connection: local" in hosts.read_text(encoding="utf-8")
+
+
 def load_claim(path: Path) -> Claim | None:
     """The copy of the claim, or None before the target was claimed. Raises StudyError for what is no claim."""
     claim = results.read(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -83,6 +83,12 @@ class Uml(Loop):
             f"workload {workload} is timed, and a guest's seconds are not a disk's. What is counted: "
             f"{', '.join(cls.counts)}. With device_model virtual a target has a disk's seconds: --target virtual"
         )
+
+    @classmethod
+    def why_no_kernel(cls, spec: Spec, names: Collection[str]) -> str | None:
+        from . import programs  # it needs what stands above
+
+        return programs.why_absent(names, is_virtual(spec))
 
     @classmethod
     def destroys(cls, spec: Spec, claimed: bool) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -45,7 +46,11 @@ def here() -> list[Kernel]:
     if installed:
         versions = [path.name for path in (Path(installed).resolve().parents[1] / "lib/uml/modules").glob("*")]
         kernels.append(Kernel(versions[0] if len(versions) == 1 else "installed", Path(installed).resolve()))
-    return sorted(kernels, key=lambda kernel: list(map(int, re.findall(r"\d+", kernel.name))))
+    return sorted(kernels, key=lambda kernel: _release(kernel.name))
+
+
+def _release(name: str) -> list[int]:
+    return list(map(int, re.findall(r"\d+", name)))
 
 
 def named(name: str) -> Kernel:
@@ -58,6 +63,31 @@ def named(name: str) -> Kernel:
             return kernel
     there = ", ".join(kernel.name for kernel in kernels) or "none"
     raise Refusal(f"kernel {name!r}: there is {there} here. Name the path of a program, or {HOW}")
+
+
+def why_absent(names: Collection[str], virtual: bool) -> str | None:
+    """Which of these kernels are not here, which there are, and what to do; None where all are.
+
+    Where seconds are `virtual`, also why one that is here cannot give them.
+    """
+    absent = []
+    for name in sorted(names, key=_release):
+        try:
+            kernel = named(name)
+        except Refusal:
+            absent.append(name)
+            continue
+        why = why_not_virtual(kernel) if virtual else None
+        if why:
+            return why
+    if not absent:
+        return None
+    there = ", ".join(kernel.name for kernel in here()) or "none"
+    return (
+        f"kernel {', '.join(absent)}: there is {there} here. `fsage kernels --fetch RELEASE` unpacks that of a "
+        "release of Debian (bullseye, bookworm, trixie, sid), --build makes one, and --config 'only={kernel: [...]}' "
+        "leaves cells out"
+    )
 
 
 def some(name: str | None) -> Kernel:
