@@ -2,8 +2,9 @@
 
     ./run python docs/counts.py [COUNTS FILESYSTEMS]
 
-COUNTS and FILESYSTEMS become docs/data/series1_counts.parquet and filesystems_counts.parquet; without them those that
-are there are taken. What stands between the marks in the page is replaced.
+COUNTS and FILESYSTEMS become docs/data/series1_counts.parquet and filesystems_counts.parquet, and the `pieces.parquet`
+beside each becomes one too; without them those that are there are taken. What stands between the marks in the page is
+replaced.
 """
 
 from __future__ import annotations
@@ -126,8 +127,9 @@ def page(text: str, series: pd.DataFrame, several: pd.DataFrame) -> str:
 
 def main(*given: str) -> None:
     """Take the tables, write the page."""
-    for source, kept in zip(given, TABLES, strict=False):
+    for source, kept in zip(map(Path, given), TABLES, strict=False):
         shutil.copy(source, kept)
+        shutil.copy(source.with_name("pieces.parquet"), kept.with_name(kept.name.replace("counts", "pieces")))
     series, several = map(pd.read_parquet, TABLES)
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), series, several), encoding="utf-8")
 

@@ -19,7 +19,8 @@ import yaml
 from states import MIB, bring, fragment, populate
 from test_measure import cell, observed
 
-from fsage.count import Counted, expected
+from fsage.count import Counted, expected, pieces, table
+from fsage.count.work import FILE
 from fsage.host.cells import measure
 from fsage.host.device import capabilities
 from fsage.host.verbs import count
@@ -223,6 +224,11 @@ def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_c
         cost = counting.cost(counted.device, row["extents"], size, GIB)
         assert found[state, name] == pytest.approx(cost["whole_seconds"] / cost["seconds"])
     assert len({found[state, name] for state, name in planned if "64M" in name}) == 3, "each layout has its own"
+    flat = table(counted)
+    assert (flat["device.bytes_per_s"] == counted.device["bytes_per_s"]).all() and (flat["allocator.reqs"] > 0).all()
+    of_pieces = pieces(counted).groupby(FILE)
+    assert of_pieces.size().to_list() == flat.set_index(FILE)["extents"].sort_index().to_list()
+    assert (of_pieces["length_bytes"].sum() == 64 * MIB).all()
     target["device_model"] = None
     (place / "target.yml").write_text(yaml.safe_dump({"fsage_target": target}))
     real = load_plan(tmp_path / "tiny.yaml", place.parents[1], tmp_path / "results")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fsage.count import timed
+from fsage.count.expected import against_timed
 
 COUNTS = Path(__file__).parents[1] / "docs/data/series1_counts.parquet"
 STATE = "80.50@264M"
@@ -44,7 +44,7 @@ def records(counts):
 
 
 def test_files_lie_where_they_were_counted_and_a_line_finds_the_cost_of_a_jump(counts, records):
-    section = timed.section(counts, records)
+    section = against_timed(counts, records)
     assert section.text.startswith("30 of 30 timed files lie exactly where they were counted.")
     heads, *rows = section.table
     assert [row[0] for row in rows] == ["write", "read"] and heads[1] == "ms a jump"
@@ -59,14 +59,14 @@ def test_files_lie_where_they_were_counted_and_a_line_finds_the_cost_of_a_jump(c
 def test_a_file_elsewhere_is_counted_as_such(counts, records):
     records.loc[0, "measured_extents"] += 1
     records.loc[1, "measured_mean_position"] += 0.1
-    assert timed.section(counts, records).text.startswith("28 of 30 timed files lie exactly")
+    assert against_timed(counts, records).text.startswith("28 of 30 timed files lie exactly")
     records["layout_digest"] = "another"
-    assert "No timed cell is of a layout that was counted." in timed.section(counts, records).text
+    assert "No timed cell is of a layout that was counted." in against_timed(counts, records).text
 
 
 def test_too_few_numbers_of_jumps_are_no_line_and_no_record_is_no_section(counts, records):
     few = records[records["measured_jumps"] <= records["measured_jumps"].nsmallest(2).iloc[-1]]
-    section = timed.section(counts, few)
+    section = against_timed(counts, few)
     assert section.table == [] and "too few different numbers of jumps" in section.text
-    assert timed.section(counts, records.assign(status="failed")) is None
-    assert timed.section(counts, records.iloc[:0]) is None
+    assert against_timed(counts, records.assign(status="failed")) is None
+    assert against_timed(counts, records.iloc[:0]) is None

@@ -118,6 +118,8 @@ def count(
     Nothing is timed, so other work on this machine does not matter. The file systems are made in memory, as root. The
     same command resumes with what is counted already.
     """
+    import pandas as pd
+
     from fsage import count as counting
     from fsage import dataset
 
@@ -133,7 +135,8 @@ def count(
         counting.count(of, lambda done, whole: say(f"{done} of {whole} layouts counted"))
     frame, *others = map(counting.table, every)
     beside = {of.title: other for of, other in zip(every[1:], others, strict=True)}
-    page = counting.write(counted, frame, dataset.load(plan.files()), beside)
+    pieces = pd.concat([counting.pieces(of) for of in every])
+    page = counting.write(counted, frame, dataset.load(plan.files()), beside, pieces)
     print(lines("\n".join(counting.answer(counted, frame, beside))))
     say(f"counts {page}")
 

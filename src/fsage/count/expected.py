@@ -1,15 +1,22 @@
-"""What counts let one expect of a study's cells: on a modelled device rates follow from where the bytes lie."""
+"""Counts beside timed cells: what they let one expect of a study's cells, and whether timed ones lie as counted.
+
+On a modelled device rates follow from where the bytes lie.
+"""
 
 from __future__ import annotations
 
 import time
 from statistics import median
 
+import pandas as pd
+
 from fsage.base import Failure, Refusal
 from fsage.base.message import say
 from fsage.count.work import Counted, Layout, count
 from fsage.model import counting
 from fsage.plan.plan import Plan
+from fsage.report import layout as lies
+from fsage.report.parts import Section
 from fsage.study.study import StudyError, unseeded
 
 SHARE = 0.2
@@ -74,3 +81,42 @@ def _share(counted: Counted, layout: Layout, transfer_bytes: int) -> float | Non
             cost = counting.cost(counted.device, row["extents"], transfer_bytes, counted.device_bytes)
             return cost["whole_seconds"] / cost["seconds"]
     return None
+
+
+def against_timed(frame: pd.DataFrame, records: pd.DataFrame) -> Section | None:
+    """Whether timed cells lie as counted, and how far jumps explain their time; None where nothing was timed."""
+    if len(records):
+        valid = records[(records["status"] == "valid") & (records["kind"] == "planned")]
+    else:
+        valid = records
+    if valid.empty:
+        return None
+    sentences = [*_alike(frame, valid)]
+    largest = valid[valid["transfer_size_bytes"] == valid["transfer_size_bytes"].max()]
+    table = lies.slopes(largest)
+    if not table:
+        sentences.append(f"Timed files have too few different numbers of jumps ({lies.LEAST} at least) for a line.")
+    else:
+        sentences.append(
+            "A line through each timed file's time over its jumps, at the largest transfer. What is unexplained is the "
+            "standard deviation about it."
+        )
+    figure = lies.over_jumps(largest)
+    figures = [figure] if figure else []
+    rows = [lies.HEADS, *table] if table else []
+    return Section("Counted against timed", " ".join(sentences), figures, table=rows, front=len(figures))
+
+
+def _alike(frame: pd.DataFrame, valid: pd.DataFrame) -> list[str]:
+    """How many timed cells lie exactly as it was counted."""
+    timed = valid.dropna(subset=["measured_extents"]).assign(
+        state=valid["state"].map(unseeded), place=valid["place"].fillna(1)
+    )
+    timed = timed.drop_duplicates(["state", "layout_digest", "place", "transfer_size_bytes"])
+    both = timed.merge(frame, on=["state", "layout_digest", "place", "transfer_size_bytes"], suffixes=("_timed", ""))
+    if both.empty:
+        return ["No timed cell is of a layout that was counted."]
+    same = (both["measured_extents"] == both["extents"]) & (
+        (both["measured_mean_position"] - both["mean_position"]).abs() < 1e-6
+    )
+    return [f"{same.sum()} of {len(both)} timed files lie exactly where they were counted."]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +11,10 @@ import pandas as pd
 from fsage import statistics
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size
-from fsage.count import timed
-from fsage.count.work import Counted, amount_words, table, write_table
+from fsage.count.expected import against_timed
+from fsage.count.work import Counted, amount_words, table, write_tables
+from fsage.dataset import unpacked
+from fsage.dataset.families import names_of
 from fsage.figures import Axis, Figure, Place, Plane, Point, Series
 from fsage.figures import Lines as LinesFigure
 from fsage.model.counting import device_words
@@ -88,15 +89,18 @@ def _layouts(files: pd.DataFrame) -> pd.DataFrame:
 
 
 def write(
-    counted: Counted, frame: pd.DataFrame, records: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None
+    counted: Counted,
+    frame: pd.DataFrame,
+    records: pd.DataFrame,
+    others: Mapping[str, pd.DataFrame],
+    pieces: pd.DataFrame,
 ) -> Path:
     """Write tables, figures and page; return the page. `records`: of the same study, timed; perhaps none.
 
-    `others`: the same states counted on other file systems, by the title of each.
+    `others`: the same states counted on other file systems, by the title of each. `pieces`: of all these files.
     """
     folder = counted.folder
-    others = others or {}
-    write_table(pd.concat([frame, *others.values()]), folder)
+    write_tables(pd.concat([frame, *others.values()]), pieces, folder)
     states = of_states(frame)
     beside = {counted.title: states} | {title: of_states(other) for title, other in others.items()}
     stamp = f"counted, not timed; cost computed for a device of {device_words(counted.device)}"
@@ -208,7 +212,7 @@ def _sections(
         yield _on_filesystems(beside)
     if counted.places > 1:
         yield _over_places(states)
-    yield timed.section(frame, records)
+    yield against_timed(frame, records)
     yield _table(states)
     yield _allocator(states)
     yield _how(counted, frame)
@@ -345,13 +349,15 @@ def _table(states: list[OfState]) -> Section:
 
 def _allocator(states: list[OfState]) -> Section | None:
     """What the kernel's allocator counted for the files of each state."""
-    done = {of.state: pd.DataFrame([json.loads(text) or {} for text in of.files["allocator"]]) for of in states}
-    names = [name for name in OF_ALLOCATOR if any(name in counts for counts in done.values())]
+    done = {of.state: of.files.dropna(axis="columns", how="all") for of in states}
+    known = {name for files in done.values() for name in names_of(files, "allocator")}
+    names = [name for name in OF_ALLOCATOR if name in known]
     if not names:
         return None
     rows = [["state", *names]]
-    for state, counts in done.items():
-        rows.append([state, *(f"{counts[name].fillna(0).median():g}" if name in counts else "0" for name in names)])
+    for state, files in done.items():
+        counts = unpacked(files, "allocator", *names).fillna(0)
+        rows.append([state, *(f"{counts[name].median():g}" for name in names)])
     text = (
         "Median over files, by ext4's own counters (mb_stats): groups it considered for a file, where it found blocks."
     )

@@ -1,12 +1,12 @@
 """What is to be counted of a study, having it counted, and the counts as a table.
 
 A process counts each population of each layout. The table has a row a file. What the declared device takes for it is
-computed here, from where it lies. The site's page reference/records.md lists its columns too (docs/generate.py).
+computed here, from where it lies. The site's page reference/records.md lists its columns too (docs/generate.py). A
+second table has a row for each piece of each file.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from queue import SimpleQueue
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 
 from fsage import seam, workloads
 from fsage.base import GIB, MIB, Json
-from fsage.dataset.columns import Column
+from fsage.dataset.columns import ANY, Column
+from fsage.dataset.families import flat, inferred
 from fsage.model import counting, filesystems
 from fsage.model.claim import Claim
 from fsage.model.counting import Job, Wanted
@@ -284,14 +285,12 @@ COLUMNS = {
     "jumped_bytes": Column("Int64", "distance of all jumps together"),
     "requests": Column("Int64", "requests that writing or reading it takes, each of 1 MiB at most"),
     "mean_position": Column("float64", "where its bytes lie on average: 0 the device's first block, 1 its last"),
-    "allocator": Column("str", "what the allocator did for it, by the kernel's own counters, JSON; ext4: mb_stats"),
     "why": Column("str", "why the file could not be written; missing: it was"),
     # computed
     "computed_seconds": Column("float64", "what the declared device would take to write or read it once"),
     "computed_whole_seconds": Column("float64", "what it would take if the file lay in one piece there"),
     "computed_loss_percent": Column("float64", "the share of the rate that the pieces cost; computed, not measured"),
     # how
-    "device": Column("str", "the declared device, for which the cost is computed, JSON"),
     "layout_digest": Column("str", "of all extents of the state's files; alike: the same layout"),
     "real_fullness_percent": Column("float64", "used share of the state's file system"),
     "free_bytes": Column("Int64", "free in the state, before the file"),
@@ -302,45 +301,98 @@ COLUMNS = {
     "mb_max_linear_groups": Column("Int64", "groups that ext4 looks at in order"),
     "made_by": Column("str", "the program that made the file system, with its version"),
     "kernel": Column("str", "release of the kernel"),
-    "pieces": Column("str", "every piece, JSON: place in the file, place on the device, length; bytes"),
+}
+FAMILIES = {
+    "allocator": Column("Int64", "what the allocator did for it, by the kernel's own counters; ext4: mb_stats"),
+    "device": Column(ANY, "a parameter of the declared device, for which the cost is computed"),
+}
+"""Columns `FAMILY.NAME`, behind the others."""
+FILE = ["filesystem", "study", "target", "state", "layout", "place", "transfer_size_bytes"]
+"""What a file of the table is known by."""
+OF_PIECES = {
+    **{name: COLUMNS[name] for name in FILE},
+    "piece": Column("Int64", "which of the file's pieces, from 1"),
+    "in_file_bytes": Column("Int64", "where it begins in the file"),
+    "on_device_bytes": Column("Int64", "where it begins on the device"),
+    "length_bytes": Column("Int64", "its length"),
 }
 
 
 def page_of_columns() -> str:
     """The list of columns, for the documentation."""
-    rows = [f"| `{name}` | {column.type} | {column.meaning} |" for name, column in COLUMNS.items()]
+    named = COLUMNS | {f"{family}.NAME": column for family, column in FAMILIES.items()}
+    return (
+        f"`counts.parquet` and `counts.csv` have a row a file.\n\n{_listed(named)}\n\n"
+        "`pieces.parquet` has a row for each piece of each of these files; its first columns say which file.\n\n"
+        f"{_listed(OF_PIECES)}"
+    )
+
+
+def _listed(columns: dict[str, Column]) -> str:
+    rows = [f"| `{name}` | {column.type} | {column.meaning} |" for name, column in columns.items()]
     return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 
 def table(counted: Counted) -> pd.DataFrame:
     """What is kept of the study's layouts, in their order."""
-    rows = [row for layout in counted.all_layouts() for row in _rows(counted, layout)]
-    columns = {name: pd.array([row.get(name) for row in rows], dtype=column.type) for name, column in COLUMNS.items()}
+    rows = []
+    for layout in counted.all_layouts():
+        for kept in counted.kept(layout) or ():
+            rows.append(_row(counted, layout, kept))
+    found = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
+    columns = {}
+    for name in [*COLUMNS, *sorted(found)]:
+        values = [row.get(name) for row in rows]
+        column = COLUMNS.get(name) or FAMILIES[name.partition(".")[0]]
+        columns[name] = pd.array(values, dtype=inferred(values) if column.type == ANY else column.type)
     return pd.DataFrame(columns)
 
 
-def _rows(counted: Counted, layout: Layout) -> Iterator[Json]:
-    for kept in counted.kept(layout) or ():
-        extents = kept["extents"]
-        yield {
-            **{key: kept.get(key) for key in COLUMNS if key in kept},
-            "study": counted.plan.study.name,
-            "target": counted.plan.target.name,
-            "state": layout.state,
-            **{key: layout.nominal.get(key) for key in ("capacity_percent", "fragmentation_percent")},
-            "layout": layout.number,
-            "seed": layout.seed,
-            "transfer_size_bytes": kept["transfer_bytes"],
-            "extents": len(extents) or None,
-            "jumped_bytes": sum(counting.jumps(extents)),
-            "mean_position": counting.on_device(extents, counted.device_bytes).mean,
-            **(_computed(counted, extents, kept["transfer_bytes"]) if extents else {}),
-            "allocator": _text(kept["allocator"]),
-            "device": _text(counted.device),
-            "real_fullness_percent": 100 * (1 - kept["free_bytes"] / kept["capacity_bytes"]),
-            "filesystem": counted.filesystem or counted.plan.target.spec["filesystem"],
-            "pieces": _text(extents),
-        }
+def pieces(counted: Counted) -> pd.DataFrame:
+    """Every piece of every file of `table`."""
+    rows = []
+    for layout in counted.all_layouts():
+        for kept in counted.kept(layout) or ():
+            of_file = _file(counted, layout, kept)
+            for number, extent in enumerate(kept["extents"], 1):
+                in_file, on_device, length = extent
+                place = {"in_file_bytes": in_file, "on_device_bytes": on_device, "length_bytes": length}
+                rows.append({**of_file, "piece": number, **place})
+    frame = pd.DataFrame(rows, columns=list(OF_PIECES))
+    return frame.astype({name: column.type for name, column in OF_PIECES.items()})
+
+
+def _file(counted: Counted, layout: Layout, kept: Json) -> Json:
+    """The columns FILE."""
+    return {
+        "filesystem": counted.filesystem or counted.plan.target.spec["filesystem"],
+        "study": counted.plan.study.name,
+        "target": counted.plan.target.name,
+        "state": layout.state,
+        "layout": layout.number,
+        "place": kept["place"],
+        "transfer_size_bytes": kept["transfer_bytes"],
+    }
+
+
+def _row(counted: Counted, layout: Layout, kept: Json) -> Json:
+    extents = kept["extents"]
+    row: dict[str, Any] = {key: value for key, value in kept.items() if key in COLUMNS}
+    row |= _file(counted, layout, kept)
+    row |= {
+        "capacity_percent": layout.nominal.get("capacity_percent"),
+        "fragmentation_percent": layout.nominal.get("fragmentation_percent"),
+        "seed": layout.seed,
+        "extents": len(extents) or None,
+        "jumped_bytes": sum(counting.jumps(extents)),
+        "mean_position": counting.on_device(extents, counted.device_bytes).mean,
+        "real_fullness_percent": 100 * (1 - kept["free_bytes"] / kept["capacity_bytes"]),
+    }
+    if extents:
+        row |= _computed(counted, extents, kept["transfer_bytes"])
+    row.update(flat("allocator", kept["allocator"]))
+    row.update(flat("device", counted.device))
+    return row
 
 
 def _computed(counted: Counted, extents: counting.Extents, transfer_bytes: int) -> Json:
@@ -354,12 +406,9 @@ def _computed(counted: Counted, extents: counting.Extents, transfer_bytes: int) 
     }
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def write_table(frame: pd.DataFrame, folder: Path) -> None:
-    """`counts.parquet` and `counts.csv`."""
+def write_tables(frame: pd.DataFrame, of_pieces: pd.DataFrame, folder: Path) -> None:
+    """`counts.parquet`, `counts.csv` and `pieces.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
     frame.to_parquet(folder / "counts.parquet", index=False, compression="zstd")
-    frame.drop(columns="pieces").to_csv(folder / "counts.csv", index=False, lineterminator="\n")
+    frame.to_csv(folder / "counts.csv", index=False, lineterminator="\n")
+    of_pieces.to_parquet(folder / "pieces.parquet", index=False, compression="zstd")

@@ -67,6 +67,11 @@ def type_of(name: str, values: Iterable[object]) -> str:
         return "float64"
     if column.type != ANY:
         return column.type
+    return inferred(values)
+
+
+def inferred(values: Iterable[object]) -> str:
+    """The type that all these values have, as pandas calls it."""
     return INFERRED.get(pd.api.types.infer_dtype(list(values), skipna=True), "str")
 
 
