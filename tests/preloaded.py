@@ -2,15 +2,17 @@
 
 `shims()` is a folder to put first on PATH. A shim hands its call (words, environment, working directory, umask, open
 files) to a server, where a process that has the program loaded forks and runs the program's own entry point. Signals go
-to it, its exit code or signal comes back, and it is killed with its shim. The real program runs instead wherever a fork
-would not be the same: another namespace, control group, user or limit, more open files, another PYTHONPATH. A program
-is loaded once for each environment that it may have read while it was loaded.
+to it, its exit code or signal comes back, and it is killed with its shim. As root it works in its caller's mount
+namespace: each worker of pytest has one of its own. The real program runs instead wherever a fork would not be the
+same: another namespace of another kind, control group, user or limit, more open files, another PYTHONPATH. A program is
+loaded once for each environment that it may have read while it was loaded.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -63,6 +65,7 @@ OF_JOBS = {
 SHARED = "FSAGE_TESTS_SHIMS"
 LOADED_AT_MOST = 8  # processes that have a program loaded; the one that waited longest goes
 CALL_BYTES = 1 << 20
+CLONE_NEWNS = 0x20000  # setns(2)
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 SHIM = """\
@@ -119,7 +122,10 @@ posix._exit(number)
 
 
 class Call(NamedTuple):
-    """A program's call, by its path; `files` are standard input, output and error, and the working directory."""
+    """A program's call, by its path.
+
+    `files` are standard input, output and error, the working directory and, in the server, the mount namespace.
+    """
 
     program: str
     words: list[str]
@@ -207,8 +213,11 @@ def surroundings(pid: int) -> tuple[object, ...]:
     of = Path(f"/proc/{pid}")
     status = dict(line.split(":", 1) for line in (of / "status").read_text().splitlines())
     kept = ("Uid", "Gid", "Groups", "SigBlk", "SigIgn", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs")
+    spaces = {space.name: os.readlink(space) for space in of.glob("ns/*")}
+    if os.geteuid() == 0:
+        del spaces["mnt"]  # which a fork can enter
     return (
-        [os.readlink(space) for space in sorted(of.glob("ns/*"))],
+        spaces,
         os.readlink(of / "root"),
         [status.get(name) for name in (*kept, "Seccomp", "Cpus_allowed")],
         (of / "cgroup").read_text(),
@@ -217,13 +226,13 @@ def surroundings(pid: int) -> tuple[object, ...]:
     )
 
 
-def _received(channel: socket.socket) -> tuple[Call, list[int]] | None:
-    """A call and the descriptors that came with it; None where the other end is closed."""
+def _received(channel: socket.socket) -> Call | None:
+    """A call with all descriptors that came with it; None where the other end is closed."""
     data, files, _, _ = socket.recv_fds(channel, CALL_BYTES, 8)
     if not data:
         return None
     program, words, environment, umask = marshal.loads(data)
-    return Call(program, words, environment, umask, files[:4]), files
+    return Call(program, words, environment, umask, files)
 
 
 def _answer(caller: socket.socket, how: str, number: int) -> None:
@@ -253,13 +262,13 @@ def front(folder: Path, programs: dict[str, list[str]]) -> Callable[[], Any]:
             sys.exit(0)
         caller, _ = listening.accept()
         pid = int.from_bytes(caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
-        got = _received(caller)
-        if not got:
+        call = _received(caller)
+        if not call:
             caller.close()
             continue
-        call, files = got
         try:
             same = len(call.files) == 4 and _of_python(call.environment) == python and surroundings(pid) == own
+            call.files.append(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY))
         except OSError:  # it is gone
             same = False
         if not same:
@@ -272,7 +281,7 @@ def front(folder: Path, programs: dict[str, list[str]]) -> Callable[[], Any]:
                 if not _forked():
                     for other in (listening, ours, *loaded.values()):
                         other.close()
-                    return loader(call, together, theirs, [caller.detach(), *files])
+                    return loader(call, together, theirs, [caller.detach(), *call.files])
                 theirs.close()
                 loaded[key] = ours
                 if len(loaded) > LOADED_AT_MOST:
@@ -285,7 +294,7 @@ def front(folder: Path, programs: dict[str, list[str]]) -> Callable[[], Any]:
             except OSError:  # it could not be loaded; the program itself says why
                 loaded.pop(key).close()
                 _answer(caller, "real", 0)
-        for number in files:
+        for number in call.files:
             os.close(number)
 
 
@@ -320,21 +329,22 @@ def loader(first: Call, programs: dict[str, list[str]], channel: socket.socket, 
     while not over or running:
         number = waiting.poll()[0][0]  # one: what it ends may be among the others
         if number == channel.fileno():
-            got = _received(channel)
-            if not got:  # nothing more will come
+            call = _received(channel)
+            if not call:  # nothing more will come
                 over = True
                 waiting.unregister(channel)
                 continue
-            call, files = got
+            caller = call.files.pop()
             pid = _forked()
             if not pid:
-                for known in (*running, channel.detach(), files[4]):
+                for known in (*running, channel.detach(), caller):
                     os.close(known)
                 return functools.partial(run, call, entries[call.program].main)
             for received in call.files:
                 os.close(received)
-            for known in (process := os.pidfd_open(pid), files[4]):
-                running[known] = (pid, process, files[4])
+            process = os.pidfd_open(pid)
+            for known in (process, caller):
+                running[known] = (pid, process, caller)
                 waiting.register(known, select.POLLIN)
             continue
         pid, process, caller = running[number]
@@ -396,7 +406,9 @@ def _set_environment(environment: dict[bytes, bytes]) -> None:
 def run(call: Call, entry: Callable[[], Any]) -> Any:
     """Be that call: what a process is started with, then the program."""
     os.setsid()
-    *standard, folder = call.files
+    *standard, folder, mounts = call.files
+    if not os.path.samestat(os.fstat(mounts), os.stat("/proc/self/ns/mnt")):
+        assert ctypes.CDLL(None).setns(mounts, CLONE_NEWNS) == 0
     os.fchdir(folder)
     for number, came in enumerate(standard):
         os.dup2(came, number)

@@ -33,6 +33,7 @@ def main():
     print("to the error output", file=sys.stderr)
     said = {"argv": sys.argv, "input": sys.stdin.read(), "early": EARLY, "folder": os.getcwd(), "path": sys.path}
     said |= {"umask": os.umask(0), "environment": dict(os.environ), "file": sys.modules["__main__"].__file__}
+    said |= {"mounts": os.readlink("/proc/self/ns/mnt")}
     said |= {"files": sorted(os.listdir("/proc/self/fd")), "stop": str(signal.getsignal(signal.SIGINT))}
     print(json.dumps(said, sort_keys=True))
     if "pid" in sys.argv:
@@ -127,7 +128,7 @@ def test_it_does_not_outlive_its_caller(programs: tuple[Path, Path], tmp_path: P
         ["prlimit", "--nofile=100"],
         ["env", "PYTHONPATH=/elsewhere"],
         ["sh", "-c", 'exec "$@" 7</dev/null', "sh"],
-        pytest.param(["unshare", "--mount"], marks=[pytest.mark.root, pytest.mark.unshare]),
+        pytest.param(["unshare", "--uts"], marks=[pytest.mark.root, pytest.mark.unshare]),
     ],
 )
 def test_where_a_fork_would_differ_the_program_itself_is_run(programs: tuple[Path, Path], front: list[str]) -> None:
@@ -137,3 +138,22 @@ def test_where_a_fork_would_differ_the_program_itself_is_run(programs: tuple[Pat
         assert started.stdout
         pid = int(started.communicate(timeout=60)[0].splitlines()[-1])
         assert (pid == started.pid) == same and started.returncode == 0
+
+
+@pytest.mark.root
+@pytest.mark.unshare
+def test_it_works_in_the_mount_namespace_of_its_caller(programs: tuple[Path, Path], tmp_path: Path) -> None:
+    within = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs none "$0" && cd "$0" && stat -Lc %i /proc/$$/ns/mnt && exec "$@"',
+    ]
+    argv = [*within, tmp_path, programs[1], "0", "pid"]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout
+        number, said, pid = started.stdout.read().split("\n", 2)
+    assert json.loads(said)["mounts"] == f"mnt:[{number}]"
+    assert json.loads(said)["folder"] == str(tmp_path)
+    assert int(pid) != started.pid, "a fork, not the program itself"
