@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -73,7 +74,10 @@ def observations() -> st.SearchStrategy[bytes]:
 
 
 def read_observation(content: bytes) -> None:
-    """Beside a good one in a bundle: taken as what was asked for, or kept aside, and the good one is always taken."""
+    """Beside a good one in a bundle: taken as what was asked for, or kept aside, and the good one is always taken.
+
+    What came is forgotten afterwards, so that each input is the first answer to its request, and none costs more.
+    """
     root = plan().results.root
     path = bundle(plan(), content, observation(plan(), STATE, 0))
     before = files_below(root.parent)
@@ -88,8 +92,8 @@ def read_observation(content: bytes) -> None:
     paths = [plan().results.record(STATE, cell.name) for cell in plan().cells[STATE]]
     if all(path.exists() for path in paths):  # the report's table
         assert set(dataset.load(paths)["cell"]) == {cell.name for cell in plan().cells[STATE]}
-        for path in paths:
-            path.unlink()
+    for kind in ("raw", "records", "refused"):
+        shutil.rmtree(root / kind, ignore_errors=True)
 
 
 def _claim() -> dict[str, Any]:
@@ -141,7 +145,9 @@ def read_saved(key: str) -> Callable[[Any], None]:
         place = folder() / "kept.json"
         place.write_text(json.dumps(kept))
         if key == "claim":
-            of_it = Plan(plan().study, plan().target, results.Results(folder() / "none", "here", "tiny"), kept)
+            root = folder() / "none"  # nothing that was noted for another claim
+            shutil.rmtree(root, ignore_errors=True)
+            of_it = Plan(plan().study, plan().target, results.Results(root, "here", "tiny"), kept)
             for use in (lambda: request.make(of_it, STATE, of_it.cells[STATE]), lambda: words.line(of_it)):
                 try:
                     use()
