@@ -48,7 +48,7 @@ Judging what came of them:
 """
 
 from fsage.model.tools import assignment_of, program_phase
-from fsage.parse import BadOutput, check_end
+from fsage.parse import BadOutput, check_end, is_launched
 from fsage.workloads import Outcome, Unsupported
 from fsage.workloads.by_fio import fio_workload
 from fsage.workloads.sequential import ior_command, judge_ior
@@ -58,7 +58,6 @@ from fsage.workloads.shared import (
     counts_in_guests,
     fio_command,
     fio_phase,
-    is_launched,
     judge,
     latencies,
     on_client,

@@ -102,12 +102,9 @@ SILENT = (
 )
 
 
-PROGRAMS = ("mpirun", "srun")
-
-
-def launches(argv: Sequence[str]) -> bool:
-    """Whether a command is one of MPI's launchers."""
-    return bool(argv) and argv[0] in PROGRAMS
+def is_launched(argv: Sequence[str]) -> bool:
+    """Whether MPI's launcher starts a command, so that this host's kernel does not know what it costs."""
+    return bool(argv) and argv[0] in ("mpirun", "srun")
 
 
 @functools.cache

@@ -35,7 +35,7 @@ OLDEST = 3
 ROUNDING = 0.01
 """By so much bytes over time may differ from the rate that fio gives."""
 
-LATENCIES = {"p50": 50.0, "p99": 99.0, "p99_9": 99.9}
+LATENCIES = {50.0: "p50", 99.0: "p99", 99.9: "p99_9"}
 """Percentiles of completion latency that are kept, as they stand in names of metrics."""
 
 
@@ -118,8 +118,8 @@ def _together(parts: Sequence[FioTransfer], seconds: float) -> FioTransfer | Non
     if not parts:
         return None
     moved_bytes = sum(part.moved_bytes for part in parts)
-    latency_ms = parts[0].latency_ms if len(parts) == 1 else {}
     operations = sum(part.operations for part in parts)
+    latency_ms = parts[0].latency_ms if len(parts) == 1 else {}
     return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)
 
 
@@ -156,47 +156,37 @@ def _values(document: Json) -> FioRun:
             raise BadOutput(f"fio's job {job['jobname']} reports error {job['error']} (an errno)")
         if job.get("total_err", 0) != 0:
             raise BadOutput(f"fio's job {job['jobname']} had {job['total_err']} errors and continued")
-    moving = [job for job in jobs if any(int(job[way]["io_bytes"]) for way in ("read", "write"))]
+    first = jobs[0]
+    begins = []
+    ends = []
+    for job in reversed(jobs):
+        if int(job["read"]["io_bytes"]) or int(job["write"]["io_bytes"]):
+            first = job
+        begins.append(int(job.get("job_start", 0)))
+        ends.append(begins[-1] + max(int(job["write"]["runtime"]), int(job["read"]["runtime"])))
+    common = document.get("global options", {})
+    options = {**common, **first["job options"]}
+    if "group_reporting" in options and options.get("name") != first["jobname"]:
+        options = common
+    span_ms = max(ends) - min(begins)
+    printed_ms = int(document["timestamp_ms"])
     return FioRun(
         version=version,
         jobs=tuple(job["jobname"] for job in jobs),
         write=_transfer([job["write"] for job in jobs]),
         read=_transfer([job["read"] for job in jobs]),
-        options=_options(document.get("global options", {}), (moving or jobs)[0]),
-        span_seconds=_span(jobs),
-        began=_began(jobs, int(document["timestamp_ms"])),
+        options=options,
+        span_seconds=span_ms / 1000,
+        began=(min(begins) or printed_ms - span_ms) / 1000,
     )
 
 
-def _options(common: Json, job: Json) -> Json:
-    options = {**common, **job["job options"]}
-    is_own = "group_reporting" not in options or options.get("name") == job["jobname"]
-    if is_own:
-        return options
-    return common
-
-
-def _began(jobs: list[Json], printed_ms: int) -> float:
-    begins = [int(job["job_start"]) for job in jobs if "job_start" in job]
-    return (min(begins) if begins else printed_ms - max(map(_run_ms, jobs))) / 1000
-
-
-def _run_ms(job: Json) -> int:
-    return max(int(job["write"]["runtime"]), int(job["read"]["runtime"]))
-
-
-def _span(jobs: list[Json]) -> float:
-    begins = [int(job.get("job_start", 0)) for job in jobs]
-    runs = list(map(_run_ms, jobs))
-    return (max(begin + run for begin, run in zip(begins, runs, strict=True)) - min(begins)) / 1000
-
-
 def _transfer(parts: list[Json]) -> FioTransfer | None:
-    parts = [part for part in parts if int(part["io_bytes"])] or parts
+    parts = [part for part in parts if int(part["io_bytes"])]
+    if not parts:
+        return None
     moved_bytes = sum(int(part["io_bytes"]) for part in parts)
     seconds = max(int(part["runtime"]) for part in parts) / 1000
-    if moved_bytes == 0:
-        return None
     if seconds <= 0:
         raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, the step of its clock")
     for part in parts:
@@ -211,17 +201,12 @@ def _transfer(parts: list[Json]) -> FioTransfer | None:
                 "one of them is of something else"
             )
     operations = sum(int(part["total_ios"]) for part in parts)
+    latency_ms = {}
     if len(parts) == 1:
-        latency_ms = _latency_ms(parts[0], operations)
-    else:
-        latency_ms = {}
+        # A job with `--clat_percentiles=0` has none.
+        for percent, value_ns in parts[0].get("clat_ns", {}).get("percentile", {}).items():
+            value_ms = int(value_ns) / 1e6
+            name = LATENCIES.get(float(percent))
+            if name and operations >= 100 / (100 - float(percent)) - 1e-6:
+                latency_ms[name] = value_ms
     return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)
-
-
-def _latency_ms(part: Json, operations: int) -> dict[str, float]:
-    """Percentiles of completion, in milliseconds; a job with `--clat_percentiles=0` has none."""
-    percentiles = {
-        float(percent): int(value) for percent, value in part.get("clat_ns", {}).get("percentile", {}).items()
-    }
-    enough = {name: percent for name, percent in LATENCIES.items() if operations >= 100 / (100 - percent) - 1e-6}
-    return {name: percentiles[percent] / 1e6 for name, percent in enough.items() if percent in percentiles}

@@ -60,7 +60,10 @@ def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
     lines = [TAG.sub("", line) for line in tidy(stdout).splitlines()]
     stonewalled = any(re.match(r"stonewallingTime\s*:|Command line.* -D ", line) for line in lines)
     check_together("IOR", filter(HEAD.match, lines))
-    trouble = [line for line in lines + stderr.splitlines() if _is_trouble(line, stonewalled)]
+    trouble = []
+    for line in lines + stderr.splitlines():
+        if tells_of_trouble(line) and not HARMLESS.search(line) and not (stonewalled and STONEWALL.search(line)):
+            trouble.append(line)
     check_end("IOR", rc, trouble, why_it_ended(stderr))
     if not any(re.match(r"Finished\s*:", line) for line in lines):
         raise BadOutput("IOR's output lacks its last line, Finished: IOR or its launcher was ended, or it is no text")
@@ -88,13 +91,9 @@ def row_of(stdout: str, kind: str) -> int:
     return row
 
 
-def _is_trouble(line: str, stonewalled: bool) -> bool:
-    return tells_of_trouble(line) and not HARMLESS.search(line) and not (stonewalled and STONEWALL.search(line))
-
-
 def _values(lines: list[str]) -> IorRun:
-    rows = _table(lines, "access", ("write", "read"))
-    summary = _table(lines, "Operation", ("write", "read"))
+    rows = _table(lines, "access")
+    summary = _table(lines, "Operation")
     if not summary:
         raise BadOutput("IOR's summary has no whole row: nothing was measured, or its lines were wrapped or cut")
     first = summary[0]
@@ -119,8 +118,8 @@ def _after(lines: list[str], pattern: str) -> str:
     raise BadOutput(f"IOR's output has no line {pattern.split('(')[0] or 'IOR-<version>'!r}")
 
 
-def _table(lines: list[str], first_column: str, kinds: tuple[str, ...]) -> list[dict[str, str]]:
-    """Rows of the table whose header begins with `first_column`, as column → text.
+def _table(lines: list[str], first_column: str) -> list[dict[str, str]]:
+    """Rows of writes and reads in the table whose header begins with `first_column`, as column → text.
 
     Under `moved`: the bytes of a row, where the lines before it say them.
     """
@@ -134,7 +133,7 @@ def _table(lines: list[str], first_column: str, kinds: tuple[str, ...]) -> list[
             moved = {"moved": match[1]}
         elif words[:1] == [first_column]:
             header = words
-        elif words and words[0] in kinds and len(words) == len(header):
+        elif words and words[0] in ("write", "read") and len(words) == len(header):
             rows.append(dict(zip(header, words, strict=True)) | moved)
             moved = {}
     return rows
@@ -176,22 +175,19 @@ def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, st
     if repetitions == 1:  # the summary has the finer digits
         return (Transfer(moved_bytes[0], _positive(total["Mean(s)"]), _positive(total["Max(MiB)"])),)
     seconds = [_positive(row["total(s)"]) for row in rows]
+    transfers = tuple(map(Transfer, moved_bytes, seconds, bandwidths))
     if any("moved" in row for row in rows):
-        for row, amount, bandwidth in zip(rows, moved_bytes, bandwidths, strict=True):
-            _check_moved(kind, row, amount, bandwidth)
-    return tuple(map(Transfer, moved_bytes, seconds, bandwidths))
-
-
-def _check_moved(kind: str, row: dict[str, str], moved_bytes: int, bandwidth: float) -> None:
-    """`BadOutput` unless a repetition's amount is that of its rate and time, as far as the time's digits tell."""
-    seconds = _positive(row["total(s)"])
-    half = 0.5 * 10.0 ** -len(row["total(s)"].partition(".")[2])
-    mib = moved_bytes / MIB
-    if not mib / (seconds + half) * 0.999 <= bandwidth <= mib / max(seconds - half, half) * 1.001:
-        raise BadOutput(
-            f"IOR's repetition {row['iter']} of {kind} moved {moved_bytes} bytes in {seconds} s at {bandwidth} MiB/s: "
-            "one of them is of another repetition"
-        )
+        # A repetition's amount is that of its rate and time, as far as the time's digits tell.
+        for row, moved in zip(rows, transfers, strict=True):
+            half = 0.5 * 10.0 ** -len(row["total(s)"].partition(".")[2])
+            mib = moved.moved_bytes / MIB
+            least_s = max(moved.seconds - half, half)
+            if not mib / (moved.seconds + half) * 0.999 <= moved.bw_mib_s <= mib / least_s * 1.001:
+                raise BadOutput(
+                    f"IOR's repetition {row['iter']} of {kind} moved {moved.moved_bytes} bytes in {moved.seconds} s at "
+                    f"{moved.bw_mib_s} MiB/s: one of them is of another repetition"
+                )
+    return transfers
 
 
 def _positive(text: str) -> float:

@@ -60,29 +60,25 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     lines = [TAG.sub("", line) for line in tidy(stdout).splitlines()]
     text = "\n".join(lines)
     check_together("mdtest", re.findall(HEAD, text, re.M))
-    check_end(
-        "mdtest",
-        rc,
-        [line for line in lines + stderr.splitlines() if tells_of_trouble(line) and not HARMLESS.search(line)],
-        why_it_ended(stderr),
-    )
+    trouble = [line for line in lines + stderr.splitlines() if tells_of_trouble(line) and not HARMLESS.search(line)]
+    check_end("mdtest", rc, trouble, why_it_ended(stderr))
     if not re.search(r"^-- finished at .* --$", text, re.M):
         raise BadOutput("mdtest's output lacks its last line, finished at: it was cut short")
-    version, tasks, nodes = _find(text, HEAD)
-    (command,) = _find(text, r"^Command line used: (.*)$")
-    _, files = _find(text, r"^(\d+) tasks, (\d+) (?:file|director)")
+    head = _find(text, HEAD)
+    version = head[1]
+    tasks = _count(head[2])
+    command = _find(text, r"^Command line used: (.*)$")[1]
+    files = _count(_find(text, r"^\d+ tasks, (\d+) (?:file|director)")[1])
     stonewall = re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M)
-    if stonewall:
-        files = str(
-            _count(tasks) * _count(stonewall[1])
-        )  # then all tasks continue until they have as many as the fastest had
+    if stonewall:  # then all tasks continue until they have as many as the fastest had
+        files = tasks * _count(stonewall[1])
     own_clocks = _has(command, "u") and not _has(command, "t") and not _has(command, "B")
-    if FASTEST.match(version) and own_clocks and _count(tasks) > 1:
+    if FASTEST.match(version) and own_clocks and tasks > 1:
         raise BadOutput(
             f"{version} with -u and {tasks} tasks prints the rate of the fastest task, which can be 3 times that of "
             "all: measure with the mdtest of IOR 3.3 or later"
         )
-    (iterations,) = _find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)")
+    iterations = _count(_find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)")[1])
     per_s = _rates(text)
     if not per_s:
         raise BadOutput(
@@ -90,7 +86,7 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
         )
     nodemap = re.search(r"^Nodemap: ([01]+)$", text, re.M)
     on_first = nodemap[1].count("1") if nodemap else None
-    return MdtestRun(version, command, _count(tasks), _count(nodes), on_first, _count(files), _count(iterations), per_s)
+    return MdtestRun(version, command, tasks, _count(head[3]), on_first, files, iterations, per_s)
 
 
 def _has(command: str, letter: str) -> bool:
@@ -105,11 +101,11 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _find(text: str, pattern: str) -> tuple[str, ...]:
+def _find(text: str, pattern: str) -> re.Match[str]:
     match = re.search(pattern, text, re.M)
     if not match:
         raise BadOutput(f"mdtest's output has no line like {pattern!r}: it is of another format or version")
-    return match.groups()
+    return match
 
 
 def _rates(text: str) -> dict[str, float]:
@@ -117,22 +113,23 @@ def _rates(text: str) -> dict[str, float]:
     count = len(re.findall(r"^SUMMARY rate", text, re.M))
     if count > 1:
         raise BadOutput(f"mdtest's output has {count} tables of rates: one run is read, no more")
-    first, *_ = text[text.index("SUMMARY rate") :].split("\nSUMMARY", 1)
-    _, header, *table = [*first.splitlines(), ""]
+    table, *_ = text[text.index("SUMMARY rate") :].split("\nSUMMARY", 1)
+    _, header, *rows = [*table.splitlines(), ""]
     if header.split()[:4] != ["Operation", "Max", "Min", "Mean"]:
         raise BadOutput(f"mdtest's columns {' '.join(header.split())} are not Operation Max Min Mean")
     rates = {}
-    for line in table:
+    for line in rows:
         row = re.match(r"\s*((?:File|Directory) \w+)\s*:?((?:\s+\S+){4})$", line)
-        if row:
-            try:
-                rate = float(row[2].split()[1])
-            except ValueError as error:
-                raise BadOutput(f"mdtest's rate of {row[1]} is not a number: {line.strip()}") from error
-            if not math.isfinite(rate) or rate < 0:
-                raise BadOutput(f"mdtest's rate of {row[1]} is {rate}")
-            if row[1] in rates:  # of times, below a heading into which another rank wrote
-                raise BadOutput(f"mdtest's output has two rows of {row[1]} in one table")
-            if rate:
-                rates[row[1]] = rate
+        if not row:
+            continue
+        try:
+            rate = float(row[2].split()[1])
+        except ValueError as error:
+            raise BadOutput(f"mdtest's rate of {row[1]} is not a number: {line.strip()}") from error
+        if not math.isfinite(rate) or rate < 0:
+            raise BadOutput(f"mdtest's rate of {row[1]} is {rate}")
+        if row[1] in rates:  # of times, below a heading into which another rank wrote
+            raise BadOutput(f"mdtest's output has two rows of {row[1]} in one table")
+        if rate:
+            rates[row[1]] = rate
     return rates

@@ -201,7 +201,7 @@ def _of_budget(layout: JsonView) -> workloads.Outcome | None:
 def _lean(phase: JsonView) -> dict[str, object]:
     lean = {key: phase[key] for key in phase if key not in BULKY}
     output = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
-    if parse.launches(phase.get("argv", ())) and (warnings := parse.harmless(output)):
+    if parse.is_launched(phase.get("argv", ())) and (warnings := parse.harmless(output)):
         lean["warnings"] = warnings
     if "beside" in phase:
         lean["beside"] = list(map(_lean, phase["beside"]))

@@ -10,12 +10,10 @@ from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.parse import BadOutput
 from fsage.workloads import Outcome, shared
 
 Options = Callable[[Any, str], list[str]]
 """The options of fio for (params, phase)."""
-READING = ("read", "randread")
 
 
 class ByFio(NamedTuple):
@@ -32,8 +30,8 @@ def fio_workload(params: type[shared.CellParams], phases: Sequence[str], options
     """The functions of a workload whose `phases` are each a run of fio.
 
     Each task writes or reads all of a file of the target's amount, past the page cache. `options(params, phase)` says
-    in which way: `--rw=` and `--bs=`, and what else fio takes. The metrics are `<phase>_bw_mib_s`, `_seconds`, `_bytes`
-    and percentiles of latency.
+    in which way: `--rw=` and `--bs=`, and what else fio takes. The metrics are those of `metrics_of`, percentiles of
+    latency, and of several clients `<phase>_start_spread_ms`.
     """
 
     def commands(given: Any, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
@@ -66,24 +64,8 @@ def _phase(claim: Claim, name: str, options: list[str]) -> Phase:
 
 def _reads(options: list[str]) -> bool:
     """Whether fio reads."""
-    return any(f"--rw={name}" in options for name in READING)
+    return any(f"--rw={name}" in options for name in shared.READING)
 
 
 def _judge(params: object, phase: PhaseResult) -> shared.Metrics:
-    name = phase["name"]
-    run = shared.read_fio(phase)
-    requested = shared.requested_of(phase)
-    moved, other = run.write, run.read
-    if requested["rw"] in READING:
-        moved, other = other, moved
-    if moved is None or other:
-        raise BadOutput(f"fio was to do one thing: it wrote {run.write}, and read {run.read}")
-    requested_bytes = int(requested["size"]) * shared.fio_tasks(phase)
-    if moved.moved_bytes != requested_bytes:
-        raise BadOutput(f"moved {moved.moved_bytes} bytes of {requested_bytes} requested: is that a multiple of --bs?")
-    return {
-        f"{name}_bw_mib_s": moved.bw_mib_s,
-        f"{name}_seconds": moved.seconds,
-        f"{name}_bytes": moved.moved_bytes,
-        **shared.latencies(name, moved),
-    }
+    return shared.metrics_of(phase["name"], *shared.fio_moved(phase, ": is that a multiple of --bs?"))

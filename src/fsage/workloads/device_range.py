@@ -17,7 +17,6 @@ from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.parse import BadOutput
 from fsage.workloads import Outcome, Unsupported, shared
 
 ALIGN_BYTES = 16 * MIB
@@ -77,16 +76,4 @@ def read(observation: Mapping[str, object]) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    run = shared.read_fio(phase)
-    requested = shared.requested_of(phase)
-    if run.read is None or run.write:
-        raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
-    requested_bytes = int(requested["size"]) * int(requested.get("loops", 1))
-    if run.read.moved_bytes != requested_bytes:
-        raise BadOutput(f"moved {run.read.moved_bytes} bytes of {requested_bytes} requested")
-    return {
-        "read_bw_mib_s": run.read.bw_mib_s,
-        "read_seconds": run.read.seconds,
-        "read_bytes": run.read.moved_bytes,
-        **shared.latencies("read", run.read),
-    }
+    return shared.metrics_of("read", *shared.fio_moved(phase))

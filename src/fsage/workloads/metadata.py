@@ -79,7 +79,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     phases = []
     for operation in params.operations:
         phase = make(params, claim, operation)
-        phase["reads"], phase["folders"] = operation == "stat", shared.places_of(claim, BELOW)
+        phase["reads"] = operation == "stat"
+        phase["folders"] = shared.places_of(claim, BELOW)
         if tool == "fio" and operation != "create":
             phase["metadata"] = LOOKED_UP
         phases.append(phase)
@@ -105,7 +106,7 @@ def read(observation: Mapping[str, object]) -> Outcome:
 
 def _names(params: Params, claim: Claim, operation: Operation) -> Phase:
     folder = shared.places_of(claim, BELOW)[0]
-    task: request.Names = {"operation": operation, "folder": folder, "files": params.files_per_task}
+    task = request.Names(operation=operation, folder=folder, files=params.files_per_task)
     files = {request.NAMES: json.dumps(task, sort_keys=True)}
     return {"name": operation, "argv": ["names", operation], "files": files}
 
@@ -134,16 +135,19 @@ def _mdtest(params: Params, claim: Claim, operation: str) -> Phase:
 def _judge(counted: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
     """`counted`: nothing is timed."""
     name = phase["name"]
+    judge = _judge_mdtest
     if request.NAMES in phase.get("files", {}):
-        files, taken_s, tasks, more = _judge_names(phase)
-    else:
-        files, taken_s, tasks, more = (_judge_fio if shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
+        judge = _judge_names
+    elif shared.is_fio(phase["argv"]):
+        judge = _judge_fio
+    files, taken_s, tasks, more = judge(phase)
     expected = tasks * params.files_per_task
     if files != expected:
         raise BadOutput(f"{files} files, requested {expected}, {params.files_per_task} by each task")
+    more[f"{name}_files"] = files
     if counted:
-        return {f"{name}_files": files, **more}
-    return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files, **more}
+        return more
+    return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, **more}
 
 
 def _judge_names(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:

@@ -16,7 +16,6 @@ from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.parse import BadOutput
 from fsage.workloads import Outcome, shared
 
 PREPARE = "prepare"
@@ -39,17 +38,16 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """`prepare`, and the requested phases. Raises ValueError where the file has not so many places."""
     check_amount(params, claim["amount_mib"])
     file_bytes = claim["amount_mib"] * MIB
-    same = [f"--size={file_bytes}", "--direct=1" if params.direct else "--direct=0", "--ioengine=psync"]
-    whole = [*same, "--rw=write", f"--bs={MIB}", "--fallocate=none", *([] if params.direct else ["--end_fsync=1"])]
+    same = [f"--size={file_bytes}", f"--direct={int(params.direct)}", "--ioengine=psync"]
+    sync = [] if params.direct else ["--end_fsync=1"]
+    whole = [*same, "--rw=write", f"--bs={MIB}", "--fallocate=none", *sync]
     phases: list[Phase] = [{**shared.fio_phase(claim, PREPARE, *whole), "reads": False}]
     for name in params.phases:
-        moved = [f"--bs={params.transfer_size}", f"--io_size={params.transfers * params.transfer_size}"]
-        if name == "write" and not params.direct:
-            sync = ["--end_fsync=1"]
-        else:
-            sync = []
-        # fio would make a missing file, and then go over that.
-        options = [*same, f"--rw=rand{name}", *moved, "--allow_file_create=0", *sync]
+        options = [*same, f"--rw=rand{name}", f"--bs={params.transfer_size}"]
+        options.append(f"--io_size={params.transfers * params.transfer_size}")
+        options.append("--allow_file_create=0")  # fio would make a missing file, and then go over that
+        if name == "write":
+            options += sync
         phases.append({**shared.fio_phase(claim, name, *options), "reads": name == "read"})
     return phases
 
@@ -93,21 +91,7 @@ def read(observation: JsonView) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    name = phase["name"]
-    requested = shared.requested_of(phase)
-    run = shared.read_fio(phase)
-    done, other = (run.read, run.write) if name == "read" else (run.write, run.read)
-    if done is None or other:
-        raise BadOutput(f"fio did not {requested['rw']} and nothing else: wrote {run.write}, read {run.read}")
-    requested_bytes = int(requested.get("io_size", requested["size"])) * shared.fio_tasks(phase)
-    if done.moved_bytes != requested_bytes:
-        raise BadOutput(f"moved {done.moved_bytes} bytes of {requested_bytes} requested")
-    if name == PREPARE:
+    moved, more = shared.fio_moved(phase)
+    if phase["name"] == PREPARE:
         return {}
-    return {
-        f"{name}_bw_mib_s": done.bw_mib_s,
-        f"{name}_seconds": done.seconds,
-        f"{name}_bytes": done.moved_bytes,
-        **shared.start_spread(phase, run),
-        **shared.latencies(name, done),
-    }
+    return shared.metrics_of(phase["name"], moved, more)

@@ -11,8 +11,9 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 from pydantic import Field
 
@@ -88,7 +89,9 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         if in_guest and device.of_claim(claim).in_guests:
             phases.append(_transfer(params, name, block_bytes, reads))
         elif tool == "ior":
-            argv = _ior(params, claim, block_bytes, reads, name if leaves else "f")
+            file = name if leaves else "f"
+            path = shared.directories(claim, "@").replace("@", f"/{file}@") + f"/{file}"
+            argv = ior_command(claim, (params.transfer_size, block_bytes), params.direct, reads, path, "-F")
             phases.append({"name": name, "argv": argv, "reads": reads})
         else:
             phases.append({**_fio(params, claim, name, block_bytes, 1 if leaves else passes), "reads": reads})
@@ -118,11 +121,9 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     calibration = claim["calibration"]
     file_mib = _file_bytes(params, claim) / MIB
     mib = file_mib * _passes(params, claim)
+    measuring = calibration["cell_overhead_s"] + mib / calibration["write_mib_s"]
     if "read" in params.phases:
-        reading = mib / calibration["read_mib_s"]
-    else:
-        reading = 0
-    measuring = calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
+        measuring += mib / calibration["read_mib_s"]
     # No model charges for files at the places before: they come as fast as what is below.
     below_mib_s = calibration.get("backing_write_mib_s") or calibration["write_mib_s"]
     uncharged = params.place - 1 + params.own_disk
@@ -260,20 +261,9 @@ def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int)
 def _transfer(params: Params, name: str, block_bytes: int, reads: bool) -> Phase:
     """A phase in which the guest's own process moves the file."""
     file = name if name.startswith(PLACE) else "measured"
-    task: request.Transfer = {
-        "file": file,
-        "bytes": block_bytes,
-        "request_bytes": params.transfer_size,
-        "reads": reads,
-    }
+    task = request.Transfer(file=file, bytes=block_bytes, request_bytes=params.transfer_size, reads=reads)
     argv = ["transfer", "read" if reads else "write", file]
     return {"name": name, "argv": argv, "reads": reads, "files": {request.TRANSFER: json.dumps(task, sort_keys=True)}}
-
-
-def _ior(params: Params, claim: Claim, block_bytes: int, reading: bool, file: str) -> list[str]:
-    path = shared.directories(claim, "@").replace("@", f"/{file}@") + f"/{file}"
-    sizes = (params.transfer_size, block_bytes)
-    return ior_command(claim, sizes, params.direct, reading, path, "-F")
 
 
 def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: bool, path: str, *files: str) -> list[str]:
@@ -281,49 +271,32 @@ def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: boo
     shared.choose_tool("ior", "ior", claim)
     # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
     old = re.match(r"[0-2]\.|3\.[0-2]\.", claim["tools"]["ior"] or "")
+    options = ["-v", *files, "-t", str(sizes[0]), "-b", str(sizes[1]), "-r" if reading else "-w"]
+    if not (reading or direct):
+        options.append("-e")
+    options.append("-k")
     if direct:
-        past_cache = ["-B" if old else "--posix.odirect"]
-    else:
-        past_cache = []
-    if reading:
-        action = ["-r"]
-    else:
-        action = ["-w"] if direct else ["-w", "-e"]
-    moves = ["-t", str(sizes[0]), "-b", str(sizes[1])]
-    options = ["-v", *files, *moves, *action, "-k", *past_cache, "-o", path]
+        options.append("-B" if old else "--posix.odirect")
+    options += ["-o", path]
     return [*shared.mpirun(claim), *tools.tool_command(claim, "ior"), *options]
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     name = phase["name"]
     more: shared.Metrics = {}
+    moved: Transfer
     if request.TRANSFER in phase.get("files", {}):
-        moved: Transfer | IorMoved = _judge_transfer(phase)
+        moved = _judge_transfer(phase)
     elif shared.is_fio(phase["argv"]):
-        moved, more = _judge_fio(params, phase)
+        moved, more = shared.fio_moved(phase)
+        _check_size(params.transfer_size, int(shared.requested_of(phase)["bs"]))
     else:
         moved = judge_ior(params.transfer_size, name, phase)
     if name == "prepare" or name.startswith(PLACE):
         return {}
     if name == OWN_DISK:
         return {"own_disk_mib_s": moved.bw_mib_s}
-    return {
-        f"{name}_bw_mib_s": moved.bw_mib_s,
-        f"{name}_seconds": moved.seconds,
-        f"{name}_bytes": moved.moved_bytes,
-        **more,
-    }
-
-
-def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, shared.Metrics]:
-    run = shared.read_fio(phase)
-    requested = shared.requested_of(phase)
-    done, other = (run.read, run.write) if phase["name"] in READS else (run.write, run.read)
-    if done is None or other:
-        raise BadOutput(f"fio did not {requested['rw']} and nothing else: wrote {run.write}, read {run.read}")
-    requested_bytes = int(requested["size"]) * shared.fio_tasks(phase) * int(requested.get("loops", 1))
-    _check(params.transfer_size, int(requested["bs"]), done, requested_bytes)
-    return done, {**shared.start_spread(phase, run), **shared.latencies(phase["name"], done)}
+    return shared.metrics_of(name, moved, more)
 
 
 def _judge_transfer(phase: PhaseResult) -> Transfer:
@@ -335,12 +308,10 @@ def _judge_transfer(phase: PhaseResult) -> Transfer:
     return Transfer(said["bytes"], said["seconds"], said["bytes"] / MIB / said["seconds"])
 
 
-class IorMoved(NamedTuple):
+@dataclass(frozen=True)
+class IorMoved(Transfer):
     """What an IOR moved, and when its row came by the agent's clock, where that was noted."""
 
-    moved_bytes: int
-    seconds: float
-    bw_mib_s: float
     ended_s: float
 
 
@@ -357,14 +328,14 @@ def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> IorMoved:
     done, other = (run.read, run.write) if name in READS else (run.write, run.read)
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
-    _check(transfer_size, run.transfer_bytes, done[0], run.tasks * requested_bytes)
     moved = done[0]
+    _check_size(transfer_size, run.transfer_bytes)
+    if moved.moved_bytes != run.tasks * requested_bytes:
+        raise BadOutput(f"moved {moved.moved_bytes} bytes of {run.tasks * requested_bytes} requested")
     ended_s = phase["line_s"][ior.row_of(phase["stdout"], name)] if "line_s" in phase else 0.0
     return IorMoved(moved.moved_bytes, moved.seconds, moved.bw_mib_s, ended_s)
 
 
-def _check(transfer_size: int, transfer_bytes: int, moved: Transfer, requested_bytes: int) -> None:
+def _check_size(transfer_size: int, transfer_bytes: int) -> None:
     if transfer_bytes != transfer_size:
         raise BadOutput(f"ran with transfers of {transfer_bytes} bytes, the cell's are {transfer_size}")
-    if moved.moved_bytes != requested_bytes:
-        raise BadOutput(f"moved {moved.moved_bytes} bytes of {requested_bytes} requested")

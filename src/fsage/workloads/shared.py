@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import (
@@ -24,7 +23,7 @@ from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step, read_all
-from fsage.parse import VERSION, BadOutput, fio, printed_version, program_result
+from fsage.parse import VERSION, BadOutput, Transfer, fio, printed_version, program_result
 from fsage.text.strict import Spelled
 from fsage.workloads import Outcome
 
@@ -59,6 +58,8 @@ def _in_order(phases: tuple[str, ...]) -> tuple[str, ...]:
 
 ReadWrite = Annotated[tuple[Literal["write", "read"], ...], AfterValidator(_in_order)]
 """The phases of a cell that writes, reads, or both."""
+READING = ("read", "randread")
+"""Ways of fio in which a phase reads."""
 Run = TypeVar("Run")
 
 
@@ -140,28 +141,28 @@ def mpirun(claim: Claim, named: bool = False) -> list[str]:
     count = tasks(claim)
     several = len(names) > 1 or named
     site = claim.get("launcher_options", [])
+    where = []
     if launcher(claim) == "srun":
-        nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}", f"--ntasks-per-node={each}"]
-        return ["srun", "--mpi=pmix", "--overlap", *(nodes if several else []), *site, f"--ntasks={count}"]
+        if several:
+            where = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}", f"--ntasks-per-node={each}"]
+        return ["srun", "--mpi=pmix", "--overlap", *where, *site, f"--ntasks={count}"]
     if launcher(claim) == "mpich":
-        where = ["-hosts", ",".join(names), "-ppn", str(each)]
-        return ["mpirun", *(where if several else []), *site, "-np", str(count)]
-    where = ["--host", ",".join(f"{name}:{each}" for name in names)]
-    as_root = [] if claim.get("uid") else ["--allow-run-as-root"]
-    # Open MPI 5 puts all tasks on the first host where it may oversubscribe and is not told how to go on.
-    if not any("map-by" in word or "rmaps" in word for word in site):
-        where += ["--map-by", "slot"]
-    return ["mpirun", *as_root, "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
+        front = []
+        if several:
+            where = ["-hosts", ",".join(names), "-ppn", str(each)]
+    else:
+        front = [*([] if claim.get("uid") else ["--allow-run-as-root"]), "--oversubscribe"]
+        if several:
+            where = ["--host", ",".join(f"{name}:{each}" for name in names)]
+            # Open MPI 5 puts all tasks on the first host where it may oversubscribe and is not told how to go on.
+            if not any("map-by" in word or "rmaps" in word for word in site):
+                where += ["--map-by", "slot"]
+    return ["mpirun", *front, *where, *site, "-np", str(count)]
 
 
 def on_client(claim: Claim, name: str) -> list[str]:
     """The launcher in front of what shall run once, on the client of this name."""
     return mpirun({**claim, "hosts": [name], "tasks": 1}, named=True)
-
-
-def is_launched(argv: Sequence[str]) -> bool:
-    """Whether MPI's launcher starts a command, so that this host's kernel does not know what it costs."""
-    return argv[0] in MPI_PROGRAM.values()
 
 
 class Placed(NamedTuple):
@@ -224,8 +225,10 @@ def check_version(phase: PhaseResult, claimed: Mapping[str, str | None]) -> None
         return
     answers: list[CommandResult] = [*phase.get("by_host", {}).values()] or [phase, *phase.get("beside", ())]
     for answer in answers:
-        tool = next((word for word in answer.get("argv", phase["argv"]) if word in VERSION), None)
-        if tool and (wanted := claimed.get(tool)) and (ran := printed_version(tool, answer["stdout"])) != wanted:
+        tool = next((word for word in answer.get("argv", phase["argv"]) if word in VERSION), "")
+        wanted = claimed.get(tool)
+        ran = printed_version(tool, answer["stdout"]) if wanted else None
+        if ran != wanted:
             raise BadOutput(
                 f"{tool} {ran or 'of an unknown version'} ran, and the target was claimed with {tool} {wanted}: put "
                 "that one back, or release the target and claim it again"
@@ -261,11 +264,8 @@ def fio_phase(claim: Claim, name: str, *options: str, below: str = "", job: str 
     if len(names) < 2:
         return {"name": name, "argv": fio_command(claim, f"--name={job}", *options)}
     lines = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], *options)]
-    return {
-        "name": name,
-        "argv": [*tools.tool_command(claim, "fio"), *FRONT, "-"],
-        "jobs": {name: "\n".join([f"[{job}.{name}]", *lines, ""]) for name in names},
-    }
+    jobs = {host: "\n".join([f"[{job}.{host}]", *lines, ""]) for host in names}
+    return {"name": name, "argv": [*tools.tool_command(claim, "fio"), *FRONT, "-"], "jobs": jobs}
 
 
 def is_fio(argv: Sequence[str]) -> bool:
@@ -290,17 +290,54 @@ def requested_of(phase: PhaseResult) -> dict[str, str]:
 
 def fio_tasks(phase: PhaseResult) -> int:
     """How many tasks a phase of fio has, on all clients."""
-    return int(requested_of(phase)["numjobs"]) * len(phase.get("jobs", ["alone"]))
+    return int(requested_of(phase).get("numjobs", 1)) * len(phase.get("jobs", ["alone"]))
 
 
 def read_fio(phase: PhaseResult) -> fio.FioRun:
     """What fio left of a phase, of all clients together, after checking that it is of this command."""
+
+    def on_host(name: str, answer: JsonView) -> fio.FioRun:
+        """What one host's fio left, its times by the launcher's clock."""
+        run = _run_of(answer, options_of(phase["argv"], {name: phase["jobs"][name]}))
+        if run.jobs != (phase["jobs"][name].partition("\n")[0][1:-1],):
+            raise BadOutput(f"the output is of another host's job: {', '.join(run.jobs)}")
+        return replace(run, began=began_here(phase, name, run.began, run.span_seconds))
+
     if "jobs" not in phase:
         return _run_of(phase, requested_of(phase))
-    return fio.together(of_hosts(phase, partial(_on_host, phase)))
+    return fio.together(of_hosts(phase, on_host))
 
 
-def of_hosts(phase: PhaseResult, run_of: Callable[[str, Mapping[str, object]], Run]) -> list[Run]:
+def fio_moved(phase: PhaseResult, hint: str = "") -> tuple[fio.FioTransfer, Metrics]:
+    """What a phase of fio moved; and its percentiles of latency, and how far apart several clients began.
+
+    `BadOutput`, with the `hint`, unless that is what its command requested, in one direction.
+    """
+    run = read_fio(phase)
+    requested = requested_of(phase)
+    moved, other = run.write, run.read
+    if requested["rw"] in READING:
+        moved, other = other, moved
+    if moved is None or other:
+        raise BadOutput(f"fio did not {requested['rw']} and nothing else: wrote {run.write}, read {run.read}")
+    file_bytes = int(requested.get("io_size", requested["size"]))
+    requested_bytes = file_bytes * int(requested.get("loops", 1)) * fio_tasks(phase)
+    if moved.moved_bytes != requested_bytes:
+        raise BadOutput(f"moved {moved.moved_bytes} bytes of {requested_bytes} requested{hint}")
+    return moved, {**start_spread(phase, run), **latencies(phase["name"], moved)}
+
+
+def metrics_of(name: str, moved: Transfer, more: Metrics) -> Metrics:
+    """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock) and `<phase>_bytes`; and what there is more."""
+    return {
+        f"{name}_bw_mib_s": moved.bw_mib_s,
+        f"{name}_seconds": moved.seconds,
+        f"{name}_bytes": moved.moved_bytes,
+        **more,
+    }
+
+
+def of_hosts(phase: PhaseResult, run_of: Callable[[str, JsonView], Run]) -> list[Run]:
     """What `run_of(host, its result)` makes of each host of a phase with `jobs`; `BadOutput` names the host."""
     if "by_host" not in phase:  # no job was begun
         raise BadOutput(phase["stderr"] or "no host tells what came of its job")
@@ -331,14 +368,14 @@ def program_results(phase: PhaseResult) -> list[Any]:
 
     On several clients it says when it `began` and how many `seconds` it took; here that is by the launcher's clock.
     """
+
+    def on_host(name: str, answer: JsonView) -> Json:
+        result = program_result(answer["stdout"], answer["stderr"], answer["rc"])
+        return {**result, "began": began_here(phase, name, result["began"], result["seconds"])}
+
     if "jobs" not in phase:
         return [program_result(phase["stdout"], phase["stderr"], phase["rc"])]
-    return of_hosts(phase, partial(_result_on, phase))
-
-
-def _result_on(phase: PhaseResult, name: str, answer: JsonView) -> Json:
-    result = program_result(answer["stdout"], answer["stderr"], answer["rc"])
-    return {**result, "began": began_here(phase, name, result["began"], result["seconds"])}
+    return of_hosts(phase, on_host)
 
 
 def counts_in_guests(observation: JsonView) -> bool:
@@ -357,14 +394,6 @@ def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:
 def latencies(name: str, moved: fio.FioTransfer) -> Metrics:
     """`<phase>_latency_p50_ms`, `_p99_ms` and `_p99_9_ms`: those that fio gives of what a phase moved."""
     return {f"{name}_latency_{percentile}_ms": value for percentile, value in moved.latency_ms.items()}
-
-
-def _on_host(phase: PhaseResult, name: str, answer: Mapping[str, object]) -> fio.FioRun:
-    """What one host's fio left, its times by the launcher's clock."""
-    run = _run_of(answer, options_of(phase["argv"], {name: phase["jobs"][name]}))
-    if run.jobs != (phase["jobs"][name].partition("\n")[0][1:-1],):
-        raise BadOutput(f"the output is of another host's job: {', '.join(run.jobs)}")
-    return replace(run, began=began_here(phase, name, run.began, run.span_seconds))
 
 
 def _run_of(phase: JsonView, requested: Mapping[str, str]) -> fio.FioRun:
