@@ -23,7 +23,7 @@ from made_ost import EXTENTS, GROUPS, make
 from target import loop_target
 
 from fsage.base import GIB
-from fsage.evidence import free
+from fsage.evidence import save_free
 from fsage.host.device import below
 from fsage.host.filesystems.ext4 import WritableBitmap
 from fsage.host.states import state
@@ -146,7 +146,7 @@ def main() -> None:
             make(text, given.groups, given.extents)
         took: list[Took] = []
         with timed(took):
-            read = free.save(str(text), path)
+            read = save_free(str(text), path)
         print(f"text of {len(read.places):,} free extents read and listed in {took[0]}, {peak_gb():.1f} GB")
         size_gib = -(-read.head.device_bytes // GIB)
         step = Replica(1, path.name, False, 1, 16, 1, hashlib.sha256(path.read_bytes()).hexdigest())

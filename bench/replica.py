@@ -19,7 +19,7 @@ from pathlib import Path
 from evidence import GROUPS, write_dumpe2fs
 from target import loop_target
 
-from fsage.evidence.free import read
+from fsage.evidence import read_free
 from fsage.host.states import state
 from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
@@ -91,7 +91,7 @@ def of_text() -> None:
         subprocess.run(f"zcat {packed} | wc", shell=True, check=True, stdout=subprocess.DEVNULL)
         wc_s = time.monotonic() - began
         began = time.monotonic()
-        Windows(read(str(packed)), 16).sample(DEVICE_BYTES, 1, 1)
+        Windows(read_free(str(packed)), 16).sample(DEVICE_BYTES, 1, 1)
         ours_s = time.monotonic() - began
     print(f"windows of a text of {GROUPS} groups: {ours_s / wc_s:.2f} times zcat | wc ({wc_s:.1f} s)")
 

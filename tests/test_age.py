@@ -19,7 +19,7 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from test_requests import claim_of
 
-from fsage.evidence import free
+from fsage.evidence import Free, read_free, save_free
 from fsage.host.system import mounting, space
 from fsage.host.targets.opening import open_target
 from fsage.layouts import ext4, extents, filesystems, verdict
@@ -65,7 +65,7 @@ def test_age_makes_a_study_of_what_was_read_and_the_same_again_of_the_same(tmp_p
 def test_what_ifs_change_a_layout_by_so_much_and_in_no_other_place(runs, percent):
     ends = np.cumsum(np.array(runs).ravel()).reshape(-1, 2) * 4096  # in use, then free
     device_bytes = int(ends[-1, 1])
-    whole = free.Free(Head(device_bytes, 4096, 1 << 20, "ext4", "a test"), ends.astype(np.int64), {})
+    whole = Free(Head(device_bytes, 4096, 1 << 20, "ext4", "a test"), ends.astype(np.int64), {})
     before = [(int(start), int(end)) for start, end in ends]
     left = device_bytes * (100 - percent) // 100 // 4096 * 4096
     if 0 < left < extents.size(before):
@@ -90,7 +90,7 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
     made = load_study(folder / study / f"{study}.yaml")
     names = ["ost1", "ost1_at_80", "ost1_at_90", "ost1_deleted_10"]
     assert [one.split(".")[0] for one in made.states.layouts] == names and len(made.headline) == 4
-    full = [free.read(str(folder / study / "layouts" / f"{name}.gz")).store["fullness_percent"] for name in names]
+    full = [read_free(str(folder / study / "layouts" / f"{name}.gz")).store["fullness_percent"] for name in names]
     assert full[1:3] == pytest.approx([80, 90], abs=0.01) and full[3] == pytest.approx(0.9 * full[0], abs=0.01)
     assert study != age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim")[0]
     best, _ = age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", age.WhatIf(defragmented=True))
@@ -305,7 +305,7 @@ def test_a_saved_text_of_such_a_file_system_is_refused_too(tmp_path, name):
     dumped = tmp_path / f"{name}.txt"
     dumped.write_bytes(subprocess.run(["dumpe2fs", str(image)], check=True, capture_output=True).stdout)
     kept = tmp_path / f"{name}.gz"
-    assert free.save(str(image), kept).head.filesystem == how.split()[0]
+    assert save_free(str(image), kept).head.filesystem == how.split()[0]
     for text in (dumped, kept):
         with pytest.raises(ValueError, match=re.escape(UNLIKE[how])):
             age.prepare([str(text)], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
@@ -361,7 +361,7 @@ def test_age_refuses_the_claim_of_an_earlier_release_before_anything_is_read(tmp
 @root
 def test_a_source_that_is_written_to_while_it_is_read_is_told_so(tmp_path, monkeypatch):
     with small("ext4", tmp_path / "live") as live:
-        save = free.save
+        save = save_free
 
         def and_write(what, path, *seed):
             found = save(what, path)

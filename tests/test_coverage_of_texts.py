@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from fsage.evidence.free import DRAWS, lay
+from fsage.evidence import DRAWS, lay
 from fsage.host.filesystems.ext4 import WritableBitmap
 from fsage.host.structure import files
 from fsage.layouts import extents, fiemap, fragmentation, saved

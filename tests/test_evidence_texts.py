@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.evidence.page import page
+from fsage.evidence import page
 from fsage.layouts import saved
 from fsage.layouts.store import KEYS, NotThisText
 from fsage.layouts.terminal import extents_per_file

@@ -17,7 +17,7 @@ from records import CONFIG, make_records, store
 
 from fsage import dataset
 from fsage.base import GIB, MIB, Failure, Refusal
-from fsage.evidence import free
+from fsage.evidence import read_free
 from fsage.host.cells import observed
 from fsage.host.verbs import count
 from fsage.model.declaration import complete
@@ -192,7 +192,7 @@ def test_an_image_is_the_same_each_time(tmp_path: Path) -> None:
     )
     agreed = re.search(r"([\d.]+)% of the free bytes lie as in", done.stderr)
     assert agreed and float(agreed[1]) > 99.9, done.stderr
-    one_by_one = [free.read(path).places for path in (words[3], copy)]
+    one_by_one = [read_free(path).places for path in (words[3], copy)]
     assert abs(len(one_by_one[0]) - len(one_by_one[1])) <= 2
 
 

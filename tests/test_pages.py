@@ -76,7 +76,7 @@ def pages(request, tmp_path_factory) -> list[Path]:
         states = taken_states(name, root / f"{name}-states")
         texts[name] = drawn(contents(measured(name), taken(name), root / name, states))
     layout = {"what": "/dev/sdx1", "seconds": 0.2, "stores": [make_store(80, 50)]}
-    texts["evidence"] = evidence_page.page(layout)
+    texts["evidence"] = evidence_page(layout)
     for name, text in texts.items():
         (root / f"{name}.html").write_text(text, encoding="utf-8")
     site_page.write(a_site(), TARGET, [], ["oss1 does not answer"], root / "site.html")

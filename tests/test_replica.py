@@ -31,7 +31,7 @@ from states import bring
 from tiers import first_of
 
 from fsage.base import Failure
-from fsage.evidence import free
+from fsage.evidence import Free, lay, read_free, save_free
 from fsage.host.structure import files
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target
@@ -89,7 +89,7 @@ def claimed_as(local_target: dict, filesystem: str) -> dict:
 
 
 @pytest.fixture
-def aged(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[free.Free]:
+def aged(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Free]:
     """What is known of an aged file system of the target's size: by dumpe2fs' packed text, or live and saved."""
     with small(request.param, tmp_path / "original", size=SIZE) as original:
         churn(original.point)
@@ -99,10 +99,10 @@ def aged(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[free.Free]:
             original.mount()  # what has reached the device
             text = tmp_path / "ost0012.txt.gz"
             text.write_bytes(gzip.compress(subprocess.run(["dumpe2fs", original.image], capture_output=True).stdout))
-            yield free.read(str(text))
+            yield read_free(str(text))
         else:
-            found = free.save(str(original.point), tmp_path / "ost0012.gz")
-            again = free.read(str(tmp_path / "ost0012.gz"))
+            found = save_free(str(original.point), tmp_path / "ost0012.gz")
+            again = read_free(str(tmp_path / "ost0012.gz"))
             assert list(again.pairs()) == list(found.pairs()) and again.head == found.head
             yield again
 
@@ -117,7 +117,7 @@ def test_the_free_space_of_an_aged_file_system_is_copied_block_by_block(aged, lo
     assert noted["agree_share"] > 0.999, noted["differ"]
     assert 0.98 < noted["found"]["free_extents"] / len(aged.places) < 1.02
     mount = open_target(spec).mounts[0]
-    found = free.read(str(mount))
+    found = read_free(str(mount))
     here, there = list(found.pairs()), list(aged.pairs())
     both = extents.size(extents.common(here, there))
     assert both > 0.998 * max(extents.size(here), extents.size(there)), "as read from outside, tokens and all"
@@ -278,7 +278,7 @@ def test_texts_of_xfs_tools_tell_where_it_is_free():
             saved.read(io.BytesIO(text))
 
 
-def large(groups: int, group_bytes: int = 64 * 4096) -> free.Free:
+def large(groups: int, group_bytes: int = 64 * 4096) -> Free:
     """A device of so many groups, most nearly full, some empty; free extents reach over their ends."""
     draw = np.random.default_rng(1)
     taken = np.ones(groups * 64, dtype=bool)
@@ -287,7 +287,7 @@ def large(groups: int, group_bytes: int = 64 * 4096) -> free.Free:
         taken[group * 64 : (group + 1) * 64] = draw.random(64) >= share
     edges = np.flatnonzero(np.diff(np.concatenate([[True], taken, [True]]).astype(int)))
     places = edges.reshape(-1, 2) * 4096
-    return free.Free(Head(groups * group_bytes, 4096, group_bytes, "ext4", "a test"), places, {})
+    return Free(Head(groups * group_bytes, 4096, group_bytes, "ext4", "a test"), places, {})
 
 
 @pytest.mark.parametrize("window_groups", [1, 3, 8])
@@ -360,14 +360,14 @@ def test_what_a_text_of_sizes_says_is_true_of_each_draw(classes, data):
     device_bytes = data.draw(st.sampled_from([None, 2 * free_bytes + 4096 * number]))
     store = {"block_bytes": 4096, "device_bytes": device_bytes, "filesystem": "xfs", "source": {"free": "freesp"}}
     store["free_extents"] = {"histogram": histogram}
-    head, places = free.lay(store, (1, 1))
+    head, places = lay(store, (1, 1))
     lengths = places[:, 1] - places[:, 0]
     for row in histogram:
         own = lengths[(lengths >= row["from_bytes"]) & (lengths < 2 * row["from_bytes"])]
         assert (len(own), own.sum()) == (row["extents"], row["bytes"])
     assert (places[1:, 0] > places[:-1, 1]).all() and places[0, 0] >= 0 and places[-1, 1] <= head.device_bytes
     assert head.device_bytes == (device_bytes or head.device_bytes) > free_bytes
-    assert (free.lay(store, (1, 1))[1] == places).all()
+    assert (lay(store, (1, 1))[1] == places).all()
 
 
 def test_a_text_of_sizes_is_a_state_for_each_draw(tmp_path):
@@ -380,10 +380,10 @@ def test_a_text_of_sizes_is_a_state_for_each_draw(tmp_path):
     assert made.states.structures == 5
     layout = tmp_path / "age" / study / "layouts" / made.states.layouts[0]
     assert layout.read_bytes() == text.read_bytes()
-    drawn_once, again = (free.read(str(layout), (1, draw)).places for draw in (1, 2))
+    drawn_once, again = (read_free(str(layout), (1, draw)).places for draw in (1, 2))
     assert len(drawn_once) == len(again) == 75_606 and not (drawn_once == again).all()
     with pytest.raises(ValueError, match="freesp says nothing of where free extents lie"):
-        free.save(str(text), tmp_path / "saved.gz")
+        save_free(str(text), tmp_path / "saved.gz")
     with pytest.raises(ValueError, match="--at and --delete need its free extents"):
         age.prepare([str(text)], CONFIG, tmp_path / "age", None, tmp_path / "no claim", age.WhatIf(at=(90.0,)))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fsage.evidence import free
+from fsage.evidence import save_free
 from fsage.layouts import saved
 from fsage.layouts.store import NotThisText
 from fsage.layouts.verdict import verdict
@@ -264,7 +264,7 @@ def test_why_a_text_is_not_read(name, reason):
 def test_what_damage_hides_is_not_copied(tmp_path):
     for name in ("12-ext4-zeroed-descriptors/dumpe2fs",):
         with pytest.raises(ValueError, match=r"Damaged: 4 of 8 .* Nothing of it is copied before it is repaired"):
-            free.save(str(HERE / f"{name}.txt"), tmp_path / "saved.gz")
+            save_free(str(HERE / f"{name}.txt"), tmp_path / "saved.gz")
     assert not list(tmp_path.iterdir())
 
 

@@ -26,7 +26,7 @@ from fsage.host.instruments import signs
 from fsage.host.system import files, kernel_log, sparse_files
 from fsage.host.verbs import held
 from fsage.plan.target import inventories_in
-from fsage.report import provenance
+from fsage.report import page
 from fsage.studies.replica import age
 
 NOBODY = 65534
@@ -163,9 +163,9 @@ def test_an_answer_that_cannot_be_kept_on_the_launcher_names_its_file(tmp_path: 
 
 def test_why_the_commit_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
-    assert provenance.commit() == f"commit not known (fatal: not a git repository: '{tmp_path}')"
+    assert page.commit() == f"commit not known (fatal: not a git repository: '{tmp_path}')"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert provenance.commit() == "commit not known (git: No such file or directory)"
+    assert page.commit() == "commit not known (git: No such file or directory)"
 
 
 @pytest.mark.root

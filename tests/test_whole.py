@@ -22,7 +22,7 @@ from states import bring
 from test_geometry import OST, free_of, made
 
 from fsage.base import GIB, Failure
-from fsage.evidence import free
+from fsage.evidence import Free, save_free
 from fsage.host.device import below
 from fsage.host.system import space
 from fsage.host.system.sparse_files import FICLONERANGE, clone
@@ -68,7 +68,7 @@ class Alike:
     """The declaration of a target, and the layout that is laid on it."""
 
     spec: Spec
-    original: free.Free
+    original: Free
     path: Path
 
     def step(self, joined: bool = False) -> tuple[Replica, dict[str, str]]:
@@ -85,7 +85,7 @@ class Alike:
 @pytest.fixture
 def alike(new_target: Spec, text: Path, tmp_path: Path) -> Alike:
     """A target made like the original."""
-    read = free.save(str(text), tmp_path / "ost0012.gz")
+    read = save_free(str(text), tmp_path / "ost0012.gz")
     size_gib = -(-read.head.device_bytes // GIB)
     spec = {**new_target, "size_gib": size_gib, "sparse": True, "geometry": read.head.geometry, "amount_mib": 64}
     return Alike(spec, read, tmp_path / "ost0012.gz")
@@ -134,7 +134,7 @@ def test_an_xfs_that_was_grown_is_laid_on_one_with_as_many_groups(new_target: Sp
                 os.posix_fallocate(file.fileno(), 0, 4096 * (1 + int(draw.lognormvariate(7, 1))))
         for number in range(0, 1000, 3):
             (original.point / str(number)).unlink(missing_ok=True)
-        read = free.save(str(original.point), tmp_path / "grown.gz")
+        read = save_free(str(original.point), tmp_path / "grown.gz")
     finally:
         subprocess.run(["umount", original.point], check=True)
     spec = {**new_target, "filesystem": "xfs", "size_gib": 8, "sparse": True, "amount_mib": 64}

@@ -20,14 +20,13 @@ import yaml
 from hypothesis import strategies as st
 from records import make_evidence, make_records, store
 
-from fsage import dataset, recipes
+from fsage import dataset, evidence, recipes
 from fsage.advise import distribution
 from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
 from fsage.base import Failure, Refusal, sizes
 from fsage.base.message import Unacceptable
-from fsage.evidence import page
 from fsage.host.lustre import clients, lctl, servers, space, stripes
 from fsage.layouts import inspect, terminal
 from fsage.parse import BadOutput, fio, ior, mdtest, program_result
@@ -104,7 +103,7 @@ def _evidence(text: bytes) -> None:
 
 
 def _evidence_page(text: bytes) -> None:
-    page.page(inspect.inspect(str(_file("evidence.txt", text)), 1000)).encode()
+    evidence.page(inspect.inspect(str(_file("evidence.txt", text)), 1000)).encode()
 
 
 def _sizes(name: str) -> Callable[[bytes], None]:

@@ -10,7 +10,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import LustreProject, ssh
 
-from fsage.evidence import free
+from fsage.evidence import read_free
 
 pytestmark = real.MARKS
 SOURCE, GOAL = 1, 2
@@ -62,7 +62,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, text: Path) -> Iterator[Lu
 
 
 def test_what_is_free_on_one_ost_is_free_on_another(project: LustreProject, text: Path) -> None:
-    original = free.read(str(text))
+    original = read_free(str(text))
     assert len(original.places) > 100, "it was aged"
     states = {"recipe": "replica", "layouts": [text.name], "empty": False, "seed": 67005}
     cells = {"workload": "sequential", "transfer_size": "4M", "iterations": 1}

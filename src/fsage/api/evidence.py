@@ -7,7 +7,4 @@
 - `write_free(free, path)`: write one to a file.
 """
 
-from fsage.evidence.free import DRAWS, Free
-from fsage.evidence.free import read as read_free
-from fsage.evidence.free import save as save_free
-from fsage.evidence.free import write as write_free
+from fsage.evidence import DRAWS, Free, read_free, save_free, write_free

@@ -26,7 +26,7 @@ from fsage.archive.crate import METADATA, TABLE, CrateError
 from fsage.base import message
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.pool import Pool
-from fsage.report.provenance import commit
+from fsage.report.page import commit
 from fsage.run.conclusion import write_report
 
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"

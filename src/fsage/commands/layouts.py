@@ -60,9 +60,9 @@ def evidence(
     if beside and (as_json or html or save or fail_on or openmetrics):
         raise ValueError("--beside stands alone: leave out --json, --html, --save, --fail-on and --openmetrics")
     if beside and command:
-        from fsage.evidence.beside import run
+        from fsage.evidence import run_beside
 
-        raise typer.Exit(run(what, command, beside, files or 0))
+        raise typer.Exit(run_beside(what, command, beside, files or 0))
     if openmetrics:
         if as_json or html or save or fail_on:
             raise ValueError("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")
@@ -81,14 +81,14 @@ def evidence(
     check_writable("--html", html)
     check_writable("--save", save)
     if save:
-        from fsage.evidence import free
+        from fsage.evidence import save_free
 
-        free.save(what, save)
+        save_free(what, save)
         say(f"free extents {save}")
         what = str(save) if what == "-" else what  # it is read once
     layout = inspect(what, 100_000 if files is None else files)
     if html:
-        from fsage.evidence.page import page  # what draws takes a second to load
+        from fsage.evidence import page
 
         html.write_text(page(layout), encoding="utf-8")
         say(f"page {html}")

@@ -226,7 +226,7 @@ def _foreign(data: Data) -> list[str]:
 
 
 def _from_draws(data: Data) -> list[str]:
-    """How much of each interval's width comes from what a text of sizes does not say (fsage.evidence.free)."""
+    """How much of each interval's width comes from what a text of sizes does not say (fsage.evidence)."""
     drawn = {
         data.axes_of(state)["layout"]: notes["drawn"]
         for state, notes in copied(data).items()
