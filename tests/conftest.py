@@ -32,7 +32,7 @@ from fsage.layouts.machine import mounts
 from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
 
-pytest_plugins = ["tiers", "machine_lacks"]
+pytest_plugins = ["rota", "tiers", "machine_lacks"]
 
 OUTSIDE = pytest.StashKey[int]()
 _numbers = itertools.count(1)
