@@ -1,7 +1,7 @@
 """--rota K/N: the long tests of one of N shares, so that all of them run in N days, for a test that nobody runs rots.
 
-A test's share is the CRC-32 of its id: it stays the same while other tests come and go, on each machine. Tests of a file
-are spread over all shares, because a few files have most of the minutes; what they share is made in seconds.
+A test's share is the CRC-32 of its id: it stays the same while other tests come and go, on each machine. Tests of a
+file are spread over all shares, because a few files have most of the minutes; what they share is made in seconds.
 """
 
 from __future__ import annotations
