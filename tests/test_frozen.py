@@ -16,8 +16,8 @@ from fsage.base import Refusal
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import declaration
-from fsage.model.declaration import complete
-from fsage.model.target import ANOTHER, CLAIMED, LIVE, MADE, NOTED, edits
+from fsage.model.declaration import complete, edits
+from fsage.model.target import ANOTHER, CLAIMED, LIVE, MADE, NOTED
 from fsage.plan.plan import load_plan
 from fsage.run import request as requests
 

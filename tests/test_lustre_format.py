@@ -12,7 +12,7 @@ from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.base import Failure, Refusal
 from fsage.host.lustre import format as formatting
-from fsage.model.declaration import lustre_of
+from fsage.model.kinds.lustre import lustre_of
 from fsage.plan.target import load_target
 
 ROOT = Path(__file__).resolve().parents[1]

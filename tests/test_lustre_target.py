@@ -17,6 +17,7 @@ from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, sess
 from fsage.base import Failure, Refusal
 from fsage.host import helper
 from fsage.host.__main__ import hold
+from fsage.host.kinds import lustre as kind
 from fsage.host.lustre import lctl, servers
 from fsage.host.remote import probe
 from fsage.host.states import state
@@ -293,14 +294,14 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     assert probe.probe(spec, {"hosts": hosts}, False)["probe"]["unreached"] == {}
     assert site.commands("ssh") == []
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # a user may there what the rules allow; nothing of it is called
-    on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in probe.ON_SERVERS)]
+    on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in kind.ON_SERVERS)]
     for verb in on_servers:
         site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync lustre"))
     why = probe.unreached(complete(spec), hosts)["oss2"]
     assert why.startswith(f"the right to call {privilege.HELPER} lustre-sync lustre: install the rules of `fsage site")
     assert "--servers" in why
     assert {"hello", *probe.PLAIN} == {*helper.VERBS}
-    assert (set(probe.ON_CLIENTS), set(probe.ON_SERVERS)) == (set(helper.OF_CLIENTS), set(helper.OF_SERVERS))
+    assert (set(kind.ON_CLIENTS), set(kind.ON_SERVERS)) == (set(helper.OF_CLIENTS), set(helper.OF_SERVERS))
     asked = {*privilege.VERBS, lctl.FREE_SPACE}
     assert asked == {*probe.PLAIN, *helper.OF_CLIENTS, *helper.OF_SERVERS, *helper.OF_NETWORK}
 
@@ -377,8 +378,8 @@ def test_the_budget_is_the_least_of_what_limits_it(
     site.answer("lfs project -d*", f"   42 P {spec['directory']}\n")
     site.answer(f"lfs quota -q -p 42 {spec['directory']}", f"  /l  4  0  {quota}  -  1  0  20000  - \n")
     offer: Any = cast(Any, kinds.named("lustre")).offer(complete(spec))
-    assert offer.capacity_bytes == bytes_ and offer.lustre
-    assert min(offer.lustre["budget"].items(), key=lambda item: item[1]) == (least, bytes_)
+    assert offer.capacity_bytes == bytes_ and offer.noted
+    assert min(offer.noted["lustre"]["budget"].items(), key=lambda item: item[1]) == (least, bytes_)
     site.answer(f"lfs quota -q -p 42 {spec['directory']}", "  /l  9*  0  8  -  1  0  20000  - \n")
     with pytest.raises(Refusal, match="has no budget: quota of project 42 leaves nothing"):
         claim.claim(spec, {}, False)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from test_measure import asked
@@ -166,12 +167,15 @@ def test_the_owner_of_a_lustre_is_told_of_servers_amounts_and_the_end(tmp_path: 
     ],
 )
 def test_bytes_are_told_by_ost(declared: dict, words: str) -> None:
-    assert actions._by_ost(lustre(**declared), [], 10 << 30, 512) == [("of it on each OST", words + actions.OWN_NOTES)]
+    target = lustre(**declared)
+    words += "; fsage's own notes, less than 1 MiB, on any"
+    assert target.of_kind.on_each(target.spec, [], 10 << 30, 512) == [("of it on each OST", words)]
 
 
 def test_bytes_by_ost_are_those_of_the_claim_where_files_lie_on_all() -> None:
-    plan = SimpleNamespace(claim={"lustre": {"osts": {"a-OST0001": {}, "a-OST0000": {}}}})
-    ((_, words),) = actions._by_ost(lustre(stripe_count=-1), [plan], 10 << 30, 512)
+    claim: Any = {"lustre": {"osts": {"a-OST0001": {}, "a-OST0000": {}}}}
+    target = lustre(stripe_count=-1)
+    ((_, words),) = target.of_kind.on_each(target.spec, [claim], 10 << 30, 512)
     assert words.startswith("at most 5.5 GiB: a-OST0000, a-OST0001;")
 
 

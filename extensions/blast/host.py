@@ -29,8 +29,8 @@ def database(step: Database, target: Target, done: list[Step], shard: Shard, che
     except Refusal as why:
         return Work(0, {"unsupported": str(why)})
     each = step.sequences(target.claim)
-    lustre = target.spec["lustre"]
-    if lustre and lustre["osts"]:  # in the order of the list, each file of a directory begins on the same OST
+    lustre = target.has_osts
+    if target.osts.listed:  # in the order of the list, each file of a directory begins on the same OST
         return Work(0, {"unsupported": "lustre.osts gives all volumes of a segment the same OSTs: declare a pool"})
     kept, made = make_once(target, step.seed, step.volumes, each, check_lease)
     quota = Quota(target)

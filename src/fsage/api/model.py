@@ -41,7 +41,8 @@ from fsage.model import filesystems
 from fsage.model.claim import Claim
 from fsage.model.counting import Device
 from fsage.model.filesystems import FileSystem
-from fsage.model.kinds import Kind, Loop, kind_of
+from fsage.model.kinds import Kind, kind_of
+from fsage.model.kinds.loop import Loop
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.structure import BLOCK_BYTES, EVICTION_FILES, Achieved, Files, Segment, Shard, Step, path_of

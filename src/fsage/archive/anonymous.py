@@ -142,9 +142,7 @@ def _declaration(target: Target) -> dict[str, object]:
     kept |= {"allocator_reset", "amount_mib", "launcher", "device_model"}
     declared = {key: value for key, value in target.spec.items() if key in kept}
     declared["directory"] = f"/{WITHHELD}/{target.name}"
-    if target.spec["lustre"]:
-        declared["lustre"] = {**target.spec["lustre"], "fsname": "lustre", "mgs": "mgs@tcp", "oss": []}
-    return declared
+    return {**declared, **target.of_kind.anonymous(target.spec)}
 
 
 def _write_yaml(path: Path, content: object) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict, cast
 
@@ -30,11 +31,10 @@ from fsage.model.target import (
     POSITIVE,
     Key,
     Limits,
-    LustreSpec,
     Scale,
     Spec,
     declared,
-    edits,
+    keys,
     known_keys,
     usual,
 )
@@ -94,7 +94,8 @@ PATHS = ("home", "mount_dir", "directory", "image_dir", "containers")
 
 def complete(spec: Mapping[str, object]) -> Spec:
     """`spec` with every key present. `Refusal` for an unknown key, a value not allowed, or an unsafe name."""
-    full = {**usual(Spec), "lustre": None, **declared(Spec, spec, "fsage_target")}
+    of_kinds = kinds.blocks()
+    full = {**usual(Spec), **dict.fromkeys(of_kinds), **declared(Spec, spec, "fsage_target", of_kinds)}
     full["scale"] = {**usual(Scale), **declared(Scale, full.get("scale", {}), "fsage_target.scale")}
     full["limits"] = {**usual(Limits), **declared(Limits, full.get("limits", {}), "fsage_target.limits")}
     _refuse_unknown("kind", full["kind"], kinds.names())  # an extension may have more
@@ -107,8 +108,11 @@ def complete(spec: Mapping[str, object]) -> Spec:
         full["stop_if"] = _stop_if(full["stop_if"])
         if kinds.named(full["kind"]).own_stores:
             raise Refusal(f"fsage_target.stop_if is for others, and nobody else uses a target of kind {full['kind']}")
-        if full["stop_if"]["server_ms"] is not None and not full["lustre"]:
+        if full["stop_if"]["server_ms"] is not None and not kinds.named(full["kind"]).has_osts:
             raise Refusal("fsage_target.stop_if.server_ms is of Lustre's OSTs: give read_ms, or server_load")
+    for name in of_kinds:
+        if full[name] is not None and full["kind"] != name:
+            raise Refusal(f"fsage_target.{name} is for kind {name}; kind is {full['kind']!r}")
     kinds.named(full["kind"]).complete(full)
     if full["home"] is None:
         full["home"] = str(usual_home())
@@ -127,15 +131,9 @@ def usual_home() -> Path:
     return Path.home() / ".local/state/fsage"
 
 
-def lustre_of(spec: Spec) -> LustreSpec:
-    """What a target of kind lustre is on."""
-    assert spec["lustre"] is not None, f"target {spec['name']} is of kind {spec['kind']}"
-    return spec["lustre"]
-
-
 def fsname_of(spec: Spec) -> str | None:
-    """The name of the Lustre file system on which a target is declared; None for any other target."""
-    return spec["lustre"]["fsname"] if spec["lustre"] else None
+    """The name of the shared file system that rules of root's helper are for; None: they are for the host alone."""
+    return kinds.named(spec["kind"]).fsname(spec)
 
 
 def home_of(spec: Spec) -> Path:
@@ -235,6 +233,19 @@ def positive(key: str, value: object, whole: bool) -> None:
         raise Refusal(f"{key} is {value!r}: a positive {'whole ' if whole else ''}number is wanted")
 
 
+@cache
+def _blocks() -> dict[str, type]:
+    """Keys that have keys of their own."""
+    return {**BLOCKS, **kinds.blocks()}
+
+
+@cache
+def edits() -> dict[str, str]:
+    """What an edit of each key needs once the target is claimed, keys of blocks as scale.tasks."""
+    of_blocks = {f"{name}.{key}": entry.edit for name, block in _blocks().items() for key, entry in keys(block).items()}
+    return {**{name: key.edit for name, key in keys(Spec).items()}, **of_blocks}
+
+
 def decided(key: str) -> str:
     """How a change of one key is treated; an unknown key is refused."""
     return edits().get(key, CLAIMED)
@@ -244,7 +255,7 @@ def flat(spec: JsonView) -> dict[str, object]:
     """A complete declaration, with the keys of its blocks in the form scale.tasks."""
     settings = {}
     for key, value in spec.items():
-        if key in BLOCKS:
+        if key in _blocks():
             settings.update({f"{key}.{name}": inner for name, inner in (value or {}).items()})
         else:
             settings[key] = value

@@ -46,9 +46,11 @@ def of_study(study: str, part: str) -> ModuleType:
 
 
 def declared(base: type[T], core: str | None = None) -> list[type[T]]:
-    """Subclasses of `base` that are declared in fsage's module `core` and in each study's `model`."""
+    """Subclasses of `base` that are declared in fsage's module or package `core` and in each study's `model`."""
     modules = [of_study(study, "model") for study in having("model")]
-    modules += [importlib.import_module(core)] if core else []
+    if core:
+        inside = [f"{core}.{name}" for name in _names(core)]
+        modules += map(importlib.import_module, inside or [core])
     return [cls for module in modules for cls in subclasses(base, module)]
 
 

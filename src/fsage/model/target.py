@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin
 
@@ -41,18 +41,9 @@ NAME = matching(
     "at most 32 of a-z, 0-9, '_' and '-', a letter first (directories and a control group get this name),",
 )
 USER = matching(r"[a-z_][a-z0-9_.-]{0,31}", "the name of a user")
-FSNAME = matching(r"[A-Za-z0-9_-]{1,8}", "a name as in MGS:/NAME")
-NIDS = matching(r"[\w.,:@-]+@[\w.,:@-]+", "NIDs as in the mount (10.0.0.1@tcp)")
 POSITIVE = Check(lambda number: number > 0, "a positive number")
 COUNT = Check(lambda count: count > 0, "a positive whole number")
-ANY_OST = Check(lambda number: number >= -1, "the number of an OST, or -1 for any,")
-STRIPES = Check(lambda number: number == -1 or number > 0, "a number of OSTs, or -1 for all,")
 SHARE = Check(lambda number: 0 < number <= 1, "a number above 0, at most 1,")
-PERCENT = Check(lambda number: 0 < number <= 100, "a number above 0, at most 100,")
-POOL = matching(r"[A-Za-z0-9_.-]{1,15}", "the name of a pool, without fsname,")
-OSTS = Check(
-    lambda osts: bool(osts) and min(osts) >= 0 and len(set(osts)) == len(osts), "a list of OSTs, each once ([0, 3]),"
-)
 HOURS = matching(r"(([01]\d|2[0-3]):[0-5]\d)-(?!\1)([01]\d|2[0-3]):[0-5]\d", "hours such as 22:00-06:00")
 NOT_NEGATIVE = Check(lambda number: number >= 0, "a number of 0 or more")
 
@@ -64,32 +55,6 @@ class Scale(TypedDict):
     file_size: Annotated[float, SHARE, Key(1, LIVE)]
     # On each client. What a task moves was found, or declared, for so many.
     tasks: Annotated[int, COUNT, Key(1, CLAIMED)]
-
-
-class Striping(TypedDict):
-    """How files of a directory are striped."""
-
-    stripe_count: Annotated[int, STRIPES, Key(1, CLAIMED)]  # -1: all OSTs
-    stripe_size_mib: Annotated[int, COUNT, Key(1, CLAIMED)]
-    first_ost: Annotated[int, ANY_OST, Key(-1, CLAIMED)]  # -1: any
-
-
-class LustreSpec(Striping):
-    """What a target of kind lustre is on; sizes in GiB and MiB as named."""
-
-    fsname: Annotated[str, FSNAME, Key(None, CLAIMED)]
-    mgs: Annotated[str, NIDS, Key(None, CLAIMED)]
-    # None: as much as quotas and free_percent leave, which limit a number too.
-    capacity_gib: Annotated[float | Literal["all"] | None, Key(None, CLAIMED)]
-    free_percent: Annotated[float, PERCENT, Key(5, CLAIMED)]  # of what is free on the OSTs that may be used
-    pool: Annotated[str | None, POOL, Key(None, CLAIMED)]
-    osts: Annotated[list[int] | None, OSTS, Key(None, CLAIMED)]  # each file has a stripe on each
-    mdt_index: Annotated[int | None, NOT_NEGATIVE, Key(None, CLAIMED)]
-    mdt_count: Annotated[int | None, COUNT, Key(None, CLAIMED)]  # of each directory
-    oss: Annotated[list[str], Key([], LIVE)]
-    tolerance_mib: Annotated[
-        int | None, NOT_NEGATIVE, Key(None, LIVE)
-    ]  # by which others may change an OST's used space
 
 
 class Limits(TypedDict):
@@ -126,13 +91,12 @@ class Spec(TypedDict):
     budget_gib: Annotated[float, POSITIVE, Key(2, CLAIMED)]
     containers: Annotated[str | None, Key(None, CLAIMED)]
     run_as: Annotated[str | None, USER, Key(None, CLAIMED)]
-    lustre: LustreSpec | None
     limits: Limits
     stop_if: Annotated[Json | None, Key(None, LIVE)]  # fsage.model.declaration
 
 
-BLOCKS: dict[str, type] = {"scale": Scale, "lustre": LustreSpec, "limits": Limits}
-"""Keys that have keys of their own."""
+BLOCKS: dict[str, type] = {"scale": Scale, "limits": Limits}
+"""Keys that have keys of their own, whatever the kind of target (fsage.model.kinds.blocks)."""
 
 
 @cache
@@ -150,22 +114,18 @@ def usual(block: type) -> Json:
     return {name: list(key.usual) if isinstance(key.usual, list) else key.usual for name, key in keys(block).items()}
 
 
-@cache
-def edits() -> dict[str, str]:
-    """What an edit of each key needs once the target is claimed, keys of blocks as scale.tasks."""
-    of_blocks = {f"{name}.{key}": entry.edit for name, block in BLOCKS.items() for key, entry in keys(block).items()}
-    return {**{name: key.edit for name, key in keys(Spec).items()}, **of_blocks}
+def declared(block: type, given: object, where: str, more: Iterable[str] = ()) -> Json:
+    """What is declared of a block, each key as its type says. `Refusal` for what is not known or not allowed.
 
-
-def declared(block: type, given: object, where: str) -> Json:
-    """What is declared of a block, each key as its type says. `Refusal` for what is not known or not allowed."""
+    `more`: keys that are taken as they are.
+    """
     if not isinstance(given, Mapping):
         raise Refusal(f"{where} is {shown(given)}: a block of keys is wanted")
     types: Json = hints(block)
-    known_keys(where, given, types)
+    known_keys(where, given, [*types, *more])
     try:
         return {
-            key: value if key in BLOCKS else read(types[key], value, f"{where}.{key}")
+            key: read(types[key], value, f"{where}.{key}") if key in keys(block) else value
             for key, value in given.items()
             if value is not None
         }
@@ -173,7 +133,7 @@ def declared(block: type, given: object, where: str) -> Json:
         raise Refusal(str(why)) from why
 
 
-def known_keys(where: str, given: Mapping[str, object], allowed: Mapping[str, object]) -> None:
+def known_keys(where: str, given: Mapping[str, object], allowed: Collection[str]) -> None:
     for key in given:
         if key not in allowed:
             near = difflib.get_close_matches(str(key), allowed, 1, 0)

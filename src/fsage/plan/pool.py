@@ -329,11 +329,10 @@ def refuse_same(plans: Sequence[Plan]) -> None:
 
 def _identities(plan: Plan) -> Iterator[str]:
     """What a target is told by, in words."""
-    spec = plan.target.spec
     claim = plan.claim
-    lustre = spec["lustre"]
-    if lustre:
-        yield f"directory {spec['directory']} of Lustre file system {lustre['fsname']} of {lustre['mgs']}"
+    declared = plan.target.of_kind.told_by(plan.target.spec)
+    if declared:
+        yield declared
     if claim is None:
         return
     for store in claim["stores"]:

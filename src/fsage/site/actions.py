@@ -12,11 +12,10 @@ from pathlib import PurePath
 
 from fsage.base import MIB, Json
 from fsage.base.sizes import duration, round_size
-from fsage.model import limits, tools
-from fsage.model.caches import SERVERS_KEPT
+from fsage.model import limits, plugins, tools
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home
 from fsage.model.structure import Step
-from fsage.model.target import Limits, Spec
+from fsage.model.target import Limits
 from fsage.plan import words
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
@@ -27,17 +26,9 @@ from fsage.study.study import StudyError
 
 DROPS_A_PHASE = 102
 """Two, and a kernel that keeps a name is told again for 2 s, every 20 ms (fsage.host.system.caches)."""
-LOCKS_A_PHASE = 12
-"""Twice, and six times where others take new locks meanwhile (fsage.host.lustre.clients)."""
-COMMITS_A_WAIT = 380
-"""One to four are usual; what was deleted is waited for 300 s, at most every 0.8 s (fsage.host.lustre.space)."""
-WAITS_A_STATE = 3
-WAITS_A_LIFE = 8
-"""Beside one after each step and each cell; a life begins and ends with an empty target."""
 OWN_FILES = 16
 """Token, lease, mark, probe: files of fsage on the target, made anew whenever they change."""
 OWN_NOTES_BYTES = MIB
-OWN_NOTES = "; fsage's own notes, less than 1 MiB, on any"
 PHASES = ("write", "read")
 LONGEST_S = 900.0
 """A phase may take so long, and longer only by its estimate (fsage.host.cells.observed)."""
@@ -67,12 +58,16 @@ class Act:
         return (self.hosts, self.what, how_often, ", ".join((*self.programs, *self.places)) or "\u2013", self.undone)
 
 
+OF_KINDS = "fsage.site.kinds"
 COLUMNS = ("host", "what is done", "times at most", "with, and where", "undone by")
 
 
 def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
-    """All that a run of these studies does, from claim to release."""
-    clients = _names(site, "clients")
+    """All that a run of these studies does, from claim to release.
+
+    A module of OF_KINDS, or the module `site` of a study, that has the name of a kind of target has `acts` of it alone.
+    """
+    clients = names_of(site, "clients")
     phases = sum(
         len(cell.params.get("phases", PHASES)) for plan in plans for cells in plan.missing.values() for cell in cells
     )
@@ -138,7 +133,9 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
         )
         undone = "release removes its files, 1 MiB each"
         listed.append(Act(clients, what, undone, programs=("python", "python3"), places=(f"{tree}/.fsage/probe",)))
-    return [*listed, *(_lustre(site, spec, plans, clients, phases) if spec["lustre"] else ())]
+    if spec["kind"] in plugins.names(OF_KINDS, "site"):
+        listed += plugins.module(OF_KINDS, "site", spec["kind"]).acts(site, target, plans, phases)
+    return listed
 
 
 def user_words(site: Site) -> str:
@@ -176,64 +173,6 @@ def _dropped(site: Site, clients: str, phases: int) -> Act:
     return Act(clients, what, "they are read again", phases)
 
 
-def _lustre(site: Site, spec: Spec, plans: Sequence[Plan], clients: str, phases: int) -> list[Act]:
-    """What is done with Lustre alone."""
-    servers = _names(site, "servers")
-    cells = sum(len(missing) for plan in plans for missing in plan.missing.values())
-    asks = ("lctl", "lnetctl", "lfs", "findmnt")
-    asked = "how full OSTs are, where files lie, quotas and the state of connections are read"
-    lustre = [Act(clients, asked, "nothing is changed", programs=asks)]
-    if may_be_root(site):
-        what = (
-            "unused locks of the target's own mount are given back before each phase, usually twice (lru_size=clear): "
-            "of who else works on that mount, too"
-        )
-        lustre.append(Act(clients, what, "the client takes them again", phases * LOCKS_A_PHASE, ("lctl",)))
-    undone = "nothing is changed"
-    counted = f"counters of the OSTs are read each {EVERY_S:g} s (obdfilter.*.stats)"
-    if site.in_group("watched"):
-        looks = "the launcher connects; load, kernel's log, network, counters of OSTs and noted settings are read"
-        lustre.append(Act(_names(site, "watched"), looks, undone, programs=("ssh", "lctl", "zfs")))
-    if not site.in_group("servers"):
-        return lustre
-    return [
-        *lustre,
-        Act(
-            servers,
-            "the launcher connects by ssh as the user of its agent, and keeps that for 10 minutes",
-            "closed by release",
-            programs=("ssh",),
-        ),
-        Act(
-            servers,
-            "targets commit (force_sync) after files were deleted, usually four times: claim, states, cells, release",
-            undone,
-            COMMITS_A_WAIT * (WAITS_A_LIFE + cells + sum(WAITS_A_STATE + len(steps) for steps in _by_state(plans))),
-            ("lctl",),
-        ),
-        Act(servers, "page cache of the whole server is dropped before each phase", "the kernel reads again", phases),
-        Act(
-            servers,
-            "counters of the OSTs are read twice at the claim, and before and after each cell (brw_stats)",
-            undone,
-            2 + 2 * cells,
-            ("lctl",),
-        ),
-        *([Act(servers, counted, undone, None, ("lctl",))] if (spec["stop_if"] or {}).get("server_ms") else []),
-        Act(servers, "free space of OSTs is read for evidence, once a state", undone, None, ("dumpe2fs",)),
-        *(
-            [Act(servers, "ZFS's primarycache of the OSTs is set", "restored after each cell", cells, ("zfs",))]
-            if any(
-                cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT
-                for plan in plans
-                for missing in plan.missing.values()
-                for cell in missing
-            )
-            else []
-        ),
-    ]
-
-
 def _tunables(site: Site, plans: Iterable[Plan]) -> list[Act]:
     """A row for each tunable that a study sets, with its value now."""
     wanted = {(name, value) for plan in plans for name, value in plan.study.tuning.items()}
@@ -246,11 +185,11 @@ def _tunables(site: Site, plans: Iterable[Plan]) -> list[Act]:
     if not may_be_root(site):
         what = f"tunables ({', '.join(sorted(name for name, _ in wanted))}) are not set: that needs root or its helper"
         if wanted:
-            return [Act(_names(site, "clients"), what, "nothing is changed")]
+            return [Act(names_of(site, "clients"), what, "nothing is changed")]
         return []
     return [
         Act(
-            _names(site, "clients"),
+            names_of(site, "clients"),
             f"tunable {name} is set to {value}; now it is {now(name)}. The old value is noted before, for the host",
             "restored at the end of each run, of a killed one by the next command there",
             programs=("lctl",),
@@ -260,17 +199,17 @@ def _tunables(site: Site, plans: Iterable[Plan]) -> list[Act]:
     ]
 
 
-def _names(site: Site, group: str) -> str:
+def names_of(site: Site, group: str) -> str:
     return ", ".join(host.name for host in site.in_group(group)) or f"{group}, of which the inventory names none"
 
 
 def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
     """How much at most: bytes (by OST), files, hours, limits. Before the claim they come from what is declared."""
     capacity_bytes = _capacity_bytes(site, target, plans)
-    steps = [step for state in _by_state(plans) for step in state]
+    steps = [step for state in by_state(plans) for step in state]
     rows = []
     if capacity_bytes is None:
-        rows.append(("space in use at a time", _unlimited(target)))
+        rows.append(("space in use at a time", target.of_kind.unlimited(target.spec)))
         rows.append(("bytes, files", "known when the host that launches has answered"))
     else:
         written = sum(step.writes_bytes(capacity_bytes) for step in steps)
@@ -280,7 +219,7 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
         rows += [
             ("space in use at a time", f"at most {round_size(capacity_bytes)}"),
             ("bytes written in all", f"at most {round_size(written + OWN_NOTES_BYTES)}"),
-            *_by_ost(target, plans, written, files),
+            *target.of_kind.on_each(target.spec, [plan.claim for plan in plans if plan.claim], written, files),
             (
                 "files and directories made",
                 f"at most {files:,}; each is deleted before another structure, or by release",
@@ -313,7 +252,7 @@ def _words(block: Json) -> str:
     return ", ".join(f"{key} {value}" for key, value in block.items() if value is not None)
 
 
-def _by_state(plans: Iterable[Plan]) -> Iterator[list[Step]]:
+def by_state(plans: Iterable[Plan]) -> Iterator[list[Step]]:
     """The steps of each state that is still to be measured, each built from empty."""
     for plan in plans:
         scale = plan.target.file_scale
@@ -327,14 +266,6 @@ def _files_of(cell: Cell, target: Target) -> int:
     operations = cell.params.get("operations", PHASES)
     each = cell.params.get("files_per_task", 0) + 2
     return OWN_FILES + int(each) * len(operations) * tasks_of(target.spec)
-
-
-def _unlimited(target: Target) -> str:
-    """What a target of no declared capacity may hold, in words."""
-    lustre = target.spec["lustre"]
-    if lustre and lustre["capacity_gib"] is None:
-        return f"at most {lustre['free_percent']:g}% of what is free, and what quotas leave (lustre.free_percent)"
-    return "all that is free: lustre.capacity_gib is `all`"
 
 
 def _capacity_bytes(site: Site, target: Target, plans: Sequence[Plan]) -> int | None:
@@ -362,31 +293,6 @@ def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
     else:
         each = capacity_bytes
     return min(each, capacity_bytes) * (1 + sum(map(len, plan.missing.values())))
-
-
-def _by_ost(target: Target, plans: Sequence[Plan], written_bytes: float, files: int) -> list[tuple[str, str]]:
-    """At most how much of it is written to each OST. Files on all OSTs of a list differ by one stripe each.
-
-    fsage's own notes have the stripes of the directory above, wherever these lie.
-    """
-    lustre = target.spec["lustre"]
-    if not lustre:
-        return []
-    claimed = [noted["osts"] for plan in plans if plan.claim and (noted := plan.claim.get("lustre"))]
-    stripes_bytes = files * lustre["stripe_size_mib"] * MIB
-    names = list(map(str, lustre["osts"] or ()))
-    if lustre["stripe_count"] == -1 and claimed and not lustre["pool"]:
-        names = names or sorted(claimed[0])
-    if names and lustre["stripe_count"] in (-1, len(names)):
-        share_bytes = min(written_bytes, written_bytes / len(names) + stripes_bytes)
-        return [("of it on each OST", f"at most {round_size(share_bytes)}: {', '.join(names)}{OWN_NOTES}")]
-    if lustre["stripe_count"] == 1 and lustre["first_ost"] >= 0:
-        return [("of it on each OST", f"all on OST {lustre['first_ost']}{OWN_NOTES}")]
-    if lustre["pool"]:
-        where = f"of pool {lustre['pool']}"
-    else:
-        where = "that there is"
-    return [("of it on each OST", f"at most all of it on any OST {where}: Lustre chooses{OWN_NOTES}")]
 
 
 def hours(plan: Plan) -> str:

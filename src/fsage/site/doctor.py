@@ -155,7 +155,7 @@ def _kinds_of_targets() -> list[Check]:
     checks = []
     for name in kinds.names():
         if not kinds.named(name).own_stores:
-            checks.append(Check(name, _WHAT.get(name, ""), [*_fio(), *_lacking({"kind": name})]))
+            checks.append(Check(name, kinds.named(name).title, [*_fio(), *_lacking({"kind": name})]))
             continue
         for filesystem in filesystems.names():
             declared = {"kind": name, "filesystem": filesystem}
@@ -164,16 +164,10 @@ def _kinds_of_targets() -> list[Check]:
     return checks
 
 
-_WHAT = {"directory": "a plain directory, whose file system is others' too", "lustre": "a directory of a Lustre"}
-
-
 def _lacking(declared: Json) -> list[str]:
     """What this host lacks for a target that is declared like this, and by default otherwise."""
-    if declared["kind"] == "lustre":
-        anywhere = {"fsname": "any", "mgs": "any@tcp", "capacity_gib": "all"}
-        declared = {**declared, "directory": "/lustre/fsage", "lustre": anywhere}
     try:
-        return seam.lacking(complete({"name": "doctor", **declared}))
+        return seam.lacking(complete({"name": "doctor", **kinds.named(declared["kind"]).example, **declared}))
     except Refusal as why:
         return [str(why)]
 

@@ -164,11 +164,10 @@ def _refused(site: Site) -> list[str]:
 
 
 def _empty(site: Site, target: Target) -> list[str]:
-    lustre = target.spec["lustre"]
-    wanted = (*MUST_HAVE_HOSTS, "oss") if lustre and lustre["oss"] else MUST_HAVE_HOSTS
+    named = target.of_kind.named_hosts(target.spec)
     return [
         f"group {group} has no host: name at least one in the inventory's hosts.yml"
-        for group in wanted
+        for group in (*MUST_HAVE_HOSTS, *filter(named.get, named))
         if not site.in_group(group)
     ]
 
@@ -201,13 +200,12 @@ def _clocks(site: Site) -> list[str]:
 
 
 def _servers(site: Site, target: Target) -> list[str]:
-    """Servers that the target names and the inventory does not."""
-    servers = {host.name for host in site.in_group("oss")}
-    lustre = target.spec["lustre"]
+    """Hosts that the target names and the inventory does not."""
     return [
-        f"fsage_target.lustre.oss names {name}, which is not in the inventory's group oss"
-        for name in (lustre["oss"] if lustre else ())
-        if name not in servers
+        f"fsage_target.{target.spec['kind']}.{group} names {name}, which is not in the inventory's group {group}"
+        for group, names in target.of_kind.named_hosts(target.spec).items()
+        for name in names
+        if name not in {host.name for host in site.in_group(group)}
     ]
 
 

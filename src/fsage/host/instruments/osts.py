@@ -14,8 +14,8 @@ from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import lctl, space, stripes
 from fsage.host.lustre.servers import Counted, between, stats
-from fsage.model.declaration import lustre_of
 from fsage.model.device import PLACES
+from fsage.model.kinds.lustre import lustre_of
 from fsage.model.observation import Extents, PhaseResult
 from fsage.model.request import Cell, Phase
 
@@ -35,7 +35,7 @@ class Osts(Instrument):
 
     @classmethod
     def wanted(cls, visit: Visit) -> bool:
-        return super().wanted(visit) and bool(visit.target.spec["lustre"])
+        return super().wanted(visit) and visit.target.has_osts
 
     def conditions(self) -> Json:
         return {"lustre": {key: self.target.claim["lustre"][key] for key in ("version", "declared")}}

@@ -18,7 +18,8 @@ from fsage.host.lustre import lctl
 from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.model.caches import SERVERS_KEPT
-from fsage.model.declaration import complete, lustre_of
+from fsage.model.declaration import complete
+from fsage.model.kinds.lustre import lustre_of
 from fsage.model.request import Cell, Phase, Request
 from fsage.model.target import Spec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from fsage.base import GIB, Json, Refusal
 from fsage.host import claiming
@@ -17,19 +17,19 @@ from fsage.host.targets.target import Target
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import OF_DEVICE, Store, without
 from fsage.model import declaration
-from fsage.model import kinds as facts
-from fsage.model.claim import Claim, ClaimedStore, LustreClaim
+from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.hosts import Asker, clients_of, servers_of
+from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
 
 
 class Offer(NamedTuple):
-    """What a directory offers; `state_known`: nothing else is on its file system. `lustre`: of that kind alone."""
+    """What a directory offers; `state_known`: nothing else is on its file system. `noted`: what else a claim keeps."""
 
     capacity_bytes: int
     mount: Path
     state_known: bool = False
-    lustre: LustreClaim | None = None
+    noted: Json | None = None
 
 
 class Directory(Target, facts.Directory):
@@ -92,12 +92,10 @@ class Directory(Target, facts.Directory):
             "filesystem": cls.below,
             "uuids": [],
         }
-        ours = claiming.new(spec, request, [store])
+        ours = cast(Claim, {**claiming.new(spec, request, [store]), **(offer.noted or {})})
         ours["capacity_bytes"] = offer.capacity_bytes
         ours["filesystem_state_known"] = offer.state_known
         ours["device_model"] = models.none(f"kind {spec['kind']}: no device of its own")
-        if offer.lustre is not None:
-            ours["lustre"] = offer.lustre
         target = cls(spec, ours)
         target.osts.servers = servers_of(request)
         ours["uid"] = target.uid

@@ -11,25 +11,28 @@ from pathlib import Path
 
 from fsage.base import MIB, Failure, Json, Refusal, in_words
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.lustre import clients, servers, space, stripes
+from fsage.host.lustre import clients, lctl, servers, space, stripes
 from fsage.host.lustre import target as lustre
 from fsage.host.remote import connection
-from fsage.host.system import files, privilege
+from fsage.host.system import files, privilege, settings
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories, lease
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.kinds import Lacking, NoOsts, Servers
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import Store
-from fsage.model import kinds as facts
 from fsage.model import structure
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
-from fsage.model.declaration import lustre_of
+from fsage.model.kinds import lustre as facts
+from fsage.model.kinds.lustre import LustreSpec, Striping, lustre_of
 from fsage.model.structure import Segment
-from fsage.model.target import LustreSpec, Spec, Striping
+from fsage.model.target import Spec
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
+ON_CLIENTS = ("lustre-locks", "lustre-tune", "lustre-imports")
+ON_SERVERS = ("lustre-sync", "lustre-counters", lctl.FREE_SPACE)
+"""Verbs of root's helper (fsage.host.helper) that a user needs."""
 
 
 class LustreOsts(NoOsts):
@@ -38,6 +41,7 @@ class LustreOsts(NoOsts):
     def __init__(self, target: Lustre) -> None:
         super().__init__()
         self.target = target
+        self.listed = bool(target.lustre["osts"])
         self.agents: list[connection.Host] | None = None
 
     def ask_servers(self, **what: object) -> dict[str, Json]:
@@ -132,8 +136,7 @@ class Lustre(Directory, facts.Lustre):
     @property
     def lustre(self) -> LustreSpec:
         """The block `lustre` of its declaration."""
-        assert self.spec["lustre"] is not None
-        return self.spec["lustre"]
+        return lustre_of(self.spec)
 
     @property
     def usable(self) -> list[int] | None:
@@ -167,7 +170,7 @@ class Lustre(Directory, facts.Lustre):
     @classmethod
     def offer(cls, spec: Spec) -> Offer:
         client = lustre.inspect(spec)
-        return Offer(client.capacity_bytes, client.mount, client.alone, client.noted)
+        return Offer(client.capacity_bytes, client.mount, client.alone, {"lustre": client.noted})
 
     @staticmethod
     def identity(place: Path) -> dict[str, object]:
@@ -201,7 +204,7 @@ class Lustre(Directory, facts.Lustre):
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        if not (claim and spec["lustre"]):
+        if not claim:
             return super().take_back(spec, claim)
         proof = clients.put_tunables_back(lease.holder_of(spec))
         try:
@@ -216,6 +219,27 @@ class Lustre(Directory, facts.Lustre):
                 raise
             left = f"left {spec['directory']} as it is: {in_words(error)}. {why[0].upper()}{why[1:]}; delete it by hand"
             return [*proof, left]
+
+    @classmethod
+    def version(cls) -> str | None:
+        return lctl.version() if shutil.which("lctl") else None
+
+    @classmethod
+    def tunables(cls, spec: Spec) -> Json:
+        mount = clients.client_mount(lustre_of(spec), Path(spec["directory"])).point
+        return dict(clients.known_tunables(mount, lustre_of(spec)["fsname"]))
+
+    @classmethod
+    def granted(cls, spec: Spec, server: bool) -> list[list[str]]:
+        return [[verb, lustre_of(spec)["fsname"]] for verb in (ON_SERVERS if server else ON_CLIENTS)]
+
+    @classmethod
+    def holders(cls) -> list[Holder]:
+        return settings.holders(lctl.TUNABLES.name)
+
+    @classmethod
+    def put_back(cls, holder: Holder) -> list[str]:
+        return clients.put_tunables_back(holder)
 
     def drop_caches(self, files: list[Path]) -> Dropped:
         return clients.drop_caches(self.mounts[0], self.lustre["fsname"], files)

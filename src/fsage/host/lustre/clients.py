@@ -28,7 +28,7 @@ from fsage.host.system import caches, privilege, settings
 from fsage.host.system.settings import Holder
 from fsage.layouts.machine import Mount
 from fsage.model.answers import Dropped
-from fsage.model.target import LustreSpec
+from fsage.model.kinds.lustre import LustreSpec
 from fsage.model.tuning import OF_LUSTRE
 
 NOTHING_FOUND = 1  # exit status of findmnt

@@ -14,8 +14,8 @@ from fsage.host.lustre import clients
 from fsage.layouts import machine
 from fsage.model import declaration
 from fsage.model.declaration import complete
+from fsage.model.kinds.lustre import LustreSpec, lustre_of
 from fsage.model.request import Request
-from fsage.model.target import LustreSpec
 
 TUNEFS = re.compile(r"^(Target|Index|Lustre FS|Mount type|Persistent mount opts|Parameters): *(.*?) *$", re.MULTILINE)
 DUMPE2FS = re.compile(r"^([A-Z][^:\n]*): +(.+?) *$", re.MULTILINE)
@@ -89,27 +89,28 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
 
     Each keeps its number and stays mounted where it was. All devices are checked before the first is touched.
     """
-    lustre = complete(declared)["lustre"]
+    spec = complete(declared)
+    fsname = declaration.fsname_of(spec)
     wanted: list[Any] = request.get("osts", [])
-    if not lustre or request.get("destroy") != lustre["fsname"]:
+    if not fsname or request.get("destroy") != fsname:
         raise Refusal(
             f"formatting OSTs destroys all data on them, and needs the file system's name: "
-            f"-e format_osts_destroy={lustre['fsname'] if lustre else 'FSNAME'}; it was {request.get('destroy')!r}"
+            f"-e format_osts_destroy={fsname or 'FSNAME'}; it was {request.get('destroy')!r}"
         )
     if not wanted:
         raise Refusal(f"{os.uname().nodename}: format_osts_devices names no device; nothing was formatted")
-    mounted = [str(mount.point) for mount in clients.of_clients() if mount.fsname == lustre["fsname"]]
+    mounted = [str(mount.point) for mount in clients.of_clients() if mount.fsname == fsname]
     if mounted:
-        raise Refusal(f"{mounted[0]} is a client's mount of {lustre['fsname']}; unmount every client before")
+        raise Refusal(f"{mounted[0]} is a client's mount of {fsname}; unmount every client before")
     for path in [ost[key] for ost in wanted for key in ("device", "mount")]:
         declaration.path("format_osts_devices", path)
     plan = []
     for ost in wanted:
         fields = inspect(ost["device"])
-        number = rf"{re.escape(lustre['fsname'])}[-:]OST[0-9a-f]{{4}}"  # a colon before it was ever mounted
-        if fields["Lustre FS"] != lustre["fsname"] or not re.fullmatch(number, fields["Target"]):
+        number = rf"{re.escape(fsname)}[-:]OST[0-9a-f]{{4}}"  # a colon before it was ever mounted
+        if fields["Lustre FS"] != fsname or not re.fullmatch(number, fields["Target"]):
             raise Refusal(
-                f"{ost['device']} holds {fields['Target']} of {fields['Lustre FS']}, no OST of {lustre['fsname']}; "
+                f"{ost['device']} holds {fields['Target']} of {fields['Lustre FS']}, no OST of {fsname}; "
                 "nothing was formatted"
             )
         if fields.get("Mount type") != "ldiskfs":
@@ -122,7 +123,7 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
     if check:
         return {"changed": True, "msg": f"would format {described}"}
     for ost, fields, made in plan:
-        _format(ost["device"], Path(ost["mount"]), fields, made, lustre)
+        _format(ost["device"], Path(ost["mount"]), fields, made, lustre_of(spec))
     return {"changed": True, "msg": f"formatted {described}"}
 
 

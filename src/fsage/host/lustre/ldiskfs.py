@@ -29,7 +29,8 @@ from fsage.host.system import files, settings
 from fsage.host.system.settings import Holder
 from fsage.layouts import dumpe2fs
 from fsage.layouts.store import NotThisText
-from fsage.model.declaration import home_of, lustre_of
+from fsage.model.declaration import home_of
+from fsage.model.kinds.lustre import lustre_of
 from fsage.model.target import Spec
 
 UNITS = {GIB: "GiB", MIB: "MiB", KIB: "KiB"}

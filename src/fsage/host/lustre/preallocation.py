@@ -26,7 +26,7 @@ from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Servers
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
-from fsage.model.declaration import complete, home_of
+from fsage.model.declaration import complete, fsname_of, home_of
 from fsage.model.request import Request
 from fsage.model.structure import Step
 from fsage.model.tuning import PREALLOCATION
@@ -105,13 +105,12 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
     host = os.uname().nodename
     noted = files.read_json(path)
     restore = requested["state"] == "restored"
-    lustre = spec["lustre"]
-    if not lustre or (restore and noted is None):
+    fsname = fsname_of(spec)
+    if not fsname or (restore and noted is None):
         return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
     wanted = settings_in(requested) or (noted or {}).get("asked") or {}
     place = requested.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
     ask = read(wanted)
-    fsname = lustre["fsname"]
     osts = ldiskfs.served(fsname, requested.get("osts") or [], Path(place))
     if not osts:
         return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
@@ -163,9 +162,9 @@ def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
     entry: dict[str, object] = {"asked": wanted}
     size_bytes = read(wanted).size_bytes
     filesystem = filesystems.get(target.filesystem)
-    lustre = target.spec["lustre"]
-    if lustre:
-        entry |= {} if restore else _of_servers(target, lustre["fsname"], request, earlier or {})
+    fsname = fsname_of(target.spec)
+    if fsname:
+        entry |= {} if restore else _of_servers(target, fsname, request, earlier or {})
     elif filesystem and filesystem.preallocation:
         if not size_bytes and not restore:
             raise Refusal(

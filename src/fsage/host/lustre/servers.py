@@ -27,9 +27,10 @@ from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.servers import Ost
 from fsage.layouts.store import OF_DEVICE, Store, without
 from fsage.model.answers import MOST_ENDS
-from fsage.model.declaration import complete, lustre_of
+from fsage.model.declaration import complete, fsname_of
+from fsage.model.kinds.lustre import LustreSpec, lustre_of
 from fsage.model.request import Request
-from fsage.model.target import LustreSpec, Spec
+from fsage.model.target import Spec
 
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
 ROW = re.compile(r"(\d+[KMG]?):\s+(\d{1,19})\s+\d+\s+\d+\s+\|\s+(\d{1,19})\s+\d+\s+\d+")
@@ -181,10 +182,9 @@ NOT_SEEN = "no host of the inventory's group `servers` serves it"
 def inspect(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """The verb `osts`: Store.summary, with `ost` and `host`, of each OST of the target that this host serves."""
     spec = complete(declared)
-    lustre = spec["lustre"]
-    if not lustre:
+    fsname = fsname_of(spec)
+    if not fsname:
         return {"changed": False, "msg": f"target {spec['name']} has no OSTs", "osts": []}
-    fsname = lustre["fsname"]
     values = lctl.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")
     seen = []
     for name, fstype in sorted(values.items()):

@@ -28,8 +28,8 @@ from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of
 from fsage.layouts import servers
 from fsage.layouts.servers import Ost
 from fsage.layouts.store import NotThisText
+from fsage.model.kinds.lustre import LustreSpec
 from fsage.model.structure import SLACK_BYTES
-from fsage.model.target import LustreSpec
 
 # A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
 LOOK_EVERY_S = 1.1

@@ -25,8 +25,8 @@ from fsage.layouts.machine import regular_files
 from fsage.layouts.servers import Ost
 from fsage.model import structure
 from fsage.model.claim import Claim, LustreClaim
-from fsage.model.declaration import lustre_of
-from fsage.model.target import LustreSpec, Spec
+from fsage.model.kinds.lustre import LustreSpec, lustre_of
+from fsage.model.target import Spec
 
 MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system

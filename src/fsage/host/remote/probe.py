@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,6 @@ from fsage.base.shell import SSH, run
 from fsage.host import containers
 from fsage.host.containers import versions
 from fsage.host.device import iocost
-from fsage.host.lustre import clients, lctl
 from fsage.host.system import files, places, privilege
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets import budget, kinds, target
@@ -26,8 +24,6 @@ from fsage.model.target import Spec
 SSH_ANSWER_S = 30
 EVERY = range(256)
 PLAIN = ("drop-caches", "kernel-log")
-ON_CLIENTS = ("lustre-locks", "lustre-tune", "lustre-imports")
-ON_SERVERS = ("lustre-sync", "lustre-counters", lctl.FREE_SPACE)
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 
 
@@ -42,7 +38,8 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
         missing.append(f"user {spec['run_as']} (fsage_target.run_as): the agent must be root or this user")
     if spec["launcher"] == "srun" and not tools["srun"]:
         missing.append(NO_SRUN)
-    lacking = kinds.named(spec["kind"]).lacking(spec)
+    of_kind = kinds.named(spec["kind"])
+    lacking = of_kind.lacking(spec)
     missing += lacking.missing
     if os.geteuid() and not privilege.unavailable_because():
         missing += denied(spec)
@@ -64,10 +61,8 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
         "unreached": unreached(spec, request.get("hosts") or {}) if request.get("launches") else {},
         "claim": {"id": claim["id"], "created": claim["created"], "status": claim["status"]} if claim else None,
     }
-    if spec["lustre"]:
-        with suppress(Failure, Refusal):  # what a user may not read is not known
-            mount = clients.client_mount(spec["lustre"], Path(spec["directory"])).point
-            found_out["tunables"] = clients.known_tunables(mount, spec["lustre"]["fsname"])
+    with suppress(Failure, Refusal):  # what a user may not read is not known
+        found_out["tunables"] = of_kind.tunables(spec)
     return {
         "changed": False,
         "msg": f"{found_out['host']} can hold a {spec['kind']} target"
@@ -80,12 +75,9 @@ def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Jso
 def denied(spec: Spec, front: Sequence[str] = (), server: bool = False) -> list[str]:
     """Verbs that `fsage site --sudoers` allows, and that this user may not call; none is called.
 
-    `front`: what takes the command to another host, `server`: one of Lustre's servers.
+    `front`: what takes the command to another host, `server`: one of the target's servers.
     """
-    verbs = [[verb] for verb in PLAIN]
-    fsname = declaration.fsname_of(spec)
-    if fsname:
-        verbs += [[verb, fsname] for verb in (ON_SERVERS if server else ON_CLIENTS)]
+    verbs = [[verb] for verb in PLAIN] + kinds.named(spec["kind"]).granted(spec, server)
     ask = [*front, "sudo", "-n", "-l", str(privilege.HELPER)]
     refused = [" ".join(verb) for verb in verbs if run([*ask, *verb], timeout=SSH_ANSWER_S, ok=EVERY).returncode]
     rules = f"install the rules of `fsage site --sudoers{' --servers' if server else ''}`"
@@ -125,7 +117,7 @@ def facts(spec: Spec) -> Facts:
         "network_mbit_s": network_mbit_s(),
         "time": time.time(),
         "images": containers.digests(spec["containers"]),
-        "lustre": lctl.version() if spec["lustre"] and shutil.which("lctl") else None,
+        "lustre": kinds.named(spec["kind"]).version(),
         "limits": budget.of_host(),
     }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fsage.base import Json
+from fsage.host.system.settings import Holder
 from fsage.model import kinds as model
 from fsage.model import plugins
 from fsage.model.claim import Claim
@@ -120,6 +121,34 @@ class Kind(model.Kind):
         return None
 
     @classmethod
+    def version(cls) -> str | None:
+        """The version of its file system's own client on this host; None: it has none."""
+        return None
+
+    @classmethod
+    def tunables(cls, spec: Spec) -> Json:
+        """The values of the tunables of this client that a study may set, by name. Raises Refusal, Failure."""
+        return {}
+
+    @classmethod
+    def granted(cls, spec: Spec, server: bool) -> list[list[str]]:
+        """The calls of root's helper that a user needs for this kind, on a client, or on a `server` of the target."""
+        return []
+
+    @classmethod
+    def holders(cls) -> list[Holder]:
+        """For whom something is set on this host that stays when targets of this kind are closed."""
+        return []
+
+    @classmethod
+    def put_back(cls, holder: Holder) -> list[str] | None:
+        """Put back what is set for a holder; a sentence for each. None: a target has to be opened for that.
+
+        Raises Failure.
+        """
+        return None
+
+    @classmethod
     @abstractmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         """Remove what is fsage's from the target; a sentence for each thing that was verified to be gone."""
@@ -131,9 +160,16 @@ def named(name: Any) -> type[Kind]:
     return kind
 
 
+def every() -> list[type[Kind]]:
+    """All kinds that there are."""
+    return [named(name) for name in model.names()]
+
+
 class NoOsts:
     """A target without any: nothing is done. A kind of target that has OSTs has a subclass."""
 
+    listed = False
+    """Whether a list says on which OSTs each file lies: then those of a directory begin on the same."""
     tolerance_bytes = 0
     """Bytes by which others may change the used space of each OST."""
 

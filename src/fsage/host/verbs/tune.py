@@ -18,9 +18,8 @@ from fsage.host.device import below, loops, seek
 from fsage.host.instruments import cleanup
 from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
-from fsage.host.lustre import clients, lctl
 from fsage.host.system import files, mounting, settings
-from fsage.host.targets import claims, lease
+from fsage.host.targets import claims, kinds, lease
 from fsage.host.targets.lease import held, holder_of
 from fsage.host.targets.opening import open_target, opened
 from fsage.model import declaration, tuning
@@ -71,15 +70,14 @@ def untune(declared: Mapping[str, object], request: Request, check: bool) -> dic
     spec = complete(declared)
     home = home_of(spec)
     holder = holder_of(spec, request)
-    held_here = any(settings.same(holder, other) for other in settings.holders(OF_CLIENTS))
+    of_kind = kinds.named(spec["kind"])
+    held_here = any(settings.same(holder, other) for other in of_kind.holders())
     changed = not check and (held_here or bool(claims.read_tunables(home)))
     proof = list[str]()
     if changed:
         with held(home, request):
-            if spec["lustre"]:
-                proof = clients.put_tunables_back(holder)
-            else:
-                proof = _device_back(spec, holder)
+            back = of_kind.put_back(holder)
+            proof = _device_back(spec, holder) if back is None else back
             claims.note_tunables(home, {})
     beside = (home / lease.NOTE).exists() and not (home / "claim.json").exists()
     if request.get("release") and not check and beside:  # on the first client `hold` does it
@@ -102,17 +100,17 @@ def _device_back(spec: Spec, holder: settings.Holder) -> list[str]:
         return [f"no device to put back tunables of: {why}"]
 
 
-OF_CLIENTS = lctl.TUNABLES.name
-
-
 def settle(request: Asker) -> None:
     """Put back what runs have set on this host that were killed since, of any target; what cannot be stays noted."""
-    for holder in settings.holders(OF_CLIENTS):
-        if os.geteuid() in (0, holder["user"]) and lease.gone(holder, request):
-            with contextlib.suppress(Failure, Refusal, OSError):
-                lctl.tune(holder["fsname"], holder, {})
-                if holder["user"] == os.geteuid():
-                    claims.note_tunables(Path(holder["home"]), {})
+    if not settings.NOTE.exists():
+        return
+    for of_kind in kinds.every():
+        for holder in of_kind.holders():
+            if os.geteuid() in (0, holder["user"]) and lease.gone(holder, request):
+                with contextlib.suppress(Failure, Refusal, OSError):
+                    of_kind.put_back(holder)
+                    if holder["user"] == os.geteuid():
+                        claims.note_tunables(Path(holder["home"]), {})
 
 
 def recover(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:

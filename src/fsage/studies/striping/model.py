@@ -88,9 +88,7 @@ def file_bytes(claim: JsonView) -> int:
 
 def osts_of(claim: JsonView) -> int:
     """How many OSTs a claimed target has: those of Lustre that its files may lie on, or its stores."""
-    if not kind_of(claim).has_osts:
-        return len(claim["stores"])
-    return len(claim["lustre"].get("usable") or claim["lustre"]["osts"])
+    return kind_of(claim).width(claim)
 
 
 def on_lustre(segments: Sequence[Segment], realisation: str) -> tuple[list[Segment], list[str]]:
