@@ -9,23 +9,28 @@ A report offers VIEW, its sections:
   to show, it returns None;
 - `Answer`: what stands on top of the report: sentences, a figure, and a `Card` for each comparison;
 - `by_comparisons(data, named, codes)`: the answer of a study that compares pairs of states; `Named`: a state in words;
-- `counted_section(frame, title, text, names)`: where nothing is timed, a table of the columns of these names, which are
-  counts; `counted_metadata(data)`: that of workload metadata; `counted_answer(section)`: the answer by either;
-- `again(counts)`: a sentence on how many cells counted the same again;
-- `planted(data)`: the section, and the answer, on values that were planted in a modelled disk.
+- `planted(data)`: the section, and the answer, on values that were planted in a modelled disk;
+- `unseeded(state)`: a state's name without its seed.
 
-Numbers:
+What else they use are modules. `dataset` has of rows of records:
 
-- `Ratio`: one rate over another, with its interval; less than MARGIN does not matter. `ratio(values, reference)`;
-- `summarise(values)`: n, median, interval and coefficient of variation;
-- `factors(rows)`: rows of the table that have a ratio to the clean state, as that;
-- `plotted(shown)`: a Ratio, or samples, as the columns of a row that a figure draws;
-- `counts(rows)`: how many samples rows have, '3 to 5';
 - `unpacked(rows, family, *names)`: columns `FAMILY.NAME` by their names alone; `values_of(rows, family)`: by row;
 - `parameters(rows)`: the sets of parameters, by their text; `without(rows, *names)`: that text without some of them;
-- `levels(rows)`: each state's levels on the axes; `lists(text)`: lists of numbers that stand in a cell;
+- `levels(rows)`: each state's levels on the axes; `lists(text)`: lists of numbers that stand in a cell.
 
-Figures:
+`statistics` has:
+
+- `Ratio`: one rate over another, with its interval; less than its MARGIN does not matter. `ratio(values, reference)`;
+- `summarise(values)`: n, median, interval and coefficient of variation.
+
+`groups` has of rows of the table:
+
+- `factors(rows)`: those that have a ratio to the clean state, as that;
+- `plotted(shown)`: a Ratio, or samples, as the columns of a row that a figure draws;
+- `counts(rows)`: how many samples they have, '3 to 5'; `params_labels(rows)`: a short name for each set of parameters;
+- `Measure.of(name)`: what the name of a measure says: `name`, `unit`, `plural`, `doing`.
+
+`figures` has:
 
 - `lines(title, rows, by, x, y)`: a line for each value of the column `by`; `Level`: a value to compare with;
 - `Axis`: its name, limits and ticks; `around`, `from_zero`, `with_zero`, `holding` and `powers` make one for rows;
@@ -33,12 +38,16 @@ Figures:
 - `shares(title, amounts, x, y)`: shares by class; `Plane`: numbers over two axes, each a `Place`; `Strips`: free space;
 - `Figure`: any of them.
 
-Words:
+`words` has:
 
-- `Measure.of(name)`: what the name of a measure says: `name`, `unit`, `plural`, `doing`;
-- `params_labels(rows)`: a short name for each set of parameters; `unseeded(state)`: a state's name without its seed;
 - `Finding(ratio)`: a ratio in a sentence; `times(ratio)`: in a table; `bounds(low, high)`: an interval in a table;
 - `joined(words)`: 'a, b and c'.
+
+`counted` has, where nothing is timed:
+
+- `section(frame, title, text, names)`: a table of the columns of these names, which are counts;
+- `metadata(data)`: that of workload metadata; `answer(section)`: the answer by either;
+- `again(counts)`: a sentence on how many cells counted the same again.
 
 Advice offers `options(measured, states, request) -> Options`: what can be chosen.
 
@@ -47,17 +56,11 @@ Advice offers `options(measured, states, request) -> Options`: what can be chose
 - `Choice`: one of them: its name, and a function from the size of a file to the states that tell of it, with shares.
 """
 
+from fsage import dataset, figures, statistics
 from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options
-from fsage.analysis.groups import Measure, counts, factors, params_labels, plotted
-from fsage.analysis.words import Finding, bounds, joined, times
-from fsage.dataset import levels, lists, parameters, unpacked, values_of, without
-from fsage.figures import Axis, Figure, Level, Place, Plane, Strips, lines, placed, shares
-from fsage.report.counted import again
-from fsage.report.counted import answer as counted_answer
-from fsage.report.counted import metadata as counted_metadata
-from fsage.report.counted import section as counted_section
+from fsage.analysis import groups, words
+from fsage.report import counted
 from fsage.report.parts import Answer, Card, Data, Named, Section, View, by_comparisons
 from fsage.report.planted import planted
-from fsage.statistics import Ratio, ratio, summarise
 from fsage.study.study import unseeded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsage.api.report import Axis, Data, Section, View, lines
+from fsage.api.report import Data, Section, View, figures
 
 
 def rates(data: Data) -> Section | None:
@@ -10,8 +10,8 @@ def rates(data: Data) -> Section | None:
     rows = data.table.assign(x=data.table["axis.kept"])
     if rows["x"].nunique() < 2:
         return None
-    y = Axis.with_zero("bandwidth, MiB/s", rows, 1.0)
-    figure = lines("Rates over what is kept", rows, "measure", Axis("kept of each file, %"), y)
+    y = figures.Axis.with_zero("bandwidth, MiB/s", rows, 1.0)
+    figure = figures.lines("Rates over what is kept", rows, "measure", figures.Axis("kept of each file, %"), y)
     return Section("Writing beside cut files", "Every file was cut; what is measured lies in what is free.", [figure])
 
 

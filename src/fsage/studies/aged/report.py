@@ -4,22 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fsage.api.report import (
-    Answer,
-    Axis,
-    Data,
-    Figure,
-    Finding,
-    Level,
-    Measure,
-    Ratio,
-    Section,
-    View,
-    joined,
-    lines,
-    plotted,
-    times,
-)
+from fsage.api.report import Answer, Data, Section, View, figures, groups, statistics, words
 from fsage.studies.limits import report as limits
 from fsage.studies.replica.report import agreement, maps, span
 
@@ -32,15 +17,15 @@ WRITES = "write_bw_mib_s"
 def validity(data: Data) -> Section | None:
     """A row for each way and measure: the replica's rate over its original's."""
     rows = [
-        [way, Measure.of(measure).plural, span(factor), _verdict(factor)]
+        [way, groups.Measure.of(measure).plural, span(factor), _verdict(factor)]
         for way, measure, factor in _ratios(data, COPIED, ORIGINAL)
     ]
     if not rows:
         return None
     text = (
         "Rates on the replica over those on its original: the median of all pairwise ratios, with the interval that "
-        f"inverts the exact rank-sum test. They agree where that lies within {Ratio.MARGIN:.0%}. Original and "
-        "replica have the same free blocks; in place of the original's files large ones hold the others."
+        f"inverts the exact rank-sum test. They agree where that lies within {statistics.Ratio.MARGIN:.0%}. Original "
+        "and replica have the same free blocks; in place of the original's files large ones hold the others."
     )
     return Section(
         "Does the replica cost what its original does?",
@@ -50,25 +35,25 @@ def validity(data: Data) -> Section | None:
     )
 
 
-def _verdict(factor: Ratio) -> str:
+def _verdict(factor: statistics.Ratio) -> str:
     """The question here is whether both are alike: a difference that is sure and lies within the margin is none."""
     if factor.alike:
-        return f"agree within {Ratio.MARGIN:.0%}"
-    return Finding(factor, tested=False).brief()
+        return f"agree within {statistics.Ratio.MARGIN:.0%}"
+    return words.Finding(factor, tested=False).brief()
 
 
 def agreed(data: Data) -> list[str]:
     """A sentence on which rates agree, and which are not known to or do not; nothing where none was measured."""
     ratios = _ratios(data, COPIED, ORIGINAL)
     other = [
-        f"That is not shown of {Measure.of(measure).plural} among {way}: {times(factor)}."
+        f"That is not shown of {groups.Measure.of(measure).plural} among {way}: {words.times(factor)}."
         for way, measure, factor in ratios
         if not factor.alike
     ]
     if not ratios:
         return []
     few = f"in {len(ratios) - len(other)} of {len(ratios)} rates"
-    alike = f"A replica costs what its original does, within {Ratio.MARGIN:.0%}, {few}."
+    alike = f"A replica costs what its original does, within {statistics.Ratio.MARGIN:.0%}, {few}."
     return [" ".join([alike, *other])]
 
 
@@ -78,32 +63,32 @@ def losses(data: Data) -> list[str]:
     ways = [way for way, measure in age_costs[ORIGINAL] if measure == WRITES and (way, measure) in age_costs[COPIED]]
     if not ways:
         return []
-    lost = {holes: joined([_lost(age_costs[holes][way, WRITES]) for way in ways]) for holes in (ORIGINAL, COPIED)}
+    lost = {holes: words.joined([_lost(age_costs[holes][way, WRITES]) for way in ways]) for holes in (ORIGINAL, COPIED)}
     return [
-        f"Aged by {joined(ways)}, writing loses {lost[ORIGINAL]} on the original{'s' * (len(ways) > 1)}, and "
+        f"Aged by {words.joined(ways)}, writing loses {lost[ORIGINAL]} on the original{'s' * (len(ways) > 1)}, and "
         f"{lost[COPIED]} on the replica{'s' * (len(ways) > 1)}. The reference has as much free space in one run."
     ]
 
 
 def costs(data: Data) -> Section | None:
     """What age costs on the original and on its replica, side by side."""
-    figures = cost_figures(data)
-    if not figures:
+    plots = cost_figures(data)
+    if not plots:
         return None
     text = (
         "Rates over those with as much free space in one run (1: age costs nothing), on the original and on its "
         "replica. Where the replica stands for its original, both intervals hold the same values."
     )
-    return Section("What age costs, on the original and on its replica", text, figures)
+    return Section("What age costs, on the original and on its replica", text, plots)
 
 
-def cost_figures(data: Data) -> list[Figure]:
+def cost_figures(data: Data) -> list[figures.Figure]:
     """A figure for each measure."""
     age_costs = _costs(data)
     return [_figure(measure, age_costs) for measure in dict.fromkeys(measure for _, measure in age_costs[ORIGINAL])]
 
 
-def _costs(data: Data) -> dict[str, dict[tuple[str, str], Ratio]]:
+def _costs(data: Data) -> dict[str, dict[tuple[str, str], statistics.Ratio]]:
     """Original and replica -> (way, measure) -> rates over those with as much free space in one run."""
     return {
         holes: {(way, measure): factor for way, measure, factor in _ratios(data, holes, JOINED)}
@@ -111,25 +96,25 @@ def _costs(data: Data) -> dict[str, dict[tuple[str, str], Ratio]]:
     }
 
 
-def _lost(factor: Ratio) -> str:
+def _lost(factor: statistics.Ratio) -> str:
     return f"{100 * (1 - (factor.value or 0)):.0f}%"
 
 
-def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], Ratio]]) -> Figure:
+def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], statistics.Ratio]]) -> figures.Figure:
     ways = list(dict.fromkeys(way for way, _ in age_costs[ORIGINAL]))
     rows = pd.DataFrame(
-        {"line": name, "x": place + apart, "state": way} | plotted(age_costs[holes][way, measure])
+        {"line": name, "x": place + apart, "state": way} | groups.plotted(age_costs[holes][way, measure])
         for holes, name, apart in ((ORIGINAL, "original", -0.1), (COPIED, "replica", 0.1))
         for place, way in enumerate(ways)
         if (way, measure) in age_costs[holes]
     )
-    title = f"{Measure.of(measure).name.capitalize()}s on the aged file system relative to free space in one run"
-    x = Axis("aged by", ticks={float(place): way for place, way in enumerate(ways)})
-    y = Axis.holding("ratio of rates", rows, 1 - LEAST, 1.0, room=0.02)
-    return lines(title, rows, "line", x, y, joined=False, levels=[Level(1.0)])
+    title = f"{groups.Measure.of(measure).name.capitalize()}s on the aged file system relative to free space in one run"
+    x = figures.Axis("aged by", ticks={float(place): way for place, way in enumerate(ways)})
+    y = figures.Axis.holding("ratio of rates", rows, 1 - LEAST, 1.0, room=0.02)
+    return figures.lines(title, rows, "line", x, y, joined=False, levels=[figures.Level(1.0)])
 
 
-def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, Ratio]]:
+def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, statistics.Ratio]]:
     """(way, measure, rates at WAY.`holes` over those at WAY.`against`), of the ways that have both."""
     rows = data.table[data.table["main"]]
     samples = {(str(row.state), str(row.measure)): row.units for row in rows.itertuples()}

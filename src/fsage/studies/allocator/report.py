@@ -13,23 +13,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.api.model import round_size
-from fsage.api.report import (
-    Answer,
-    Axis,
-    Data,
-    Figure,
-    Section,
-    View,
-    counted_answer,
-    counted_section,
-    counts,
-    joined,
-    lines,
-    placed,
-    ratio,
-    times,
-    unpacked,
-)
+from fsage.api.report import Answer, Data, Section, View, counted, dataset, figures, groups, statistics, words
 from fsage.studies.limits import report as limits
 
 from .model import considered
@@ -40,7 +24,7 @@ COUNTS = ("device_reads", "groups_considered", "groups_scanned", "buddies_made",
 MOUNTS = ("mount_ms", "mount_cpu_ms", "umount_ms", "umount_cpu_ms")
 SHOWN_BYTES = 32 << 20
 """The call of the answer, where it was measured."""
-FULLNESS = Axis("fullness, %")
+FULLNESS = figures.Axis("fullness, %")
 CODES = "A state such as 80.64K is a target that is 80% full, its free space in holes of 64 KiB at equal distances."
 OPTION = "mb_optimize_scan"
 ORDER = ["x", "hole_bytes", "run_percent", "request_size", "extents", "cache", OPTION]
@@ -50,8 +34,8 @@ def rows_of(data: Data, *measures: str) -> pd.DataFrame:
     """The groups that have any of these measures, by fullness."""
     names = [name for name in measures if name in data.samples.dropna(axis=1, how="all")]
     table = data.medians(names)
-    rows = table.join(unpacked(table, "param", "request_size", "extents", "cache", OPTION))
-    rows = rows.join(unpacked(table, "axis", "fullness_percent", "hole_bytes", "run_percent"))
+    rows = table.join(dataset.unpacked(table, "param", "request_size", "extents", "cache", OPTION))
+    rows = rows.join(dataset.unpacked(table, "axis", "fullness_percent", "hole_bytes", "run_percent"))
     return rows[rows["main"]].assign(x=rows["fullness_percent"]).sort_values(ORDER, kind="stable")
 
 
@@ -60,7 +44,7 @@ def answer(data: Data) -> Answer | None:
     rows = rows_of(data, CALL_MS, *COUNTS, "fallocate_unended", "fallocate_cpu_ms")
     calls = rows[rows["measure"] == CALL_MS]
     if calls.empty:
-        return limits.answer(data) or counted_answer(counted_calls(data))
+        return limits.answer(data) or counted.answer(counted_calls(data))
     sizes = sorted(calls["request_size"].unique())
     size = SHOWN_BYTES if SHOWN_BYTES in sizes else sizes[-1]
     of_size = calls[calls["request_size"] == size]
@@ -133,12 +117,12 @@ def _read(rows: pd.DataFrame, data: Data, state: str, size: float) -> str:
     of_call = of_call.sort_values(OPTION, ascending=False, na_position="first", kind="stable")
     found = {row.measure: row.median for row in of_call[::-1].itertuples()}  # the kernel's own choice, else its lists
     if "buddies_made" in found:
-        groups = _planted(data, state).get("groups")
+        group_count = _planted(data, state).get("groups")
         option = of_call[OPTION].iloc[0]
         way = "" if pd.isna(option) else f" with {OPTION}={option:g}"
         return (
-            f"Cold{way}, {found['buddies_made']:,.0f}{f' of {groups:,}' if groups else ''} groups were loaded in "
-            f"{found['device_reads']:,.0f} reads."
+            f"Cold{way}, {found['buddies_made']:,.0f}{f' of {group_count:,}' if group_count else ''} groups were "
+            f"loaded in {found['device_reads']:,.0f} reads."
         )
     if "tree_lookups" in found:
         return f"Cold, {found['tree_lookups']:,.0f} look-ups in its trees made {found['tree_compares']:,.0f} compares."
@@ -153,7 +137,7 @@ def _beside(calls: pd.DataFrame, state: str, size: float) -> list[str]:
     for cache, part in same.groupby("cache", sort=False):
         by_option = {row[OPTION]: row["samples"] for row in part.to_dict("records")}
         if {0, 1} <= by_option.keys():
-            factor = times(ratio(by_option[0], by_option[1]))
+            factor = words.times(statistics.ratio(by_option[0], by_option[1]))
             sentences.append(f"{cache.capitalize()}, it takes {factor} as long with {OPTION}=0 as with 1.")
     smaller = [other for other in sorted(in_state["request_size"].unique()) if other < size]
     if not sentences and smaller:
@@ -161,8 +145,8 @@ def _beside(calls: pd.DataFrame, state: str, size: float) -> list[str]:
         for cache, part in in_state.groupby("cache", sort=False):
             by_size = {row["request_size"]: row["samples"] for row in part.to_dict("records")}
             if size in by_size and smaller[-1] in by_size:
-                parts.append(f"{times(ratio(by_size[size], by_size[smaller[-1]]))} as long {cache}")
-        sentences = [f"That is, against a call of {round_size(smaller[-1])}, {joined(parts)}."] if parts else []
+                parts.append(f"{words.times(statistics.ratio(by_size[size], by_size[smaller[-1]]))} as long {cache}")
+        sentences = [f"That is, against a call of {round_size(smaller[-1])}, {words.joined(parts)}."] if parts else []
     return sentences
 
 
@@ -172,11 +156,11 @@ def _shorter(rows: pd.DataFrame, calls: pd.DataFrame, state: str, size: float) -
     smaller = smaller[smaller["request_size"] == smaller["request_size"].max()]
     parts = [f"{_said(row, rows)} {_call(row)}" for row in smaller.to_dict("records")]
     if parts:
-        return [f"One of {round_size(smaller['request_size'].iloc[0])} takes {joined(parts)}."]
+        return [f"One of {round_size(smaller['request_size'].iloc[0])} takes {words.joined(parts)}."]
     return []
 
 
-def _over_fullness(of_size: pd.DataFrame) -> Figure | None:
+def _over_fullness(of_size: pd.DataFrame) -> figures.Figure | None:
     """Latency of one size over fullness, a line for each way and size of holes."""
     if of_size["x"].nunique() < 2:
         return None
@@ -186,22 +170,24 @@ def _over_fullness(of_size: pd.DataFrame) -> Figure | None:
         for row in of_size.to_dict("records")
     ]
     size = round_size(of_size["request_size"].iloc[0])
-    return lines(f"One fallocate of {size}", of_size.assign(name=names), "name", FULLNESS, _logarithmic(of_size))
+    return figures.lines(
+        f"One fallocate of {size}", of_size.assign(name=names), "name", FULLNESS, _logarithmic(of_size)
+    )
 
 
-def _over_sizes(calls: pd.DataFrame) -> Figure | None:
+def _over_sizes(calls: pd.DataFrame) -> figures.Figure | None:
     """Latency over the size of the call, where there is one fullness."""
-    rows, places = placed(calls, "request_size", sorted(calls["request_size"].unique()))
+    rows, places = figures.placed(calls, "request_size", sorted(calls["request_size"].unique()))
     if len(places) < 2:
         return None
-    x = Axis("one call", ticks={place: round_size(float(size)) for place, size in places.items()})
+    x = figures.Axis("one call", ticks={place: round_size(float(size)) for place, size in places.items()})
     names = [f"{row['state']}, {_call(row)}" for row in rows.to_dict("records")]
-    return lines("One fallocate", rows.assign(name=names), "name", x, _logarithmic(rows))
+    return figures.lines("One fallocate", rows.assign(name=names), "name", x, _logarithmic(rows))
 
 
-def _logarithmic(rows: pd.DataFrame, label: str = "one call, ms") -> Axis:
+def _logarithmic(rows: pd.DataFrame, label: str = "one call, ms") -> figures.Axis:
     """An axis whose ticks are powers of two, few enough to be read."""
-    return Axis.powers(label, rows, written=_number)
+    return figures.Axis.powers(label, rows, written=_number)
 
 
 def calls(data: Data) -> Section | None:
@@ -228,16 +214,16 @@ def calls(data: Data) -> Section | None:
         ]
         seen = [f"{same[name]:,.0f}" if name in same else Section.NONE for name in present]
         table.append([row["state"], round_size(row["request_size"]), _call(row), _said(row, rows), *shown, *seen])
-    figures = []
+    plots = []
     for _, part in of_calls.groupby("request_size", sort=True):
-        figures.append(_over_fullness(part))
+        plots.append(_over_fullness(part))
     text = (
         "One call of fallocate for a new file, in a file system that was mounted just before. Cold: nothing of what "
         "the allocator needs is in memory, which the device's reads show. Warm: the bitmaps of all groups are (ext4), "
         "or the same call was made before. A count is of the whole phase; a dash is a count that did not change. "
-        f"Medians, in brackets their exact intervals, n = {counts(of_calls)}."
+        f"Medians, in brackets their exact intervals, n = {groups.counts(of_calls)}."
     )
-    return Section("One call of the allocator", text, [figure for figure in figures if figure], table=table)
+    return Section("One call of the allocator", text, [figure for figure in plots if figure], table=table)
 
 
 def planted(data: Data) -> Section | None:
@@ -248,13 +234,13 @@ def planted(data: Data) -> Section | None:
     points = []
     for row in rows[rows["measure"] == CALL_MS].to_dict("records"):
         same = _same(rows, row)
-        counted = same.loc[same["measure"] == "groups_considered"]
+        of_groups = same.loc[same["measure"] == "groups_considered"]
         group = _planted(data, row["state"]).get("run_group")
-        if counted.empty or group is None:
+        if of_groups.empty or group is None:
             continue
         expected = considered(group, bool(row[OPTION]))
-        found = counted.iloc[0]["median"]
-        agree = "exactly" if counted.iloc[0]["samples"] == [expected] * counted.iloc[0]["n"] else "not always"
+        found = of_groups.iloc[0]["median"]
+        agree = "exactly" if of_groups.iloc[0]["samples"] == [expected] * of_groups.iloc[0]["n"] else "not always"
         size = round_size(row["request_size"])
         option = f"{row[OPTION]:g}"
         said = f"{_number(row['median'])}{_ends(row)}"
@@ -263,12 +249,12 @@ def planted(data: Data) -> Section | None:
     if not points:
         return None
     drawn = pd.DataFrame(points)
-    figure = lines(
+    figure = figures.lines(
         "Time over groups considered",
         drawn,
         "name",
-        Axis("groups considered"),
-        Axis.from_zero("one call, ms", drawn, room=0.1),
+        figures.Axis("groups considered"),
+        figures.Axis.from_zero("one call, ms", drawn, room=0.1),
     )
     text = (
         "All free space lies in holes that are too small, but for one run whose place is known. With "
@@ -286,7 +272,7 @@ def option(data: Data) -> Section | None:
         by_option = {row[OPTION]: row for row in part.to_dict("records")}
         if {0, 1} <= by_option.keys():
             ends = [f"{_number(by_option[k]['median'])}{_ends(by_option[k])}" for k in (0, 1)]
-            factor = times(ratio(by_option[0]["samples"], by_option[1]["samples"]))
+            factor = words.times(statistics.ratio(by_option[0]["samples"], by_option[1]["samples"]))
             table.append([state, round_size(size), cache, *ends, factor])
     if len(table) == 1:
         return None
@@ -312,17 +298,18 @@ def unlinks(data: Data) -> Section | None:
             for name in (UNLINK_MS, "freed_ms", "kernel_threads_ms")
         ]
         table.append([row["state"], f"{row['extents']:,.0f}", *shown])
-    figures = []
+    plots = []
     if of_calls["extents"].nunique() > 1:
         places = {extents: f"{extents:,.0f}" for extents in sorted(of_calls["extents"].unique())}
         at = of_calls.assign(x=of_calls["extents"].map({value: float(at) for at, value in enumerate(places)}))
-        x = Axis("extents of the file", ticks=dict(enumerate(places.values())))
-        figures.append(lines("Unlinking a file", at, "state", x, _logarithmic(at)))
+        x = figures.Axis("extents of the file", ticks=dict(enumerate(places.values())))
+        plots.append(figures.lines("Unlinking a file", at, "state", x, _logarithmic(at)))
     text = (
         "Each extent is one block, with another file's block behind it. The file is unlinked cold, after a mount. "
-        f"Until free: until the file system was synchronised and all blocks were free again. n = {counts(of_calls)}."
+        f"Until free: until the file system was synchronised and all blocks were free again. "
+        f"n = {groups.counts(of_calls)}."
     )
-    return Section("Unlinking a file", text, figures, table=table)
+    return Section("Unlinking a file", text, plots, table=table)
 
 
 def mounts(data: Data) -> Section | None:
@@ -354,7 +341,7 @@ def counted_calls(data: Data) -> Section | None:
     names = ["measured_extents", *ends, "calls", "given_bytes", "left_bytes", *COUNTS]
     if "left_bytes" not in data.frame:  # it was timed
         return None
-    return counted_section(data.frame, "What one call gives", text, names)
+    return counted.section(data.frame, "What one call gives", text, names)
 
 
 VIEW = View((calls, counted_calls, planted, option, unlinks, mounts, limits.section), answer=answer)

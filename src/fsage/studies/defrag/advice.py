@@ -6,7 +6,7 @@ from functools import partial
 from statistics import median
 
 from fsage.api.model import MIB, Json, round_size
-from fsage.api.report import AdviceRequest, Choice, Measured, Options, summarise
+from fsage.api.report import AdviceRequest, Choice, Measured, Options, statistics
 
 from .recipe import BEFORE, States
 
@@ -86,7 +86,7 @@ def _earned(state: str, work_s: float | None, measured: Measured, before: str) -
     if gain <= 0:
         return f"{state}: reads are not faster; {cost}."
     text = f"{state}: {cost}, and is earned back after {(work_s or 0) / gain:.2g} cold reads of the file"
-    intervals = [summarise(seconds).interval for seconds in (was, is_)]
+    intervals = [statistics.summarise(seconds).interval for seconds in (was, is_)]
     if intervals[0] is None or intervals[1] is None:
         return f"{text} (too few samples for an interval)."
     least = intervals[0].low - intervals[1].high

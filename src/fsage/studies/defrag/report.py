@@ -5,22 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fsage.api.model import Json, round_size
-from fsage.api.report import (
-    Answer,
-    Axis,
-    Data,
-    Figure,
-    Finding,
-    Section,
-    View,
-    bounds,
-    counts,
-    lines,
-    params_labels,
-    placed,
-    times,
-    unpacked,
-)
+from fsage.api.report import Answer, Data, Section, View, dataset, figures, groups, words
 
 COLD = "cold"
 READ = {COLD: "read cold", "warm": "read from memory"}
@@ -55,7 +40,7 @@ def answer(data: Data) -> Answer | None:
         parts = []
         for row in caches.itertuples():
             subject = f"{READ.get(row.cache, row.cache)}, the file"
-            parts.append(Finding(row.to_clean, tested=False).said(subject, "before", over=False))
+            parts.append(words.Finding(row.to_clean, tested=False).said(subject, "before", over=False))
         extents = [extents_of(data.notes.get(name, {})) for name in (state, str(of_state["clean"].iloc[0]))]
         why = ""
         if extents[0] and extents[1] and extents[0] < extents[1]:
@@ -72,16 +57,16 @@ def _scope(data: Data, state: str) -> str:
     return SCOPES.get(data.axes_of(state)["scope"], state)
 
 
-def _figure(data: Data, rows: pd.DataFrame) -> Figure:
-    by_state, places = placed(rows, "state", _states(data, rows))
+def _figure(data: Data, rows: pd.DataFrame) -> figures.Figure:
+    by_state, places = figures.placed(rows, "state", _states(data, rows))
     ticks = {
         place: f"{_scope(data, state)}\n{extents_words(extents_of(data.notes.get(state, {})) or 0)}"
         for place, state in places.items()
     }
-    y = Axis.around("read bandwidth, MiB/s", rows, zero=True)
+    y = figures.Axis.around("read bandwidth, MiB/s", rows, zero=True)
     labels = {cache: READ.get(cache, cache) for cache in rows["cache"].unique()}
-    x = Axis("", ticks=ticks)
-    return lines("Reading the file before and after", by_state, "cache", x, y, labels=labels, joined=False)
+    x = figures.Axis("", ticks=ticks)
+    return figures.lines("Reading the file before and after", by_state, "cache", x, y, labels=labels, joined=False)
 
 
 def rates(data: Data) -> Section | None:
@@ -93,25 +78,25 @@ def rates(data: Data) -> Section | None:
     heads = [f"{cache}, {what}" for what in ("MiB/s", "ratio to before") for cache in caches]
     table = [["state", "extents", "factor", "moved", "tool took", *heads]]
     table += [_row(state, data.notes.get(state, {}), rows[rows["state"] == state]) for state in _states(data, rows)]
-    figures = []
+    plots = []
     for cache, part in rows.groupby("cache", sort=False):
-        by_state, ticks = placed(part, "state", _states(data, part))
-        x = Axis("state", ticks=ticks)
-        y = Axis.around("read bandwidth, MiB/s", part, zero=True)
-        labels = params_labels(part)
-        figures.append(lines(f"Reading the file {cache}", by_state, "params", x, y, labels=labels, joined=False))
+        by_state, ticks = figures.placed(part, "state", _states(data, part))
+        x = figures.Axis("state", ticks=ticks)
+        y = figures.Axis.around("read bandwidth, MiB/s", part, zero=True)
+        labels = groups.params_labels(part)
+        plots.append(figures.lines(f"Reading the file {cache}", by_state, "params", x, y, labels=labels, joined=False))
     text = (
         "One file, read from beginning to end with one block size throughout: cold after what was in memory was "
         "dropped and that verified, warm from memory. The fragmentation factor is (actual - ideal) / actual extents, "
         "as of xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the "
-        f"interval that inverts the exact rank-sum test. n = {counts(rows)}."
+        f"interval that inverts the exact rank-sum test. n = {groups.counts(rows)}."
     )
-    return Section("The file before and after", text, figures, table=table)
+    return Section("The file before and after", text, plots, table=table)
 
 
 def with_cache(data: Data) -> pd.DataFrame:
     """The groups with `cache`, cold before warm."""
-    rows = data.table.assign(cache=unpacked(data.table, "param", cache=COLD))
+    rows = data.table.assign(cache=dataset.unpacked(data.table, "param", cache=COLD))
     return rows.sort_values("cache", kind="stable")
 
 
@@ -142,8 +127,8 @@ def _row(state: str, notes: Json, rows: pd.DataFrame) -> list[str]:
         Section.NONE if factor is None else f"{factor:.4f}",
         round_size(done["moved_bytes"]) if done else Section.NONE,
         f"{done['seconds']:.1f} s ({done['tool']})" if done else Section.NONE,
-        *(f"{row.median:.4g}{bounds(row.low, row.high)}" for row in largest.itertuples()),
-        *map(times, largest["to_clean"]),
+        *(f"{row.median:.4g}{words.bounds(row.low, row.high)}" for row in largest.itertuples()),
+        *map(words.times, largest["to_clean"]),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fsage.api.model import format_size, round_size
-from fsage.api.report import Answer, Data, Section, View, again, unpacked
+from fsage.api.report import Answer, Data, Section, View, counted, dataset
 from fsage.studies.defrag.report import extents_words
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
@@ -40,12 +40,12 @@ Counted = dict[Cell, dict[str, Any]]
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload file_requests, with what they are as column `cell_of`."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "file_requests")]
-    axes = unpacked(rows, "axis", "piece_bytes", "stage")
-    cells = axes.join(unpacked(rows, "param", "pattern", "scheduler", "transfer_size"))
+    axes = dataset.unpacked(rows, "axis", "piece_bytes", "stage")
+    cells = axes.join(dataset.unpacked(rows, "param", "pattern", "scheduler", "transfer_size"))
     return rows.assign(cell_of=[Cell(*cell) for cell in cells.itertuples(index=False)])
 
 
-def counted(rows: pd.DataFrame) -> Counted:
+def first_rows(rows: pd.DataFrame) -> Counted:
     """The first valid row of each cell."""
     found: Counted = {}
     for row in rows[rows["status"] == "valid"].sort_values("iteration").to_dict("records"):
@@ -56,12 +56,12 @@ def counted(rows: pd.DataFrame) -> Counted:
 def answer(data: Data) -> Answer | None:
     """Requests of one read of the file in pieces, of a whole file, and of the file once it was moved."""
     rows = rows_of(data.frame)
-    cells = counted(rows)
+    cells = first_rows(rows)
     alone = [cell for cell in cells if cell.pattern == ALONE and cell.stage == BEFORE]
     if not alone:
         return None
     cell = min(alone, key=lambda cell: (cell.transfer_bytes, cell.scheduler != PLAIN))
-    sentences = [_requests(cells, cell), _shares(cells, cell), again(_counts_of_cells(rows))]
+    sentences = [_requests(cells, cell), _shares(cells, cell), counted.again(_counts_of_cells(rows))]
     return Answer([sentence for sentence in sentences if sentence])
 
 
@@ -112,7 +112,7 @@ def _counts_of_cells(rows: pd.DataFrame) -> list[list[list[Any]]]:
 
 def table(data: Data) -> Section | None:
     """Each stage, pattern and group: requests a read, jumps, and the computed rate."""
-    cells = counted(rows_of(data.frame))
+    cells = first_rows(rows_of(data.frame))
     if not cells:
         return None
     heads = ["stage", "pattern", "a read", "group (weight)", "file", "extents", "requests a read"]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.api.model import format_size
-from fsage.api.report import Answer, Data, Section, View, again, summarise, unpacked
+from fsage.api.report import Answer, Data, Section, View, counted, dataset, statistics
 
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""
@@ -61,8 +61,10 @@ Counts = dict[int, int]
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload new_file, with their way and place as columns."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "new_file")]
-    ways = unpacked(rows, "param", kernel="", mount=DEFAULTS).join(unpacked(rows, "axis", mkfs=USUAL_MKFS))
-    caches = unpacked(rows, "param", "cache")["cache"]
+    ways = dataset.unpacked(rows, "param", kernel="", mount=DEFAULTS).join(
+        dataset.unpacked(rows, "axis", mkfs=USUAL_MKFS)
+    )
+    caches = dataset.unpacked(rows, "param", "cache")["cache"]
     places = [
         Place(row.filesystem, _unseeded(row.state), cache) for row, cache in zip(rows.itertuples(), caches, strict=True)
     ]
@@ -71,7 +73,7 @@ def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
         way=[Way(**way) for way in ways.to_dict("records")],
         place_of=places,
         layout=layout,
-        file_bytes=unpacked(rows, "param", "file_size")["file_size"],
+        file_bytes=dataset.unpacked(rows, "param", "file_size")["file_size"],
     )
 
 
@@ -127,7 +129,7 @@ def answer(data: Data) -> Answer | None:
     alike = [str(place) for place in places if place not in others]
     if alike:
         sentences.append(f"Kernels and options give as many extents, layout by layout, on {', '.join(alike)}.")
-    return Answer([*sentences, again(_counts_of_cells(rows))])
+    return Answer([*sentences, counted.again(_counts_of_cells(rows))])
 
 
 def _said(ways: dict[Way, Counts]) -> str:
@@ -207,7 +209,7 @@ def _lines(rows: pd.DataFrame, places: dict[Place, dict[Way, Counts]]) -> Iterat
 
 def _median(extents: Sequence[int]) -> str:
     """'24 (7 to 42)'; without an interval below LEAST layouts."""
-    interval = summarise(extents).interval
+    interval = statistics.summarise(extents).interval
     if interval is None:
         return f"{median(extents):g}"
     return f"{median(extents):g} ({interval.low:g} to {interval.high:g})"

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pandas as pd
 
-from fsage.api.report import Answer, Data, Section, joined, unseeded
+from fsage.api.report import Answer, Data, Section, unseeded, words
 
 from .model import PROBES, WORDS
 
@@ -73,7 +73,9 @@ def _first(layout: str, rows: pd.DataFrame) -> str:
     if later:
         following = min(later, key=lambda name: later[name])
         then = f" Next is {WORDS[following]} at {later[following]:.1f}%."
-    return f"{layout}, {full} full: {joined([WORDS[name] for name in names])} {when} ({_how(rows, names[0])}).{then}"
+    return (
+        f"{layout}, {full} full: {words.joined([WORDS[name] for name in names])} {when} ({_how(rows, names[0])}).{then}"
+    )
 
 
 def _failed(rows: pd.DataFrame, name: str) -> list[str]:
@@ -88,7 +90,7 @@ def _how(rows: pd.DataFrame, name: str) -> str:
     column = rows.get(f"{name}_fails_errno", pd.Series(dtype=float)).dropna()
     errors = [errno.errorcode.get(int(number), "an unknown error") for number in column.unique()]
     pieces = rows.get(f"{name}_fails_pieces", pd.Series(dtype=float)).dropna()
-    return joined([*errors, *([f"in {_span(pieces, '')} pieces"] if len(pieces) else [])])
+    return words.joined([*errors, *([f"in {_span(pieces, '')} pieces"] if len(pieces) else [])])
 
 
 def _span(values: pd.Series, unit: str) -> str:

@@ -12,28 +12,12 @@ from collections import Counter
 import pandas as pd
 
 from fsage.api.model import round_size
-from fsage.api.report import (
-    Answer,
-    Axis,
-    Data,
-    Level,
-    Measure,
-    Section,
-    View,
-    counts,
-    factors,
-    joined,
-    lines,
-    placed,
-    shares,
-    unpacked,
-    values_of,
-)
+from fsage.api.report import Answer, Data, Section, View, dataset, figures, groups, words
 
 PUBLISHED_PERCENT = {"writes": 89.0, "reads": 82.0}
 """Least share of a clean file system's rate at 8 MiB, in the source."""
 LEAST_POINTS = 10.0
-FULLNESS = Axis("files left, % of the files that filled the target")
+FULLNESS = figures.Axis("files left, % of the files that filled the target")
 CODES = (
     "1M.05 is a target that was filled with files whose pieces of 1 MiB alternate; then 5 of them were deleted. "
     "1M.clean is the same size of preallocation on an empty target."
@@ -42,11 +26,11 @@ CODES = (
 
 def rows_of(data: Data) -> pd.DataFrame:
     """The groups in the order of their preallocation, the fullest last."""
-    rows = data.table.join(unpacked(data.table, "axis", "preallocation_bytes", "deleted", "files"))
+    rows = data.table.join(dataset.unpacked(data.table, "axis", "preallocation_bytes", "deleted", "files"))
     return rows.assign(
         size=rows["preallocation_bytes"].map(round_size),
         x=100 * (rows["files"] - rows["deleted"]) / rows["files"],
-        rate=[Measure.of(measure).plural for measure in rows["measure"]],
+        rate=[groups.Measure.of(measure).plural for measure in rows["measure"]],
     ).sort_values(["preallocation_bytes", "x"], kind="stable")
 
 
@@ -57,7 +41,7 @@ def aged(rows: pd.DataFrame) -> pd.DataFrame:
 
 def kept(rows: pd.DataFrame) -> pd.DataFrame:
     """Those that have a clean rate: `median`, `low` and `high` are what share of it they are, in percent."""
-    rows = factors(rows)
+    rows = groups.factors(rows)
     return rows.assign(**{name: 100 * rows[name] for name in ("median", "low", "high")})
 
 
@@ -69,18 +53,26 @@ def answer(data: Data) -> Answer | None:
         return None
     ends = list(dict.fromkeys(rows["size"].iloc[[0, -1]]))
     deleted = f"{rows['deleted'].iloc[0]:g} of {rows['files'].iloc[0]:g} files"
-    parts = [f"The target is full but for {deleted}, with a preallocation of {joined(ends, 'or')}."]
+    parts = [f"The target is full but for {deleted}, with a preallocation of {words.joined(ends, 'or')}."]
     for rate, part in rows.groupby("rate", sort=False):
         of_ends = list(map(_kept, part[part["size"].isin(ends)].to_dict("records")))
-        parts.append(f"{rate.capitalize()} keep {joined(of_ends)} of the clean rate.")
+        parts.append(f"{rate.capitalize()} keep {words.joined(of_ends)} of the clean rate.")
     sentences = [" ".join(parts)]
     why = _because(data, rows, ends)
     if why:
         sentences.append(why)
-    by_size, sizes = placed(rows, "size")
-    y = Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
+    by_size, sizes = figures.placed(rows, "size")
+    y = figures.Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
     title = "Share of the clean rate on the fullest target"
-    figure = lines(title, by_size, "rate", Axis("preallocation", ticks=sizes), y, joined=False, levels=[Level(100.0)])
+    figure = figures.lines(
+        title,
+        by_size,
+        "rate",
+        figures.Axis("preallocation", ticks=sizes),
+        y,
+        joined=False,
+        levels=[figures.Level(100.0)],
+    )
     return Answer(sentences, figure, data.cards, CODES)
 
 
@@ -111,19 +103,19 @@ def rates(data: Data) -> Section | None:
     rows = rows_of(data)
     if aged(rows)["x"].nunique() < 2:
         return None
-    y = Axis.around("bandwidth, MiB/s", rows)
-    figures = []
+    y = figures.Axis.around("bandwidth, MiB/s", rows)
+    plots = []
     for size, part in rows.groupby("size", sort=False):
         clean = part[part["deleted"] == 0]
-        levels = [Level(row.median, f"{row.rate}, clean", of=row.rate) for row in clean.itertuples()]
+        levels = [figures.Level(row.median, f"{row.rate}, clean", of=row.rate) for row in clean.itertuples()]
         title = f"Rates over fullness, preallocation of {size}"
-        figures.append(lines(title, aged(part), "rate", FULLNESS, y, levels=levels))
+        plots.append(figures.lines(title, aged(part), "rate", FULLNESS, y, levels=levels))
     text = (
         "Files were written together, their pieces in turns, until the target was full. Then one file after another "
         "was deleted in a random order. After each, the same amount was written into the free space and read. Right "
-        f"is full. n = {counts(aged(rows))} a point."
+        f"is full. n = {groups.counts(aged(rows))} a point."
     )
-    return Section("Rates as the file system empties", text, figures)
+    return Section("Rates as the file system empties", text, plots)
 
 
 def share_of_clean(data: Data) -> Section | None:
@@ -131,33 +123,34 @@ def share_of_clean(data: Data) -> Section | None:
     rows = kept(aged(rows_of(data)))
     if rows["x"].nunique() < 2:
         return None
-    y = Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
-    figures = []
+    y = figures.Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
+    plots = []
     for rate, part in rows.groupby("rate", sort=False):
         if rate in PUBLISHED_PERCENT:
-            published = [Level(PUBLISHED_PERCENT[rate])]
+            published = [figures.Level(PUBLISHED_PERCENT[rate])]
         else:
             published = []
         title = f"{rate.capitalize()}, share of the clean rate"
-        figures.append(lines(title, part, "size", FULLNESS, y, levels=published))
+        plots.append(figures.lines(title, part, "size", FULLNESS, y, levels=published))
     bounds = " and ".join(f"{rate} ≥ {bound:g}%" for rate, bound in PUBLISHED_PERCENT.items())
     text = (
         "The median of all pairwise ratios to the same size's clean section, with the interval that inverts the exact "
         "rank-sum test. The grey line is the result of Swan and Petesch (Cray, CUG 2015) for 8 MiB: "
         f"{bounds} of a clean file system. " + _least(rows)
     )
-    return Section("What share of the clean rate is left", text, figures)
+    return Section("What share of the clean rate is left", text, plots)
 
 
 def _least(rows: pd.DataFrame) -> str:
     """The worst share at each size, in words."""
-    words = []
+    texts = []
     for size, part in rows.groupby("size", sort=False):
         worst = part.loc[part.groupby("rate", sort=False)["median"].idxmin()]
-        words.append(
-            f"{size} has " + joined([f"{row.rate} {row.median:.0f}% (at {row.state})" for row in worst.itertuples()])
+        texts.append(
+            f"{size} has "
+            + words.joined([f"{row.rate} {row.median:.0f}% (at {row.state})" for row in worst.itertuples()])
         )
-    return f"The least of each preallocation follows. {'. '.join(words)}."
+    return f"The least of each preallocation follows. {'. '.join(texts)}."
 
 
 def contiguity(data: Data) -> Section | None:
@@ -166,8 +159,8 @@ def contiguity(data: Data) -> Section | None:
     points = rows[["state", "size", "x"]].assign(median=rows["state"].map(mean_extents_mib(data))).dropna()
     if points["x"].nunique() < 2:
         return None
-    y = Axis.powers("mean extent, MiB", points)
-    figure = lines("Mean extent of the measured files", points, "size", FULLNESS, y)
+    y = figures.Axis.powers("mean extent, MiB", points)
+    figure = figures.lines("Mean extent of the measured files", points, "size", FULLNESS, y)
     text = "Medians over the iterations. A file that is written into what one deleted file left takes its pieces."
     return Section("Contiguity of what was measured", text, [figure])
 
@@ -175,7 +168,7 @@ def contiguity(data: Data) -> Section | None:
 def extent_sizes(data: Data) -> Section | None:
     """Histogram of the extents of the measured files: each size clean, fullest and emptiest."""
     measured_rows = data.usual
-    figures = []
+    plots = []
     for size, part in rows_of(data).groupby("size", sort=False):
         filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
         states = [*part.loc[part["deleted"] == 0, "state"].unique(), *dict.fromkeys([*filled[:1], *filled[-1:]])]
@@ -188,12 +181,12 @@ def extent_sizes(data: Data) -> Section | None:
                 for state, classes in by_state.items()
             }
             title = f"Extents of the measured files, preallocation of {size}"
-            x = Axis("size of an extent, from (each class up to twice that)")
-            y = Axis("share of the measured bytes, %")
-            figures.append(shares(title, weights, x, y))
+            x = figures.Axis("size of an extent, from (each class up to twice that)")
+            y = figures.Axis("share of the measured bytes, %")
+            plots.append(figures.shares(title, weights, x, y))
     text = "The share of the measured files' bytes, about, by the size of the extent that they lay in; all iterations."
-    if figures:
-        return Section("Sizes of the measured extents", text, figures)
+    if plots:
+        return Section("Sizes of the measured extents", text, plots)
     return None
 
 
@@ -205,7 +198,7 @@ def mean_extents_mib(data: Data) -> pd.Series:
 def _classes(rows: pd.DataFrame) -> Counter[int]:
     """Size class in bytes -> extents, over all iterations."""
     classes: Counter[int] = Counter()
-    for row in values_of(rows, "measured_extents_of"):
+    for row in dataset.values_of(rows, "measured_extents_of"):
         classes.update({int(size): number for size, number in row.items()})
     return classes
 

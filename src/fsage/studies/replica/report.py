@@ -17,20 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from fsage.api.model import filesystems, round_size
-from fsage.api.report import (
-    Answer,
-    Data,
-    Figure,
-    Measure,
-    Named,
-    Ratio,
-    Section,
-    Strips,
-    View,
-    by_comparisons,
-    factors,
-    lists,
-)
+from fsage.api.report import Answer, Data, Named, Section, View, by_comparisons, dataset, figures, groups, statistics
 from fsage.studies.limits import report as limits
 
 from .model import KeepFreeSpace, Replica
@@ -61,7 +48,7 @@ def is_copied(data: Data, state: str) -> bool:
 
 def maps(data: Data) -> Section | None:
     """A strip for each original and one for each of its states."""
-    figures: list[Figure] = []
+    plots: list[figures.Figure] = []
     for layout, states in _by_layout(data).items():
         strips: dict[str, tuple[float, ...]] = {}
         for state, noted in states.items():
@@ -71,14 +58,14 @@ def maps(data: Data) -> Section | None:
                 strips.setdefault("original", _shares(original))
             strips[state.partition("@")[0]] = _shares(achieved)
         device_bytes = max(noted["found"]["device_bytes"] for noted in states.values())
-        figures.append(Strips(f"Free space of {layout} and of its replica", strips, device_bytes))
-    if not figures:
+        plots.append(figures.Strips(f"Free space of {layout} and of its replica", strips, device_bytes))
+    if not plots:
         return None
     text = (
         "The device from its first block to its last, dark where it is in use. The original is shown as its list of "
         "free extents has it; of a layout larger than the target there is a sample of its groups only."
     )
-    return Section("The original and its replica", text, figures)
+    return Section("The original and its replica", text, plots)
 
 
 def agreement(data: Data) -> Section | None:
@@ -108,7 +95,7 @@ def agreement(data: Data) -> Section | None:
 def _drawn(data: Data) -> list[str]:
     """How well samples stand for the layout."""
     return [
-        f"{state}: {len(lists(drawn['windows'])[0])} of {drawn['of_windows']} windows of "
+        f"{state}: {len(dataset.lists(drawn['windows'])[0])} of {drawn['of_windows']} windows of "
         f"{drawn['window_groups']} groups, {100 * drawn['free_share_sample']:.1f}% free where the whole is "
         f"{100 * drawn['free_share_whole']:.1f}%. "
         f"The earth mover's distance of free bytes by size is {_distance(drawn['emd_size'])} powers of two. That of "
@@ -118,7 +105,7 @@ def _drawn(data: Data) -> list[str]:
     ]
 
 
-def span(ratio: Ratio) -> str:
+def span(ratio: statistics.Ratio) -> str:
     """'0.86 (0.84 to 0.88)'; without an interval the value alone, '' where there is none."""
     if ratio.value is None:
         return ""
@@ -140,7 +127,7 @@ def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _shares(free_space: dict[str, Any]) -> tuple[float, ...]:
-    [percents] = lists(free_space["free_percent"])
+    [percents] = dataset.lists(free_space["free_percent"])
     return tuple(share / 100 for share in percents)
 
 
@@ -150,7 +137,7 @@ def _full(free_space: dict[str, Any]) -> float:
 
 def ranking(data: Data) -> Section | None:
     """A row for each layout, the slowest writes first: its rates over those of as much free space in one run."""
-    rows = factors(data.table)
+    rows = groups.factors(data.table)
     rows = rows[rows["main"] & rows["state"].map(lambda state: is_copied(data, str(state)))]
     measures = list(dict.fromkeys(rows["measure"]))
     if rows.empty:
@@ -167,7 +154,7 @@ def ranking(data: Data) -> Section | None:
         cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
         worst = min(factor.value for factor in by_measure.values())
         ranked.append((worst, [str(axes["layout"]), *lies, *cells]))
-    head = ["layout", "full", "free extents", *(f"{Measure.of(measure).name}s" for measure in measures)]
+    head = ["layout", "full", "free extents", *(f"{groups.Measure.of(measure).name}s" for measure in measures)]
     table = [head, *(row for _, row in sorted(ranked, key=lambda entry: entry[0]))]
     text = (
         "Rates with the copied free space over rates with the same amount in one extent. The worst is first: drain or "
@@ -239,12 +226,12 @@ def _from_draws(data: Data) -> list[str]:
         of = rows[rows["state"].isin([state for state in names if is_copied(data, state)])]
         shares = {measure: share_of_draws(of, measure) for measure in data.measures if of[measure].notna().any()}
         words = [
-            f"{share:.0%} of the interval of {Measure.of(name).plural}"
+            f"{share:.0%} of the interval of {groups.Measure.of(name).plural}"
             for name, share in shares.items()
             if share is not None
         ]
         itself = [
-            f"{Measure.of(measure).plural} of {of_draws[0]:.3g} to {of_draws[1]:.3g} MiB/s"
+            f"{groups.Measure.of(measure).plural} of {of_draws[0]:.3g} to {of_draws[1]:.3g} MiB/s"
             for measure in shares
             if (of_draws := of_one_more(list(of.groupby("structure")[measure].median())))
         ]

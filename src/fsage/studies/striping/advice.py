@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from fsage.api.model import Segment, round_size
-from fsage.api.report import AdviceRequest, Choice, Measured, Options, lists
+from fsage.api.report import AdviceRequest, Choice, Measured, Options, dataset
 
 from .recipe import States
 
@@ -21,7 +21,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     """
     stripes = {state: notes["stripe"] for state, notes in measured.notes.items() if "stripe" in notes}
     layouts = {
-        state: [Segment(*part) for part in lists(stripes[state]["segments"])]
+        state: [Segment(*part) for part in dataset.lists(stripes[state]["segments"])]
         for state in measured.seconds_per_mib
         if "segments" in stripes.get(state, ())
     }

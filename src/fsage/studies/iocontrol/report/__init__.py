@@ -11,24 +11,7 @@ from statistics import median
 
 import pandas as pd
 
-from fsage.api.report import (
-    Answer,
-    Axis,
-    Card,
-    Data,
-    Figure,
-    Level,
-    Ratio,
-    Section,
-    View,
-    bounds,
-    joined,
-    lines,
-    plotted,
-    ratio,
-    summarise,
-    times,
-)
+from fsage.api.report import Answer, Card, Data, Section, View, figures, groups, statistics, words
 
 from ..weighted import PATTERNS
 from .rows import (
@@ -66,18 +49,18 @@ def sharing(data: Data, workload: str) -> Section | None:
     else:
         who = "both groups"
     two = CALLED[workload]
-    figures = []
+    plots = []
     for scheduler, piece in dict.fromkeys((case.scheduler, case.piece) for case in everything):
         cases = [case for case in everything if (case.scheduler, case.piece) == (scheduler, piece)]
         keys = [(case.pattern, case.stage) for case in cases]
         rows = drawn(((two[group], case, case.bw_mib_s.get(group, [])) for group in GROUPS for case in cases), keys)
-        figures.append(
-            lines(
+        plots.append(
+            figures.lines(
                 f"Bandwidth of {who}, {scheduler_label(scheduler)}" + f", pieces of {piece}" * several,
                 rows,
                 "line",
                 patterns_axis(cases, keys),
-                Axis.around("read bandwidth, MiB/s", rows),
+                figures.Axis.around("read bandwidth, MiB/s", rows),
                 joined=False,
                 note=cases[0].charged,
             )
@@ -92,7 +75,7 @@ def sharing(data: Data, workload: str) -> Section | None:
         "fragmented. "
         "All groups are counted by the kernel over the same span of time, in which all of them run."
     )
-    return Section(f"What each group reads{BESIDE[workload]}", text, figures)
+    return Section(f"What each group reads{BESIDE[workload]}", text, plots)
 
 
 def fair(data: Data, workload: str) -> Section | None:
@@ -115,7 +98,7 @@ def fair(data: Data, workload: str) -> Section | None:
 
 
 def _fair_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
-    spread = summarise(case.ratios).cov
+    spread = statistics.summarise(case.ratios).cov
     weights = ":".join(str(reader.weight) for reader in PATTERNS[case.pattern].values())
     return [
         scheduler_label(case.scheduler),
@@ -126,7 +109,7 @@ def _fair_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
         " and ".join(_size(median(case.io_kib[group])) for group in GROUPS),
         f"{median(case.ratios):.3g}",
         Section.NONE if spread is None else f"{spread:.1%}",
-        *(times(against_fair(case, group, everything)) for group in GROUPS),
+        *(words.times(against_fair(case, group, everything)) for group in GROUPS),
     ]
 
 
@@ -146,7 +129,7 @@ def steps(data: Data, workload: str) -> Section | None:
         keys = ((case.scheduler, case.piece, stage, whole_pattern) for stage in (case.stage, BEFORE))
         whole = next((by_key[key] for key in keys if key in by_key), None)
         if whole:  # they are the same before and after
-            factors = [times(ratio(case.bw_mib_s[name], whole.bw_mib_s[name])) for name in GROUPS]
+            factors = [words.times(statistics.ratio(case.bw_mib_s[name], whole.bw_mib_s[name])) for name in GROUPS]
             rows.append([scheduler_label(case.scheduler), case.state, f"{case.pattern} / {whole_pattern}", *factors])
     if not rows:
         return None
@@ -166,15 +149,15 @@ def queries(data: Data) -> Section | None:
     heads = ["scheduler", "state", "pattern", "query, s", "to alone", "to whole files", f"{CALLED[SQLITE]['1']}, MiB/s"]
     table = [heads, *(_query_row(case, everything) for case in everything)]
     pieces = list(dict.fromkeys(case.piece for case in everything))
-    figures = []
+    plots = []
     for piece in pieces:
         cases = [case for case in everything if case.piece == piece]
         in_order = sorted(cases, key=lambda case: (case.stage != BEFORE, case.pattern))
         keys = list(dict.fromkeys((case.pattern, case.stage) for case in in_order))
         rows = drawn(((scheduler_label(case.scheduler), case, case.query_seconds) for case in cases), keys)
         title = "Time of a query" + f", pieces of {piece}" * (len(pieces) > 1)
-        y = Axis.from_zero("one query, s", rows)
-        figures.append(lines(title, rows, "line", patterns_axis(cases, keys), y, joined=False))
+        y = figures.Axis.from_zero("one query, s", rows)
+        plots.append(figures.lines(title, rows, "line", patterns_axis(cases, keys), y, joined=False))
     text = (
         "The query reads the whole table of a contiguous database, cold: its pages are dropped from memory before "
         "each query, and that is verified. Queries are repeated until a sample took a second. Each result is checked "
@@ -182,16 +165,16 @@ def queries(data: Data) -> Section | None:
         "P2, and P5 by P3. A ratio is the median of all pairwise ratios, with the interval that inverts the exact "
         "rank-sum test."
     )
-    return Section("The query beside random reads", text, figures, table=table)
+    return Section("The query beside random reads", text, plots, table=table)
 
 
 def _query_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
-    row = plotted(case.query_seconds)
+    row = groups.plotted(case.query_seconds)
     return [
         scheduler_label(case.scheduler),
         case.state,
         case.pattern,
-        f"{row['median']:.3g}{bounds(row['low'], row['high'], 3)}",
+        f"{row['median']:.3g}{words.bounds(row['low'], row['high'], 3)}",
         _query_against(case, ALONE["2"], everything),
         _query_against(case, WHOLE_FILES.get(case.pattern), everything),
         f"{median(case.bw_mib_s['1']):.4g}" if "1" in case.bw_mib_s else Section.NONE,
@@ -202,7 +185,7 @@ def _query_against(case: Shared, pattern: str | None, everything: Sequence[Share
     """The query's time over that in another pattern, which is the same before and after where all files are whole."""
     for other in everything:
         if (other.scheduler, other.piece, other.pattern) == (case.scheduler, case.piece, pattern) and other is not case:
-            return times(ratio(case.query_seconds, other.query_seconds))
+            return words.times(statistics.ratio(case.query_seconds, other.query_seconds))
     return Section.NONE
 
 
@@ -267,7 +250,7 @@ def _loses(case: Shared, everything: Sequence[Shared]) -> str:
     if verdict.why:
         return f"who loses is not known ({verdict.why})"
     if not verdict.victim:
-        return f"nobody loses {Ratio.MARGIN:.0%} or more"
+        return f"nobody loses {statistics.Ratio.MARGIN:.0%} or more"
     return f"{IN_WORDS[case.workload][verdict.victim]} keeps {_kept(case, verdict.victim, everything)} of its fair rate"
 
 
@@ -288,7 +271,7 @@ def _card(case: Shared, everything: Sequence[Shared]) -> Card:
         size = "not known"
     else:
         size = f"group {verdict.victim} loses" if verdict.victim else "nobody loses"
-    kept = joined([f"group {group} {_kept(case, group, everything)}" for group in case.shares])
+    kept = words.joined([f"group {group} {_kept(case, group, everything)}" for group in case.shares])
     return Card(
         f"{scheduler_label(case.scheduler)}, {case.state}",
         size,
@@ -303,26 +286,28 @@ def _short(scheduler: str) -> str:
     return scheduler_label(scheduler)
 
 
-def _figure(shareds: Sequence[Shared], everything: Sequence[Shared]) -> Figure | None:
+def _figure(shareds: Sequence[Shared], everything: Sequence[Shared]) -> figures.Figure | None:
     schedulers = list(dict.fromkeys(case.scheduler for case in shareds))
     cases = sorted(shareds, key=lambda case: schedulers.index(case.scheduler))
     rows = pd.DataFrame(
-        {"group": group, "x": place, "state": f"{_short(case.scheduler)} {case.stage}"} | plotted(factor)
+        {"group": group, "x": place, "state": f"{_short(case.scheduler)} {case.stage}"} | groups.plotted(factor)
         for group in GROUPS
         for place, case in enumerate(cases)
         if (factor := against_fair(case, group, everything)) and factor.value is not None
     )
     if rows.empty:
         return None
-    return lines(
+    return figures.lines(
         "What each group keeps of its fair rate",
         rows,
         "group",
-        Axis("", ticks={float(place): f"{_short(case.scheduler)}\n{case.stage}" for place, case in enumerate(cases)}),
-        Axis.powers("times its fair rate", rows, 1.0),
-        labels={group: f"group {group}: {words}" for group, words in IN_WORDS[cases[0].workload].items()},
+        figures.Axis(
+            "", ticks={float(place): f"{_short(case.scheduler)}\n{case.stage}" for place, case in enumerate(cases)}
+        ),
+        figures.Axis.powers("times its fair rate", rows, 1.0),
+        labels={group: f"group {group}: {texts}" for group, texts in IN_WORDS[cases[0].workload].items()},
         joined=False,
-        levels=[Level(1.0)],
+        levels=[figures.Level(1.0)],
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.api.model import MIB, Json, round_size
-from fsage.api.report import Axis, Data, Ratio, parameters, plotted, ratio, times, unpacked
+from fsage.api.report import Data, dataset, figures, groups, statistics, words
 
 from ..weighted import PATTERNS
 
@@ -64,10 +64,10 @@ def shared(data: Data, workload: str) -> list[Shared]:
     valid_rows = data.samples[data.samples["workload"] == workload]
     if valid_rows.empty:
         return []
-    sets = parameters(valid_rows)
+    sets = dataset.parameters(valid_rows)
     params = [sets[text] for text in valid_rows["params"]]
     odd = [key for key in params[0] if key not in OWN and len({param.get(key) for param in sets.values()}) > 1]
-    axes = unpacked(valid_rows, "axis", "piece_bytes", "stage")
+    axes = dataset.unpacked(valid_rows, "axis", "piece_bytes", "stage")
     valid_rows = valid_rows.assign(
         scheduler=[_scheduler(param, odd) for param in params],
         pattern=[param["pattern"] for param in params],
@@ -99,7 +99,7 @@ def _by_group(part: pd.DataFrame, pattern: str, name: str) -> dict[str, list[flo
     return {group: _numbers(part, f"group{group}_{name}") for group in PATTERNS[pattern]}
 
 
-def against_fair(case: Shared, group: str, everything: Sequence[Shared]) -> Ratio | None:
+def against_fair(case: Shared, group: str, everything: Sequence[Shared]) -> statistics.Ratio | None:
     """A group's rate over its rate alone times its weight's share; None where it was not measured alone.
 
     Group 1 alone is P6 where it reads the file in pieces. Where it reads a whole one, it is what group 2 reads alone if
@@ -119,7 +119,9 @@ def against_fair(case: Shared, group: str, everything: Sequence[Shared]) -> Rati
     alone = {other.stage: other for other in everything if (other.scheduler, other.piece, other.pattern) == wanted}
     for stage in stages:
         if stage in alone:
-            return ratio(case.bw_mib_s[group], [rate * case.shares[group] for rate in alone[stage].bw_mib_s[source]])
+            return statistics.ratio(
+                case.bw_mib_s[group], [rate * case.shares[group] for rate in alone[stage].bw_mib_s[source]]
+            )
     return None
 
 
@@ -137,7 +139,7 @@ def victim(case: Shared, everything: Sequence[Shared]) -> Verdict:
     where it is shown: no group's interval holds a loss of MARGIN or more (Schuirmann's one-sided test against the
     margin, by the interval's own level; J. Pharmacokinetics and Biopharmaceutics 15, 1987). All else is not known.
     """
-    ratios: dict[str, Ratio] = {}
+    ratios: dict[str, statistics.Ratio] = {}
     for group in case.shares:
         factor = against_fair(case, group, everything)
         if factor is None or factor.value is None:
@@ -146,15 +148,15 @@ def victim(case: Shared, everything: Sequence[Shared]) -> Verdict:
     lost = {
         group: factor.value or 0.0
         for group, factor in ratios.items()
-        if factor.interval and factor.direction < 0 and (factor.value or 0.0) < 1 - Ratio.MARGIN
+        if factor.interval and factor.direction < 0 and (factor.value or 0.0) < 1 - statistics.Ratio.MARGIN
     }
     if lost:
         return Verdict(min(lost, key=lambda group: lost[group]))
     for group, factor in ratios.items():
         if factor.interval is None:
             return Verdict(why=factor.why or "no interval")
-        if factor.interval.low < 1 - Ratio.MARGIN:
-            return Verdict(why=f"{CALLED[case.workload][group]} {times(factor)} of fair")
+        if factor.interval.low < 1 - statistics.Ratio.MARGIN:
+            return Verdict(why=f"{CALLED[case.workload][group]} {words.times(factor)} of fair")
     return Verdict()
 
 
@@ -162,26 +164,26 @@ def drawn(taken: Iterable[tuple[str, Shared, list[float]]], keys: Sequence[tuple
     """A tidy row for each (line, case, samples) that has some, at the place that `keys` gives its pattern and stage."""
     rows = [
         {"line": line, "x": keys.index((case.pattern, case.stage)), "state": f"{case.pattern} {case.stage}"}
-        | plotted(of_case)
+        | groups.plotted(of_case)
         for line, case, of_case in taken
         if of_case
     ]
     return pd.DataFrame(rows)
 
 
-def patterns_axis(cases: Sequence[Shared], keys: Sequence[tuple[str, str]]) -> Axis:
+def patterns_axis(cases: Sequence[Shared], keys: Sequence[tuple[str, str]]) -> figures.Axis:
     """What an axis of patterns says of itself, and of the stages that are marked in it."""
     stages = [stage for stage in dict.fromkeys(case.stage for case in cases) if PRIMES[stage]]
     marked = ", ".join(f"{PRIMES[stage]}: {STAGES[stage]}" for stage in stages)
     ticks = {float(place): pattern + PRIMES[stage] for place, (pattern, stage) in enumerate(keys)}
-    return Axis(f"pattern ({marked})" if marked else "pattern", ticks=ticks)
+    return figures.Axis(f"pattern ({marked})" if marked else "pattern", ticks=ticks)
 
 
 def scheduler_label(name: str) -> str:
     """The scheduler's name as the kernel's documentation writes it: 'BFQ', 'IOCost'; 'no scheduler' is the control."""
     base, _, layout = name.partition(" ")
-    words = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler"}
-    return f"{words.get(base, base)}{f' ({layout})' if layout else ''}"
+    texts = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler"}
+    return f"{texts.get(base, base)}{f' ({layout})' if layout else ''}"
 
 
 def _scheduler(params: Json, odd: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fsage.api.model import Json, round_size
-from fsage.api.report import Data, Ratio, Section, levels, ratio, times, unpacked
+from fsage.api.report import Data, Section, dataset, statistics, words
 
 from ..weighted import FRAGMENTED, PATTERNS
 from .rows import (
@@ -39,13 +39,13 @@ GAINS = ((ALONE["1"], "1"), ("P4", "1"), ("P4", "2"))
 def hot(data: Data) -> Section | None:
     """A table of what was moved in each stage and what it gained, in words what the hot ranges alone did of that."""
     everything = shared(data, WEIGHTS)
-    stages = unpacked(data.frame, "axis", "stage")["stage"]
+    stages = dataset.unpacked(data.frame, "axis", "stage")["stage"]
     if not (stages == HOT).any():
         return None
     notes = _notes(data)
     gains = [f"{pattern}, {CALLED[WEIGHTS][group]}" for pattern, group in GAINS]
     table = [["scheduler", "pieces", "defragmented", "moved", "its extents", "took", *gains]]
-    words = []
+    texts = []
     warnings = []
     for piece_bytes in dict.fromkeys(piece for piece, _ in notes):
         piece = round_size(piece_bytes)
@@ -54,7 +54,7 @@ def hot(data: Data) -> Section | None:
         if why:
             warnings.append(f"Pieces of {piece}: what is hot could not be defragmented alone: {why}.")
         elif (share := _share(done)) is not None:
-            words.append(
+            texts.append(
                 f"Pieces of {piece}: {round_size(done[HOT]['moved_bytes'])} were moved for what is hot, "
                 f"{round_size(done[AFTER]['moved_bytes'])} for the whole file: {share:.0%}."
             )
@@ -70,14 +70,14 @@ def hot(data: Data) -> Section | None:
                     table.append(_row(scheduler, piece, stage, done[stage], of_stage))
             kept = _kept(by_stage)
             if kept is not None:
-                words.append(
+                texts.append(
                     f"{scheduler_label(scheduler)}: the hot ranges alone gave {kept:.0%} of the whole file's gain."
                 )
     text = (
         "Only the hot ranges of the fragmented file are read, in all stages. In stage hot, the file system's own call "
         "made each fragmented hot range contiguous, one range at a time. In stage after, its tool defragmented the "
         "whole file. A gain is the rate over the rate before. It is the median of all pairwise ratios, and the "
-        "interval inverts the exact rank-sum test. " + " ".join(words)
+        "interval inverts the exact rank-sum test. " + " ".join(texts)
     )
     return Section(
         "What is hot beside the whole file", text, [], warnings=warnings, table=table if len(table) > 1 else []
@@ -93,7 +93,7 @@ def moved_share(data: Data, piece: str) -> float | None:
 
 def _notes(data: Data) -> dict[tuple[int, str], Json]:
     """(piece in bytes, stage) -> what the steps noted."""
-    axes = levels(data.frame)
+    axes = dataset.levels(data.frame)
     return {(axes[state]["piece_bytes"], axes[state]["stage"]): notes for state, notes in data.notes.items()}
 
 
@@ -108,7 +108,7 @@ def _share(done: Mapping[str, Json]) -> float | None:
     return None
 
 
-def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[Ratio | None]) -> list[str]:
+def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[statistics.Ratio | None]) -> list[str]:
     if stage == HOT:
         extents = f"{done['ranges_before']:,} to {done['ranges_after']:,}"
     else:
@@ -120,19 +120,19 @@ def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[Ratio |
         round_size(done["moved_bytes"]),
         extents,
         f"{done['seconds']:.1f} s ({done['tool']})",
-        *map(times, gains),
+        *map(words.times, gains),
     ]
 
 
-def _gain(shareds: Mapping[tuple[str, str], Shared], stage: str, pattern: str, group: str) -> Ratio | None:
+def _gain(shareds: Mapping[tuple[str, str], Shared], stage: str, pattern: str, group: str) -> statistics.Ratio | None:
     now = shareds.get((stage, pattern))
     before = shareds.get((BEFORE, pattern))
     if now and before:
-        return ratio(now.bw_mib_s[group], before.bw_mib_s[group])
+        return statistics.ratio(now.bw_mib_s[group], before.bw_mib_s[group])
     return None
 
 
-def _kept(gains: Mapping[str, list[Ratio | None]]) -> float | None:
+def _kept(gains: Mapping[str, list[statistics.Ratio | None]]) -> float | None:
     """What share of the gain alone (the first of GAINS) the hot ranges gave; None where there was none to give."""
     hot = gains[HOT][0]
     whole = gains[AFTER][0]
@@ -166,7 +166,7 @@ def victims(data: Data, workload: str) -> Section | None:
         verdicts = [victim(case, everything) for pattern in patterns if (case := by_pattern.get(pattern))]
         label = scheduler_label(scheduler)
         table.append([label, STAGES[stage], state, *sentences, _beside_published(scheduler, stage, workload, verdicts)])
-    margin = f"{Ratio.MARGIN:.0%}"
+    margin = f"{statistics.Ratio.MARGIN:.0%}"
     text = (
         "The fair rate is the group's rate alone under the same scheduler, times its weight's share. The victim is "
         f"the group furthest below it. Its interval excludes the fair rate, and its median loss is {margin} or "
@@ -189,11 +189,11 @@ def _said(case: Shared | None, everything: Sequence[Shared], workload: str) -> s
         return f"not known: {verdict.why}"
     fair = {group: against_fair(case, group, everything) for group in case.shares}
     if verdict.victim:
-        return f"{CALLED[workload][verdict.victim]}, {times(fair[verdict.victim])} of fair"
+        return f"{CALLED[workload][verdict.victim]}, {words.times(fair[verdict.victim])} of fair"
     slight = [
-        f"{CALLED[workload][group]} {ratio.value:.2f}x"
-        for group, ratio in fair.items()
-        if ratio and ratio.value and ratio.direction < 0
+        f"{CALLED[workload][group]} {share.value:.2f}x"
+        for group, share in fair.items()
+        if share and share.value and share.direction < 0
     ]
     if slight:
         return f"none ({' and '.join(slight)} of fair)"
@@ -216,7 +216,7 @@ def _beside_published(scheduler: str, stage: str, workload: str, verdicts: Seque
 def _unsupported(data: Data, workload: str) -> list[str]:
     """A sentence for each scheduler that this machine has not."""
     rows = data.frame[data.frame["workload"] == workload]
-    rows = rows.join(unpacked(rows, "param", "scheduler"))
+    rows = rows.join(dataset.unpacked(rows, "param", "scheduler"))
     measured = set(rows.loc[rows["status"] == "valid", "scheduler"])
     refused = rows[rows["status"] == "unsupported"]
     reasons = dict(zip(refused["scheduler"], refused["why"], strict=True))

@@ -13,25 +13,7 @@ from functools import partial
 import pandas as pd
 
 from fsage.api.model import round_size
-from fsage.api.report import (
-    Answer,
-    Axis,
-    Data,
-    Figure,
-    Level,
-    Measure,
-    Named,
-    Section,
-    View,
-    by_comparisons,
-    counted_answer,
-    counted_metadata,
-    counts,
-    factors,
-    lines,
-    params_labels,
-    planted,
-)
+from fsage.api.report import Answer, Data, Named, Section, View, by_comparisons, counted, figures, groups, planted
 
 from .fragments import file_sizes, filler, largest, several_fillers, sizes_told
 from .fullness import (
@@ -69,11 +51,11 @@ def over_capacity(data: Data) -> Section | None:
     rows = choose_transfers(rows[rows["fragmentation_percent"] == 0], (8, 64))
     if rows["capacity_percent"].nunique() < 2:
         return None
-    figures = [
+    plots = [
         bandwidth(rows, part, f"{name.capitalize()} bandwidth over capacity", "capacity_percent", CAPACITY)
         for name, _, part in by_measure(rows)
     ]
-    return Section("Bandwidth as the file system fills", f"Unfragmented states (BB = 0). {note(rows)}", figures)
+    return Section("Bandwidth as the file system fills", f"Unfragmented states (BB = 0). {note(rows)}", plots)
 
 
 def over_fragmentation(data: Data) -> Section | None:
@@ -85,35 +67,35 @@ def over_fragmentation(data: Data) -> Section | None:
         return None
     capacity = several.index.max()
     rows = choose_transfers(every[every["capacity_percent"] == capacity], (4, 8, 64))
-    figures = []
+    plots = []
     for name, _, part in by_measure(rows):
         title = f"{name.capitalize()} bandwidth over fragmentation at AA = {capacity:g}"
-        figures.append(bandwidth(rows, part, title, "fragmentation_percent", FRAGMENTATION))
+        plots.append(bandwidth(rows, part, title, "fragmentation_percent", FRAGMENTATION))
         whole = every[(every["fragmentation_percent"] == 0) & (every["measure"] == part["measure"].iloc[0])]
         equal = against_equally_full(part[part["fragmentation_percent"] > 0], whole)
         if len(equal):
             title = f"{RELATIVE.format(name.capitalize())} (AA = {capacity:g})"
-            figures.append(factor_lines(title, equal))
+            plots.append(factor_lines(title, equal))
     text = (
         f"What deleting does at a nominal capacity of {capacity:g}%: two things at once, for free space is "
         "broken up and real fullness falls. Beside it the same states divided by the unfragmented one of equal real "
         f"fullness (within {EQUAL_WITHIN_POINTS:g} points), where there is one: what is left is fragmentation. "
         + note(rows)
     )
-    return Section("Bandwidth as files are deleted", text, figures)
+    return Section("Bandwidth as files are deleted", text, plots)
 
 
-def bandwidth(rows: pd.DataFrame, part: pd.DataFrame, title: str, x: str, x_label: str) -> Figure:
+def bandwidth(rows: pd.DataFrame, part: pd.DataFrame, title: str, x: str, x_label: str) -> figures.Figure:
     """One measure's bandwidth over the levels of the column `x`, a line a transfer size; `rows` share the y axis."""
     (name, unit, _) = by_measure(part)[0]
-    y = Axis.around(f"{name} bandwidth, {unit}", rows)
+    y = figures.Axis.around(f"{name} bandwidth, {unit}", rows)
     return over(title, part, x, x_label, y)
 
 
-def over(title: str, part: pd.DataFrame, x: str, x_label: str, y: Axis) -> Figure:
+def over(title: str, part: pd.DataFrame, x: str, x_label: str, y: figures.Axis) -> figures.Figure:
     """The rows over the levels of the column `x`, a line a set of parameters."""
-    labels = params_labels(part)
-    return lines(title, part, "params", levels_axis(part, x, x_label), y, at=x, labels=labels)
+    labels = groups.params_labels(part)
+    return figures.lines(title, part, "params", levels_axis(part, x, x_label), y, at=x, labels=labels)
 
 
 def metadata(data: Data) -> Section | None:
@@ -128,23 +110,23 @@ def metadata(data: Data) -> Section | None:
         ("capacity", rows[rows["fragmentation_percent"] == 0], "capacity_percent", CAPACITY),
         ("fragmentation", rows[rows["capacity_percent"] == highest], "fragmentation_percent", FRAGMENTATION),
     )
-    figures = [
+    plots = [
         over(
-            f"{Measure.of(measure).name.capitalize()} rate over {axis}",
+            f"{groups.Measure.of(measure).name.capitalize()} rate over {axis}",
             part,
             column,
             label,
-            Axis.around("operations a second", part),
+            figures.Axis.around("operations a second", part),
         )
         for axis, some, column, label in axes
         for measure, part in some.groupby("measure", sort=False)
         if part[column].nunique() > 1
     ]
-    text = f"Empty files, each task in a directory of its own; n = {counts(rows)} a point."
+    text = f"Empty files, each task in a directory of its own; n = {groups.counts(rows)} a point."
     if pd.notna(highest):
         text += f" Over fragmentation: at AA = {highest:g}, where real fullness falls as BB rises."
-    if figures:
-        return Section("Metadata rates", text, figures)
+    if plots:
+        return Section("Metadata rates", text, plots)
     return None
 
 
@@ -154,17 +136,17 @@ def loss(data: Data) -> Section | None:
     if rows.empty:
         return None
     aged = _aged(rows)
-    figures = []
+    plots = []
     for name, _, part in by_measure(rows):
         of_aged = aged[aged["measure"].isin(part["measure"]) & aged["x"].notna()]
         if of_aged["x"].nunique() > 1:
             ticks = {math.log2(size): round_size(size) for size in sorted(of_aged["transfer_size_bytes"].unique())}
-            x = Axis("transfer size", ticks=ticks)
-            y = Axis.with_zero("loss against clean, %", aged, LEAST_POINTS)
+            x = figures.Axis("transfer size", ticks=ticks)
+            y = figures.Axis.with_zero("loss against clean, %", aged, LEAST_POINTS)
             title = f"Loss of {name}s over transfer size"
             labels = {state: state.split("@")[0] for state in of_aged["state"].unique()}
-            figures.append(lines(title, of_aged, "state", x, y, labels=labels, levels=[Level(0.0)]))
-    if not figures:
+            plots.append(figures.lines(title, of_aged, "state", x, y, labels=labels, levels=[figures.Level(0.0)]))
+    if not plots:
         return None
     clean = ", ".join(sorted(rows["clean"].unique()))
     text = (
@@ -172,12 +154,12 @@ def loss(data: Data) -> Section | None:
         "of all pairwise ratios, with its interval. Above zero is a loss; "
         "the PaF slides show 2-35%, growing with the transfer size."
     )
-    return Section("What is lost against a clean file system", text, figures)
+    return Section("What is lost against a clean file system", text, plots)
 
 
 def _losses(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that have a ratio to the clean state; median, low and high are the loss in percent."""
-    rows = factors(rows)
+    rows = groups.factors(rows)
     return rows.assign(
         median=100 * (1 - rows["median"]),
         low=100 * (1 - rows["high"]),
@@ -223,7 +205,7 @@ def answer(data: Data) -> Answer:
     if sizes is not None:
         return replace(by_state, sentences=[sizes, *by_state.sentences][:2], figure=largest(data))
     if data.table.empty:
-        return counted_answer(counted_metadata(data)) or by_state
+        return counted.answer(counted.metadata(data)) or by_state
     if several_amounts(data.table):
         return replace(by_state, **details(data, named))
     return by_state
@@ -278,7 +260,7 @@ VIEW = View(
             (plane, over_capacity, over_fragmentation, loss, at_equal_fullness, file_sizes, position),
         ),
         metadata,
-        counted_metadata,
+        counted.metadata,
     ),
     reference="the unfragmented state of lowest capacity with the same parameters",
     answer=answer,

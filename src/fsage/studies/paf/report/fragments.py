@@ -8,21 +8,7 @@ from statistics import median
 import pandas as pd
 
 from fsage.api.model import round_size
-from fsage.api.report import (
-    Axis,
-    Data,
-    Figure,
-    Finding,
-    Level,
-    Measure,
-    Ratio,
-    Section,
-    factors,
-    lines,
-    summarise,
-    unpacked,
-    without,
-)
+from fsage.api.report import Data, Section, dataset, figures, groups, statistics, words
 
 from .rows import (
     FRAGMENTATION,
@@ -53,19 +39,19 @@ def file_sizes(data: Data) -> Section | None:
     pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
     both = both[pairs.isin(axes) & both["measure"].isin(own["measure"])]
     # A later read phase does not change how a cell writes.
-    same = without(both, "phases").isin(without(own, "phases"))
+    same = dataset.without(both, "phases").isin(dataset.without(own, "phases"))
     both = both[same & both["transfer_size_bytes"].isin(own["transfer_size_bytes"])]
     sizes = sorted({*both["file_size_bytes"].dropna(), *data.compared_sizes}, reverse=True)
     if len(sizes) < 2 or both.empty:
         return None
     labels = {size: f"{round_size(size)} files" for size in sizes}
-    figures = [
-        lines(
+    plots = [
+        figures.lines(
             f"{name.capitalize()} bandwidth by file size, {round_size(transfer)} transfers, AA = {level:g}",
             at_level,
             "file_size_bytes",
             levels_axis(at_level, "fragmentation_percent", FRAGMENTATION),
-            Axis.around(f"{name} bandwidth, {unit}", both),
+            figures.Axis.around(f"{name} bandwidth, {unit}", both),
             at="fragmentation_percent",
             labels=labels,
         )
@@ -76,7 +62,7 @@ def file_sizes(data: Data) -> Section | None:
     gaps = _gaps(both, axes, sizes)
     if gaps:
         text += f" Not measured: {'; '.join(gaps)}."
-    return Section("Small fragments against large ones", text, figures)
+    return Section("Small fragments against large ones", text, plots)
 
 
 def sizes_told(data: Data) -> str | None:
@@ -90,7 +76,7 @@ def sizes_told(data: Data) -> str | None:
     parts: list[str] = []
     for measure, rows in both.groupby("measure", sort=False):
         ratios = (rows["median"] / rows["median_there"]).tolist()
-        parts.append(Finding(_over_states(ratios), tested=False).said(Measure.of(measure).doing))
+        parts.append(words.Finding(_over_states(ratios), tested=False).said(groups.Measure.of(measure).doing))
     transfer = round_size(both["transfer_size_bytes"].iloc[0])
     states = len(both[STATE].drop_duplicates())
     said = [f"over {states} states, where holes are of {size} files, {parts[0]}", *parts[1:]]
@@ -98,7 +84,7 @@ def sizes_told(data: Data) -> str | None:
     return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said)
 
 
-def largest(data: Data) -> Figure | None:
+def largest(data: Data) -> figures.Figure | None:
     """The figure of the largest transfers."""
     section = file_sizes(data)
     if section and section.figures:
@@ -106,12 +92,12 @@ def largest(data: Data) -> Figure | None:
     return None
 
 
-def _over_states(ratios: list[float]) -> Ratio:
+def _over_states(ratios: list[float]) -> statistics.Ratio:
     """The median of the states' ratios, with its interval over them."""
     count = len(ratios)
-    interval = summarise(ratios).interval
+    interval = statistics.summarise(ratios).interval
     why = None if interval else f"{count} of the 5 states that an interval needs"
-    return Ratio(float(median(ratios)), interval, count, count, why)
+    return statistics.Ratio(float(median(ratios)), interval, count, count, why)
 
 
 def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int]) -> list[str]:
@@ -129,15 +115,15 @@ def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int])
 
 def several_fillers(data: Data) -> bool:
     """Whether the study compares ways of laying filler."""
-    return len(unpacked(data.table, "axis", *WAY).drop_duplicates()) > 1
+    return len(dataset.unpacked(data.table, "axis", *WAY).drop_duplicates()) > 1
 
 
 def filler(data: Data) -> Section | None:
     """The fragmented over the equally full unfragmented state, over the size of a request, a line a number of files."""
     if not several_fillers(data):
         return None
-    rows = factors(largest_transfer(main_rows(data)))
-    laid = unpacked(rows, "axis", *WAY).dropna()
+    rows = groups.factors(largest_transfer(main_rows(data)))
+    laid = dataset.unpacked(rows, "axis", *WAY).dropna()
     rows = rows.loc[laid.index]
     if rows.empty:
         return None
@@ -153,14 +139,14 @@ def filler(data: Data) -> Section | None:
     )
     ticks = {math.log2(size): round_size(size) for size in sorted(rows["request"].unique())}
     ways = {way: way for way in sorted(rows["way"].unique())}
-    x = Axis("size of a request", ticks=ticks)
+    x = figures.Axis("size of a request", ticks=ticks)
     y = factor_axis(rows)
-    equal = [Level(1.0)]
-    figures = [
-        lines(RELATIVE.format(name.capitalize()), part, "way", x, y, labels=ways, levels=equal)
+    equal = [figures.Level(1.0)]
+    plots = [
+        figures.lines(RELATIVE.format(name.capitalize()), part, "way", x, y, labels=ways, levels=equal)
         for name, _, part in by_measure(rows)
     ]
-    return Section("How filler is laid", text, figures, table=_table(rows, data.frame))
+    return Section("How filler is laid", text, plots, table=_table(rows, data.frame))
 
 
 def _table(rows: pd.DataFrame, frame: pd.DataFrame) -> list[list[str]]:

@@ -14,23 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.api.report import (
-    Axis,
-    Data,
-    Figure,
-    Level,
-    Measure,
-    Named,
-    Place,
-    Plane,
-    Section,
-    factors,
-    joined,
-    lines,
-    params_labels,
-    plotted,
-    unpacked,
-)
+from fsage.api.report import Data, Named, Section, dataset, figures, groups, words
 
 from .rows import (
     CAPACITY,
@@ -58,7 +42,7 @@ def several_amounts(rows: pd.DataFrame) -> bool:
 
 def shares(rows: pd.DataFrame) -> pd.Series:
     """What share of the capacity is measured, in percent."""
-    return unpacked(rows, "param", "amount_percent")["amount_percent"].astype("float64")
+    return dataset.unpacked(rows, "param", "amount_percent")["amount_percent"].astype("float64")
 
 
 def amount(data: Data) -> Section | None:
@@ -71,31 +55,31 @@ def amount(data: Data) -> Section | None:
         "whole runs where who writes much has to take the holes: the table has in how many extents the files lie."
     )
     states = {state: state for state in sorted(rows["state"].unique())}
-    figures = [
+    plots = [
         _over_share(f"{name.capitalize()}s against the share that is measured", rows, part, "state", states)
         for name, _, part in by_measure(rows)
     ]
-    return Section("How much is measured", text, figures, table=_table(data.samples))
+    return Section("How much is measured", text, plots, table=_table(data.samples))
 
 
 def _by_share(data: Data) -> pd.DataFrame:
     """The states' rates over those that they are compared with; `x`: the share that is measured. None of one share."""
-    rows = factors(main_rows(data))
+    rows = groups.factors(main_rows(data))
     if not several_amounts(data.table):
         rows = rows.iloc[:0]
     return rows.assign(x=shares(rows)).sort_values("x")
 
 
-def _over_share(title: str, rows: pd.DataFrame, part: pd.DataFrame, by: str, labels: dict[str, str]) -> Figure:
+def _over_share(title: str, rows: pd.DataFrame, part: pd.DataFrame, by: str, labels: dict[str, str]) -> figures.Figure:
     """A part of the rows, with the axes of all."""
     x = levels_axis(rows, "x", SHARE)
-    return lines(title, part, by, x, factor_axis(rows), labels=labels, levels=[Level(1.0)])
+    return figures.lines(title, part, by, x, factor_axis(rows), labels=labels, levels=[figures.Level(1.0)])
 
 
 def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
     """Sentences and figure of the answer: what each share of the target shows of the first pair that is compared."""
     rows = data.at_largest_transfer
-    percents = dict(zip(rows["params"].map(params_labels(rows)), shares(rows), strict=True))
+    percents = dict(zip(rows["params"].map(groups.params_labels(rows)), shares(rows), strict=True))
     compared = [comparison for comparison in data.comparisons if comparison.ratio.value is not None]
     rows_by_share = _by_share(data)
     if not compared or rows_by_share.empty:
@@ -108,36 +92,36 @@ def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
     rates = []
     for measure in dict.fromkeys(comparison.measure for comparison in of_pair):
         reached = [f"{comparison.ratio}x" for comparison in of_pair if comparison.measure == measure]
-        rates.append(f"{Measure.of(measure).doing} reaches {joined(reached)}")
-    measured = joined(
+        rates.append(f"{groups.Measure.of(measure).doing} reaches {words.joined(reached)}")
+    measured = words.joined(
         [f"{percents[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
     )
     state = named(of_pair[0].state).where
     against = named(of_pair[0].against).where
     sure = [
-        f"{Measure.of(comparison.measure).doing} with {percents[comparison.params]:g}%"
+        f"{groups.Measure.of(comparison.measure).doing} with {percents[comparison.params]:g}%"
         for comparison in of_pair
         if comparison.finding.sure
     ]
     if len(sure) == len(of_pair):
         beyond = "all of them"
     else:
-        beyond = joined(sure) or "none of them"
+        beyond = words.joined(sure) or "none of them"
     return {
         "sentences": [
-            f"With {measured} of the target measured, {joined(rates)} of the reference. That is {state}. The reference "
-            f"is the rate {against}.",
+            f"With {measured} of the target measured, {words.joined(rates)} of the reference. That is {state}. The "
+            f"reference is the rate {against}.",
             f"Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
         ],
         "figure": _both(rows_by_share),
     }
 
 
-def _both(rows: pd.DataFrame) -> Figure:
+def _both(rows: pd.DataFrame) -> figures.Figure:
     """The first state of each rate, in one figure."""
     first = rows.groupby("measure")["state"].transform("min")
     shown = rows[rows["state"] == first]
-    shown = shown.assign(rate=[f"{Measure.of(measure).name}s" for measure in shown["measure"]])
+    shown = shown.assign(rate=[f"{groups.Measure.of(measure).name}s" for measure in shown["measure"]])
     labels = {f"{name}s": f"{name}s" for name, _, _ in by_measure(rows)}
     return _over_share("What is left, by the share that is measured", rows, shown, "rate", labels)
 
@@ -168,21 +152,21 @@ def at_equal_fullness(data: Data) -> Section | None:
     rows = largest_transfer(main_rows(data))
     if not (rows["fragmentation_percent"] > 0).any() or not (rows["fragmentation_percent"] == 0).any():
         return None
-    figures: list[Figure] = []
+    plots: list[figures.Figure] = []
     for name, unit, part in by_measure(rows):
         whole = part[part["fragmentation_percent"] == 0]
         broken = part[part["fragmentation_percent"] > 0]
-        figures.append(_over_fullness(rows, part, f"{name} bandwidth", unit))
+        plots.append(_over_fullness(rows, part, f"{name} bandwidth", unit))
         equal = against_equally_full(broken, whole)
         if equal["capacity_percent"].nunique() > 1:  # one capacity alone is beside over_fragmentation
-            figures.append(_factor_plane(RELATIVE.format(name.capitalize()), equal))
+            plots.append(_factor_plane(RELATIVE.format(name.capitalize()), equal))
     text = (
         f"{transfers(rows)} transfers. The distance below the unfragmented line is the cost of fragmentation alone. "
         "With several fragmented capacities, each state is divided by the unfragmented state of equal real fullness "
         f"(within {EQUAL_WITHIN_POINTS:g} points). The interval inverts the exact rank test; none: that state was not "
         "measured. "
     )
-    return Section("Fragmentation apart from fullness", text + note(rows), figures)
+    return Section("Fragmentation apart from fullness", text + note(rows), plots)
 
 
 def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFrame:
@@ -199,35 +183,40 @@ def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFr
         peer = peers.loc[distance.idxmin()]
         result = row["units"].against(peer["units"])
         n = min(result.n, result.n_reference)
-        rows.append({**row, **plotted(result), "n": n, "against": peer["state"]})
+        rows.append({**row, **groups.plotted(result), "n": n, "against": peer["state"]})
     return pd.DataFrame(rows, columns=[*broken.columns, "against"])
 
 
-def factor_lines(title: str, equal: pd.DataFrame) -> Figure:
+def factor_lines(title: str, equal: pd.DataFrame) -> figures.Figure:
     """Factors over BB, a line a transfer size, with 1 as the level to compare with."""
     x = levels_axis(equal, "fragmentation_percent", FRAGMENTATION)
-    y = Axis.around("factor (1 = as unfragmented)", equal, 1.0)
-    labels = params_labels(equal)
-    return lines(title, equal, "params", x, y, at="fragmentation_percent", labels=labels, levels=[Level(1.0)])
+    y = figures.Axis.around("factor (1 = as unfragmented)", equal, 1.0)
+    labels = groups.params_labels(equal)
+    return figures.lines(
+        title, equal, "params", x, y, at="fragmentation_percent", labels=labels, levels=[figures.Level(1.0)]
+    )
 
 
-def _over_fullness(rows: pd.DataFrame, part: pd.DataFrame, what: str, unit: str) -> Figure:
+def _over_fullness(rows: pd.DataFrame, part: pd.DataFrame, what: str, unit: str) -> figures.Figure:
     """The unfragmented states, and of the fragmented ones those of a few capacities, a line each."""
     broken = part[part["fragmentation_percent"] > 0]
     chosen = spread(broken["capacity_percent"], 4)[-3:]  # the emptiest lie all in one corner
     labels = {"": "unfragmented", **{f"{level:g}": f"AA = {level:g}" for level in chosen}}
     line = part["capacity_percent"].map("{:g}".format).where(part["fragmentation_percent"] > 0, "")
-    x = Axis(FULLNESS)
-    y = Axis.around(f"{what}, {unit}", rows)
+    x = figures.Axis(FULLNESS)
+    y = figures.Axis.around(f"{what}, {unit}", rows)
     title = f"{what.capitalize()} over real fullness"
-    return lines(title, part.assign(line=line), "line", x, y, at="real_fullness_percent", labels=labels)
+    return figures.lines(title, part.assign(line=line), "line", x, y, at="real_fullness_percent", labels=labels)
 
 
-def _factor_plane(title: str, equal: pd.DataFrame) -> Plane:
+def _factor_plane(title: str, equal: pd.DataFrame) -> figures.Plane:
     drawn_places = tuple(
-        Place(row.x, row.y, row.median, row.n, *_ends(row), says=_says(row)) for row in places(equal).itertuples()
+        figures.Place(row.x, row.y, row.median, row.n, *_ends(row), says=_says(row))
+        for row in places(equal).itertuples()
     )
-    return Plane(title, drawn_places, Axis(CAPACITY), Axis(FRAGMENTATION), empty="none", factor=True)
+    return figures.Plane(
+        title, drawn_places, figures.Axis(CAPACITY), figures.Axis(FRAGMENTATION), empty="none", factor=True
+    )
 
 
 def _ends(row: Any) -> tuple[float | None, float | None]:
@@ -254,17 +243,17 @@ def position(data: Data) -> Section | None:
     rows = _with_position(largest_transfer(main_rows(data)), data.usual)
     if rows["position"].nunique() < 2:
         return None
-    figures = []
+    plots = []
     for name, unit, part in by_measure(rows):
         title = f"{name.capitalize()} bandwidth over the physical position"
-        y = Axis.around(f"{name} bandwidth, {unit}", rows)
-        figures.append(_by_kind(title, part, Axis(POSITION), y, "position"))
+        y = figures.Axis.around(f"{name} bandwidth, {unit}", rows)
+        plots.append(_by_kind(title, part, figures.Axis(POSITION), y, "position"))
     text = (
         f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
         "system moves on to the inner ones. States of one fullness show what the position costs. States at one "
         "position show what fullness costs, and those with holes below show what holes cost. "
     )
-    return Section("The physical position", text + note(rows), figures)
+    return Section("The physical position", text + note(rows), plots)
 
 
 def _with_position(rows: pd.DataFrame, usual: pd.DataFrame) -> pd.DataFrame:
@@ -274,7 +263,7 @@ def _with_position(rows: pd.DataFrame, usual: pd.DataFrame) -> pd.DataFrame:
     return rows.merge(positions, left_on=["state", "params"], right_index=True)
 
 
-def _by_kind(title: str, rows: pd.DataFrame, x: Axis, y: Axis, at: str) -> Figure:
+def _by_kind(title: str, rows: pd.DataFrame, x: figures.Axis, y: figures.Axis, at: str) -> figures.Figure:
     """A series for each class of real fullness, with and without holes: what moves with the place is told from it."""
     classes = ((rows["real_fullness_percent"] / CLASS_PERCENT).round() * CLASS_PERCENT).astype(int)
     holes = rows["fragmentation_percent"] > 0
@@ -285,4 +274,4 @@ def _by_kind(title: str, rows: pd.DataFrame, x: Axis, y: Axis, at: str) -> Figur
     }
     kind = [kinds[key] for key in zip(classes, holes, strict=True)]
     labels = {label: label for label in kinds.values()}
-    return lines(title, rows.assign(kind=kind), "kind", x, y, at=at, labels=labels, joined=False)
+    return figures.lines(title, rows.assign(kind=kind), "kind", x, y, at=at, labels=labels, joined=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fsage.api.report import Data, Finding, Measure
+from fsage.api.report import Data, groups, words
 
 from .rows import axes_of, largest_transfer
 
@@ -29,7 +29,9 @@ def _together(data: Data, state: str) -> str:
     rows = [row for row in rows.itertuples() if row.to_clean is not None and row.to_clean.interval]
     if not rows:
         return ""
-    parts = [f"{Measure.of(row.measure).plural} {Finding(row.to_clean, tested=False).brief()}" for row in rows]
+    parts = [
+        f"{groups.Measure.of(row.measure).plural} {words.Finding(row.to_clean, tested=False).brief()}" for row in rows
+    ]
     first, *others = parts
     clean = rows[0].clean
     if "@" not in state:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.api.model import counted, round_size
-from fsage.api.report import Axis, Data, Figure, Measure, Place, Plane, Section, counts
+from fsage.api.report import Data, Section, figures, groups
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
 FRAGMENTATION = "fragmentation BB, % of files deleted (nominal)"
@@ -45,17 +45,17 @@ def spread(values: pd.Series, count: int) -> list[object]:
 
 def by_measure(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """(name, unit, rows) of each measure."""
-    return [(*Measure.of(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
+    return [(*groups.Measure.of(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
 
 
-def factor_axis(rows: pd.DataFrame) -> Axis:
+def factor_axis(rows: pd.DataFrame) -> figures.Axis:
     """For rows that are factors: all of them and 1 lie on it."""
-    return Axis.holding("factor", rows, 1.0, room=0.05)
+    return figures.Axis.holding("factor", rows, 1.0, room=0.05)
 
 
-def levels_axis(rows: pd.DataFrame, column: str, label: str) -> Axis:
+def levels_axis(rows: pd.DataFrame, column: str, label: str) -> figures.Axis:
     """An axis with the distinct values of a column as ticks."""
-    return Axis(label, ticks={value: f"{value:g}" for value in sorted(rows[column].dropna().unique())})
+    return figures.Axis(label, ticks={value: f"{value:g}" for value in sorted(rows[column].dropna().unique())})
 
 
 def axes_of(data: Data, state: str) -> tuple[float, float] | None:
@@ -80,12 +80,12 @@ def note(rows: pd.DataFrame) -> str:
         bars = f"and bars hold the median at {shown}"
     else:
         bars = "too few for an interval"
-    axis = Axis.around("", rows)
+    axis = figures.Axis.around("", rows)
     if axis.limits and axis.limits[0]:
         cut = " The bandwidth axes do not begin at zero."
     else:
         cut = ""
-    return f"Each point has n = {counts(rows)}. Short strokes are samples, {bars}.{cut}"
+    return f"Each point has n = {groups.counts(rows)}. Short strokes are samples, {bars}.{cut}"
 
 
 FEW = 8
@@ -98,34 +98,34 @@ def plane(data: Data) -> Section | None:
     if rows["x"].nunique() < 2 or rows["y"].nunique() < 2:
         return None
     planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(data, name))], columns=["x", "y"])
-    figures: list[Figure] = []
+    plots: list[figures.Figure] = []
     files = measured_files(data.at_largest_transfer)
     for name, unit, part in by_measure(rows):
         drawn = set(zip(part["x"], part["y"], strict=True))
         guessed = predicted(data.frame, part["measure"].iloc[0], unit, drawn)
         drawn |= {(guess.x, guess.y) for guess in guessed}
         gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in drawn]
-        figures.append(
-            Plane(
+        plots.append(
+            figures.Plane(
                 f"{name.capitalize()} bandwidth in {unit}, {transfers(rows)} transfers",
                 tuple(place(row, unit, files) for row in part.to_dict("records")),
-                Axis(CAPACITY),
-                Axis(FRAGMENTATION),
+                figures.Axis(CAPACITY),
+                figures.Axis(FRAGMENTATION),
                 tuple((x, y) for x, y in gaps),
                 predicted=guessed,
             )
         )
     text = (
-        f"Median and, below it, the smallest and the largest; n = {counts(rows)}. {_same_files(rows, files)}Dark is "
-        "slow; hatched: planned, and has no valid sample; a hatched number was not measured: the others predict it. "
-        "Within a column, more deleted files mean less used space. Hover for the interval, real fullness and loss "
-        "against the clean state."
+        f"Median and, below it, the smallest and the largest; n = {groups.counts(rows)}. {_same_files(rows, files)}"
+        "Dark is slow; hatched: planned, and has no valid sample; a hatched number was not measured: the others "
+        "predict it. Within a column, more deleted files mean less used space. Hover for the interval, real fullness "
+        "and loss against the clean state."
     )
     if len(rows[["x", "y"]].drop_duplicates()) > FEW:
         front = 1
     else:
         front = 0
-    return Section("The whole plane", text, figures, wide=True, front=front)
+    return Section("The whole plane", text, plots, wide=True, front=front)
 
 
 def measured_files(rows: pd.DataFrame) -> dict[str, str]:
@@ -146,7 +146,9 @@ def _same_files(rows: pd.DataFrame, files: Mapping[str, str]) -> str:
     return f"Cells within one border measured the same file: {of_cells}. "
 
 
-def predicted(frame: pd.DataFrame, measure: str, unit: str, drawn: set[tuple[float, float]]) -> tuple[Place, ...]:
+def predicted(
+    frame: pd.DataFrame, measure: str, unit: str, drawn: set[tuple[float, float]]
+) -> tuple[figures.Place, ...]:
     """Predictions of a run within a budget for places that it did not measure, at the largest transfer."""
     column = f"{measure}_predicted"
     if column not in frame:
@@ -162,7 +164,7 @@ def predicted(frame: pd.DataFrame, measure: str, unit: str, drawn: set[tuple[flo
         high = row[f"{column}_high"]
         says = f"{row['state']}: predicted {value:.4g} {unit}, {low:.4g} to {high:.4g} at 95%, not measured"
         if (x, y) not in drawn:
-            by_place[x, y] = Place(x, y, value, 0, low, high, says=says)
+            by_place[x, y] = figures.Place(x, y, value, 0, low, high, says=says)
     return tuple(by_place.values())
 
 
@@ -173,7 +175,7 @@ def places(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates(["x", "y", "measure"]).sort_index()
 
 
-def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> Place:
+def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> figures.Place:
     """A row as it stands on the plane."""
     if pd.isna(row["low"]):
         interval = {}
@@ -184,7 +186,9 @@ def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> Place:
     else:
         ends = {}
     file = files.get(row["state"], "")
-    return Place(row["x"], row["y"], row["median"], row["n"], **interval, **ends, says=says(row, unit), file=file)
+    return figures.Place(
+        row["x"], row["y"], row["median"], row["n"], **interval, **ends, says=says(row, unit), file=file
+    )
 
 
 def says(row: dict[str, Any], unit: str) -> str:

@@ -11,20 +11,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from fsage.api.model import Segment, round_size
-from fsage.api.report import (
-    Answer,
-    Axis,
-    Data,
-    Finding,
-    Level,
-    Measure,
-    Section,
-    View,
-    counts,
-    factors,
-    lines,
-    unpacked,
-)
+from fsage.api.report import Answer, Data, Section, View, dataset, figures, groups, words
 
 from .layouts import by_line, described, layouts, one_count_of_nodes, results, rows_of, server_cache, stripes_of
 
@@ -61,10 +48,11 @@ def throughput(data: Data) -> Section | None:
     rows = rows_of(data)
     if rows.empty:
         return None
-    figures = [
-        by_line(f"{name} throughput", part, data, Axis.around("MiB/s", part, zero=True)) for name, part in _phases(rows)
+    plots = [
+        by_line(f"{name} throughput", part, data, figures.Axis.around("MiB/s", part, zero=True))
+        for name, part in _phases(rows)
     ]
-    workloads = sorted(unpacked(rows, "param", "workload")["workload"].unique())
+    workloads = sorted(dataset.unpacked(rows, "param", "workload")["workload"].unique())
     each = sorted(rows["n"].unique())
     text = (
         "All bytes by the time from the first task's start to the last one's end. Static layouts have one stripe "
@@ -73,27 +61,27 @@ def throughput(data: Data) -> Section | None:
         + f"n = {', '.join(map(str, each))}."
     )
     work = " ".join(WORK[name] for name in workloads if name in WORK)
-    return Section("Throughput of each layout", text, figures, answer=work)
+    return Section("Throughput of each layout", text, plots, answer=work)
 
 
 def speed_up(data: Data) -> Section | None:
     """Ratios to the default layout with their intervals, and in words what was best."""
-    rows = factors(rows_of(data))
+    rows = groups.factors(rows_of(data))
     if rows.empty:
         return None
     default = rows["reference"].iloc[0]
-    y = Axis.from_zero("times", rows, least=1.0)
-    equal = [Level(1.0)]
-    figures = [by_line(f"{name} speed-up over {default}", part, data, y, levels=equal) for name, part in _phases(rows)]
+    y = figures.Axis.from_zero("times", rows, least=1.0)
+    equal = [figures.Level(1.0)]
+    plots = [by_line(f"{name} speed-up over {default}", part, data, y, levels=equal) for name, part in _phases(rows)]
     text = (
         f"The median of all pairwise ratios to {default}, the default layout, with the interval that inverts the exact "
         "rank-sum test."
     )
-    return Section("Speed-up over the default layout", text, figures, answer=_best_rates(rows))
+    return Section("Speed-up over the default layout", text, plots, answer=_best_rates(rows))
 
 
 def _phases(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    return [(Measure.of(name).name.capitalize(), part) for name, part in rows.groupby("measure", sort=False)]
+    return [(groups.Measure.of(name).name.capitalize(), part) for name, part in rows.groupby("measure", sort=False)]
 
 
 def _best_rates(rows: pd.DataFrame) -> str:
@@ -102,7 +90,7 @@ def _best_rates(rows: pd.DataFrame) -> str:
     for measure, part in rows.groupby("measure", sort=False):
         best = [part.loc[of_kind["median"].idxmax()] for _, of_kind in part.groupby("kind", sort=False)]
         best_words = ", ".join(f"{row['state']} ({row['kind']}, {row['median']:.3g}x)" for row in best)
-        sentences.append(f"{Measure.of(measure).plural}: {best_words}")
+        sentences.append(f"{groups.Measure.of(measure).plural}: {best_words}")
     return f"Fastest here, {'; '.join(sentences)}."
 
 
@@ -111,12 +99,12 @@ def phase_times(data: Data) -> Section | None:
     rows = one_count_of_nodes(_times(data))
     if rows.empty:
         return None
-    figures = [
-        by_line(f"{_phase(str(name))} time", part, data, Axis.from_zero("s", part))
+    plots = [
+        by_line(f"{_phase(str(name))} time", part, data, figures.Axis.from_zero("s", part))
         for name, part in rows.groupby("measure", sort=False)
     ]
-    text = f"From the first task's first I/O to the last one's last; shorter is better. n = {counts(rows)}."
-    return Section("Time of each phase", text, figures)
+    text = f"From the first task's first I/O to the last one's last; shorter is better. n = {groups.counts(rows)}."
+    return Section("Time of each phase", text, plots)
 
 
 def scaling(data: Data) -> Section | None:
@@ -126,21 +114,21 @@ def scaling(data: Data) -> Section | None:
         return None
     rows = rows.dropna(subset="nodes")
     layout = rows["state"] + " (" + rows["kind"] + ")"
-    x = Axis("nodes", ticks={math.log2(nodes): f"{nodes:g}" for nodes in sorted(rows["nodes"].unique())})
+    x = figures.Axis("nodes", ticks={math.log2(nodes): f"{nodes:g}" for nodes in sorted(rows["nodes"].unique())})
     drawn = rows.assign(x=rows["nodes"].map(math.log2), layout=layout).drop(columns="state")
-    figures = []
+    plots = []
     for name, part in drawn.groupby("measure", sort=False):
         if part["rest"].nunique() > 1:
             part = part.assign(layout=part["layout"] + ", " + part["rest"])
-        y = Axis.from_zero("s", part)
-        figures.append(lines(f"{_phase(str(name))} time over nodes", part, "layout", x, y))
+        y = figures.Axis.from_zero("s", part)
+        plots.append(figures.lines(f"{_phase(str(name))} time over nodes", part, "layout", x, y))
     text = (
         "The same file, worked at by more nodes: a line for each layout, static ones with one stripe count throughout, "
         "dynamic ones with more from each watermark on. "
         + (PUBLISHED_SCALING if rows["state"].str.startswith("scaling.").any() else "")
-        + f"n = {counts(rows)}."
+        + f"n = {groups.counts(rows)}."
     )
-    return Section("Time over the number of nodes", text, figures)
+    return Section("Time over the number of nodes", text, plots)
 
 
 def _times(data: Data) -> pd.DataFrame:
@@ -149,7 +137,7 @@ def _times(data: Data) -> pd.DataFrame:
     rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
     names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
     rows = described(data.medians(names), data.planned)
-    return rows[rows["main"]].join(unpacked(rows, "param", "nodes"))
+    return rows[rows["main"]].join(dataset.unpacked(rows, "param", "nodes"))
 
 
 def _phase(measure: str) -> str:
@@ -158,33 +146,33 @@ def _phase(measure: str) -> str:
 
 def answer(data: Data) -> Answer | None:
     """The best layout of each phase over the default; whether it grows with the file, or the best that does."""
-    rows = factors(rows_of(data))
+    rows = groups.factors(rows_of(data))
     if rows.empty:
         return None
-    words = layouts_in_words(data)
+    texts = layouts_in_words(data)
     default = str(rows["reference"].iloc[0])
-    if default in words:
+    if default in texts:
         than = "in the default layout"
     else:
         than = f"in {default}"
-    sentences = [_best(rows, words, "fastest here", than)]
+    sentences = [_best(rows, texts, "fastest here", than)]
     growing = rows[rows["kind"] == "dynamic"]
     if growing.size and (rows["kind"] == "static").any():
-        sentences.append(_best(growing, words, "fastest of what grows with the file", than))
+        sentences.append(_best(growing, texts, "fastest of what grows with the file", than))
     phases = zip(
-        [Measure.of(measure).doing for measure in rows["measure"]],
+        [groups.Measure.of(measure).doing for measure in rows["measure"]],
         rows["rest"].str.removeprefix("distribution "),
         strict=True,
     )
     figure = by_line(
         f"Speed-up of each layout over {default}",
-        rows.assign(phase=[", ".join(filter(None, words)) for words in phases]),
+        rows.assign(phase=[", ".join(filter(None, texts)) for texts in phases]),
         data,
-        Axis.from_zero("times", rows, least=1.0),
+        figures.Axis.from_zero("times", rows, least=1.0),
         by="phase",
-        levels=[Level(1.0)],
+        levels=[figures.Level(1.0)],
     )
-    codes = " ".join(f"Layout {state}: {text}." for state, text in words.items())
+    codes = " ".join(f"Layout {state}: {text}." for state, text in texts.items())
     return Answer(sentences, figure, data.cards, codes)
 
 
@@ -206,13 +194,13 @@ def _in_words(segments: Sequence[Segment]) -> str:
 
 def _order(measure: str) -> int:
     """Writes before reads, indexing before what rests on it."""
-    name = Measure.of(measure).name
+    name = groups.Measure.of(measure).name
     if name in ORDER:
         return ORDER.index(name)
     return len(ORDER)
 
 
-def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) -> str:
+def _best(rows: pd.DataFrame, texts: Mapping[str, str], what: str, than: str) -> str:
     """'Layout IOR.3 is WHAT. Writing is 3.96 times as fast (3.87 to 3.97). ...', and what IOR.3 has; by layout.
 
     Where one layout is the best by far in all ways of sharing the work out, these are a range.
@@ -224,20 +212,20 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], what: str, than: str) ->
         states = set(fastest["state"])
         if len(fastest) > 1 and len(states) == 1 and fastest["median"].min() >= 2.0:
             range_of = f"{fastest['median'].min():.3g} to {fastest['median'].max():.3g}"
-            best.setdefault(states.pop(), []).append(f"{Measure.of(measure).doing} is {range_of} times as fast")
+            best.setdefault(states.pop(), []).append(f"{groups.Measure.of(measure).doing} is {range_of} times as fast")
             continue
         for row in fastest.to_dict("records"):
-            finding = Finding(row["to_clean"], tested=False)
+            finding = words.Finding(row["to_clean"], tested=False)
             if row["rest"]:
                 how = f" ({row['rest'].removeprefix('distribution ')})"
             else:
                 how = ""
-            said = finding.said(f"{Measure.of(measure).doing}{how}", over=False)
+            said = finding.said(f"{groups.Measure.of(measure).doing}{how}", over=False)
             best.setdefault(str(row["state"]), []).append(said)
     sentences: list[str] = []
     for state, parts in best.items():
         sentences += [f"Layout {state} is {what}.", *(f"{part[:1].upper()}{part[1:]}." for part in parts)]
-    sentences += [f"Layout {state} has {words[state]}." for state in best if state in words]
+    sentences += [f"Layout {state} has {texts[state]}." for state in best if state in texts]
     return " ".join([*sentences, f"The reference is the rate {than}."])
 
 

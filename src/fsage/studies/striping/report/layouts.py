@@ -11,22 +11,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from fsage.api.model import Json, Segment, round_size
-from fsage.api.report import (
-    Axis,
-    Data,
-    Figure,
-    Level,
-    Measure,
-    Section,
-    bounds,
-    lines,
-    lists,
-    params_labels,
-    ratio,
-    times,
-    unpacked,
-    without,
-)
+from fsage.api.report import Data, Section, dataset, figures, groups, statistics, words
 
 from ..model import object_bytes
 
@@ -46,13 +31,13 @@ def described(table: pd.DataFrame, planned: list[str]) -> pd.DataFrame:
     `rest`: which parameters differ, but the nodes, where there are several sets of them; `line`: the kind with those
     and the nodes.
     """
-    segments = unpacked(table, "axis", "segments")["segments"]
+    segments = dataset.unpacked(table, "axis", "segments")["segments"]
     kinds = ["dynamic" if number > 1 else "static" for number in segments]
     places = {state: float(place) for place, state in enumerate(planned)}
     whole = _differing(table)
     return table.assign(
         kind=kinds,
-        line=[", ".join(filter(None, words)) for words in zip(kinds, whole, strict=True)],
+        line=[", ".join(filter(None, texts)) for texts in zip(kinds, whole, strict=True)],
         rest=_differing(table, "nodes"),
         x=table["state"].map(places),
     ).sort_values(["measure", "x", "params"], ascending=[False, True, True], kind="stable")
@@ -60,7 +45,7 @@ def described(table: pd.DataFrame, planned: list[str]) -> pd.DataFrame:
 
 def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the largest number of nodes, where there are several; then it is no part of a label."""
-    nodes = unpacked(rows, "param", "nodes")["nodes"].astype("float64")
+    nodes = dataset.unpacked(rows, "param", "nodes")["nodes"].astype("float64")
     if nodes.nunique(dropna=False) < 2:
         return rows
     kept = rows[nodes == nodes.max()]
@@ -70,7 +55,7 @@ def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
 def _differing(rows: pd.DataFrame, *but: str) -> list[str]:
     """For each row a label of what of its parameters, but these, is not the same in all."""
     rows = rows.drop(columns=[f"param.{name}" for name in but], errors="ignore")
-    labels = {text: label.split(", ") for text, label in params_labels(rows).items()}
+    labels = {text: label.split(", ") for text, label in groups.params_labels(rows).items()}
     if labels:
         common = set.intersection(*map(set, labels.values()))
     else:
@@ -79,13 +64,13 @@ def _differing(rows: pd.DataFrame, *but: str) -> list[str]:
 
 
 def by_line(
-    title: str, rows: pd.DataFrame, data: Data, y: Axis, by: str = "line", levels: Iterable[Level] = ()
-) -> Figure:
+    title: str, rows: pd.DataFrame, data: Data, y: figures.Axis, by: str = "line", levels: Iterable[figures.Level] = ()
+) -> figures.Figure:
     """Layouts side by side, a series for each `line`."""
-    return lines(title, rows, by, layouts_axis(rows, data), y, joined=False, levels=levels)
+    return figures.lines(title, rows, by, layouts_axis(rows, data), y, joined=False, levels=levels)
 
 
-def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
+def layouts_axis(part: pd.DataFrame, data: Data) -> figures.Axis:
     """What the places of layouts are called in a figure, and the axis: a set that all are of stands there once.
 
     Below a few names stand their stripes, one count after the other as the file grows: '4\u21928\u219216'.
@@ -104,13 +89,15 @@ def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
         for state, segments in stripes.items()
         if all_known
     }
-    return Axis(label, ticks={float(x): f"{name}\n{below.get(states[x], '')}".strip() for x, name in names.items()})
+    return figures.Axis(
+        label, ticks={float(x): f"{name}\n{below.get(states[x], '')}".strip() for x, name in names.items()}
+    )
 
 
 def stripes_of(data: Data) -> dict[str, list[Segment]]:
     """The segments of each layout that the target has, in planned order, as its cells verified them."""
     noted = {state: notes.get("stripe", {}).get("segments") for state, notes in data.notes.items()}
-    return {state: [Segment(*segment) for segment in lists(text)] for state, text in noted.items() if text}
+    return {state: [Segment(*segment) for segment in dataset.lists(text)] for state, text in noted.items() if text}
 
 
 KEPT = "kept"
@@ -137,7 +124,9 @@ def layouts(data: Data) -> Section | None:
     sizes = rows["transfer_size_bytes"].fillna(0)  # a search has none
     rows = rows[sizes == sizes.max()]
     ends = [line.removeprefix(kind) for line, kind in zip(rows["line"], rows["kind"], strict=True)]
-    rows = rows.assign(column=[Measure.of(name).name + end for name, end in zip(rows["measure"], ends, strict=True)])
+    rows = rows.assign(
+        column=[groups.Measure.of(name).name + end for name, end in zip(rows["measure"], ends, strict=True)]
+    )
     names = list(rows["column"].unique())
     heads = [f"{name}, {what}" for name in names for what in ("MiB/s", "speed-up")]
     if any("volumes" in notes for notes in noted.values()):
@@ -162,7 +151,7 @@ def layouts(data: Data) -> Section | None:
 def _layout(noted: Json) -> list[str]:
     if "unsupported" in noted:
         return ["unsupported", Section.NONE, Section.NONE, Section.NONE]
-    segments = [Segment(*segment) for segment in lists(noted["segments"])]
+    segments = [Segment(*segment) for segment in dataset.lists(noted["segments"])]
     if "volumes" in noted:
         return _volumes(noted, segments)
     sentences = [
@@ -176,7 +165,7 @@ def _layout(noted: Json) -> list[str]:
 
 def _volumes(noted: Json, segments: list[Segment]) -> list[str]:
     """The volumes of a database in words."""
-    volumes = lists(noted["volumes"])
+    volumes = dataset.lists(noted["volumes"])
     of = Counter(number for number, _ in volumes)
     sentences = [
         f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}: {of[number]}"
@@ -193,8 +182,8 @@ def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
     for name in names:
         row = next(iter(rows[rows["column"] == name].to_dict("records")), None)
         is_default = row and row["state"] == row["clean"]
-        cells.append(f"{row['median']:.4g}{bounds(row['low'], row['high'])}" if row else Section.NONE)
-        cells.append("the default" if is_default else times(row and row["to_clean"]))
+        cells.append(f"{row['median']:.4g}{words.bounds(row['low'], row['high'])}" if row else Section.NONE)
+        cells.append("the default" if is_default else words.times(row and row["to_clean"]))
     return cells
 
 
@@ -202,8 +191,8 @@ def server_cache(data: Data) -> Section | None:
     """A row for each layout and phase measured both ways, with the factor and its interval."""
     rows = rows_of(data)
     rows = rows.assign(
-        setting=unpacked(rows, "param", server_cache=KEPT),
-        rest=without(rows, "server_cache"),
+        setting=dataset.unpacked(rows, "param", server_cache=KEPT),
+        rest=dataset.without(rows, "server_cache"),
     )
     table = [["layout", "phase", "kept, MiB/s", "without", "MiB/s", "factor"]]
     for _, part in rows.groupby(["measure", "x", "rest", "condition"], sort=False, dropna=False):
@@ -225,8 +214,8 @@ def server_cache(data: Data) -> Section | None:
 
 def _cache_row(kept: Json, other: Json) -> list[str]:
     medians = f"{kept['median']:.4g}", other["setting"], f"{other['median']:.4g}"
-    factor = times(ratio(other["samples"], kept["samples"]))
-    return [other["state"], Measure.of(other["measure"]).name, *medians, factor]
+    factor = words.times(statistics.ratio(other["samples"], kept["samples"]))
+    return [other["state"], groups.Measure.of(other["measure"]).name, *medians, factor]
 
 
 def results(data: Data) -> Section | None:
