@@ -15,7 +15,8 @@ from fsage.host.guests.target import GuestTarget
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.layouts import inspect
-from fsage.layouts.forecast import Refused, first_refused
+from fsage.layouts.filesystems import of_store
+from fsage.layouts.placement import Refused, first_refused
 from fsage.studies.kernels.host import guest
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -54,7 +55,7 @@ def filled(point: Path, seed: int, mean_bytes: int, gone: float) -> tuple[float,
         status = os.statvfs(point)
         if forecast is None and (status.f_bavail < empty.f_bavail / 2 or status.f_ffree < empty.f_ffree / 2):
             layout = inspect.inspect(str(point), 0)
-            forecast = first_refused(layout["stores"][0], layout["mounted"])
+            forecast = first_refused(of_store(layout["stores"][0]), layout["stores"][0], layout["mounted"])
         os.seteuid(NOBODY)
         try:
             if made and draw.random() < gone:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from fsage import dataset, report
 from fsage.figures.style import Panel
 from fsage.layouts.fragmentation import Extent, FileLayouts
-from fsage.layouts.freespace import ONCE
+from fsage.layouts.freespace import ONCE, Buckets, FreeSpace
 from fsage.layouts.store import Store
 from fsage.plan.target import load_target
 from fsage.recipes import expand
@@ -211,7 +211,7 @@ def free_extents(capacity, fragmentation, device_bytes=16 << 30, file_bytes=33 *
 def make_store(capacity, fragmentation, number=0, device_bytes=16 << 30):
     """One store of the key `layout` of an evidence file, summed up by the agent's own counters."""
     free = free_extents(capacity, fragmentation, device_bytes)
-    space, groups, files = ONCE.free_space(device_bytes, 4096), ONCE.groups("block group"), FileLayouts(4096)
+    space, groups, files = FreeSpace(ONCE, device_bytes, 4096), Buckets("block group"), FileLayouts(4096)
     space.add(free)
     for start in range(0, device_bytes, 128 * MIB):
         end = start + 128 * MIB

@@ -24,8 +24,9 @@ from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.layouts import ext4, fiemap, forecast, fragmentation, machine, saved
+from fsage.layouts import ext4, fiemap, fragmentation, machine, placement, saved
 from fsage.layouts.btrfs import RESERVED
+from fsage.layouts.filesystems import of_store
 from fsage.layouts.inspect import inspect
 from fsage.layouts.store import StoresLayout
 from fsage.model import filesystems
@@ -186,7 +187,8 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
     if aged.filesystem == "btrfs":  # on so small a device it refuses data for want of metadata
         return
     looked = inspect(str(mount), 0)
-    for said in forecast.new_files(looked["stores"][0], looked["mounted"])[:2]:
+    [store] = looked["stores"]
+    for said in placement.new_files(of_store(store), store, looked["mounted"])[:2]:
         size = said.size_bytes  # what the verdict says of new files is about what they are
         (mount / "new").write_bytes(bytes(size))
         pieces = fragmentation.of_file(fiemap.extents(mount / "new")).extents

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsage.layouts.fragmentation import Extent, FileLayouts
-from fsage.layouts.freespace import ALIGNED_POWERS, BUCKETS, Counting
+from fsage.layouts.freespace import ALIGNED_POWERS, BUCKETS, Buckets, Counting, FreeSpace
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 
@@ -31,7 +31,8 @@ bitmaps = st.lists(st.tuples(st.booleans(), st.integers(1, 400)), min_size=1, ma
 @given(bits=bitmaps, unit=st.sampled_from([1, 4096, BLOCK]), bins=st.integers(1, 64), data=st.data())
 def test_free_space_is_that_of_the_bitmap(unit, bits, bins, data):
     kept = []
-    free = Counting(bins, lambda *ends: kept.extend(zip(*ends, strict=True))).free_space(len(bits) * BLOCK, BLOCK, unit)
+    counting = Counting(bins, lambda *ends: kept.extend(zip(*ends, strict=True)))
+    free = FreeSpace(counting, len(bits) * BLOCK, BLOCK, unit)
     whole = runs(bits)
     for start, length in whole:
         cut = data.draw(st.integers(1, length))  # neighbours that come apart, or in calls apart, are one extent
@@ -74,7 +75,7 @@ def test_free_space_is_that_of_the_bitmap(unit, bits, bins, data):
     ],
 )
 def test_extents_that_cannot_be_are_refused(extents, wrong):
-    free = Counting().free_space(8 * BLOCK, BLOCK)
+    free = FreeSpace(Counting(), 8 * BLOCK, BLOCK)
     with pytest.raises(ValueError, match=wrong):
         free.add(extents)
         free.summary()  # many are looked at together
@@ -82,7 +83,7 @@ def test_extents_that_cannot_be_are_refused(extents, wrong):
 
 @given(free=st.lists(st.integers(0, 64)))
 def test_every_group_is_in_one_bucket(free):
-    groups = Counting().groups("block group")
+    groups = Buckets("block group")
     groups.add_all([64] * len(free), free)
     buckets = groups.summary()["buckets"]
     assert sum(bucket["groups"] for bucket in buckets) == groups.count == len(free)

@@ -18,11 +18,10 @@ from typer.testing import CliRunner
 
 from fsage.base import GIB, MIB
 from fsage.cli import app
-from fsage.layouts import machine, placement, saved
+from fsage.layouts import filesystems, machine, placement, saved
 from fsage.layouts import verdict as said_of
-from fsage.layouts.forecast import new_files
 from fsage.layouts.fragmentation import Extent, FileLayouts
-from fsage.layouts.placement import ByRequest, Extents, NearestFirst
+from fsage.layouts.placement import ByRequest, Extents, NearestFirst, NewFile
 from fsage.layouts.verdict import NAMES, of_fragments, parse_limits, reached, verdict
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +53,10 @@ def store(
     }
 
 
+def new_files(aged: dict[str, Any], direct: bool = False) -> list[NewFile]:
+    return placement.new_files(filesystems.of_store(aged), aged, None, direct)
+
+
 AGED = store({4096: (1000, 6 * MIB), MIB: (100, 150 * MIB), 8 * MIB: (10, 100 * MIB)})
 
 
@@ -66,7 +69,7 @@ AGED = store({4096: (1000, 6 * MIB), MIB: (100, 150 * MIB), 8 * MIB: (10, 100 * 
     ],
 )
 def test_new_files_lie_as_the_file_system_chooses_else_between_bounds(filesystem, pieces):
-    found = new_files({**AGED, "filesystem": filesystem}, None)
+    found = new_files({**AGED, "filesystem": filesystem})
     assert tuple(one.low for one in found) == pytest.approx(pieces, abs=1)
     assert found[1].high > found[1].low if filesystem == "zfs" else found[1].high == found[1].low
     assert found[2].high is None, "there are 256 MiB"
@@ -87,14 +90,14 @@ OF_XFS = (
 def test_on_xfs_writes_past_the_cache_lie_in_more_pieces_and_the_verdict_says_for_which_it_holds():
     """An XFS of 6 GiB, filled and emptied for long, and what files of 64 MiB and 1 GiB got there in four places."""
     aged = store({low * MIB: (count, mib * MIB) for low, count, mib in OF_XFS}, "xfs")
-    cached, direct = new_files(aged, None), new_files(aged, None, direct=True)
+    cached, direct = new_files(aged), new_files(aged, direct=True)
     assert [one.high for one in cached] == [1, 1, 3], "found: 1, 1, 1, 1 and 3, 3, 3, 3"
     assert [(one.low, one.high) for one in direct] == [(1, 1), (1, 3), (16, 33)], "found: 3, 3, 2, 1 and 5, 30, 18, 15"
     said = " ".join(verdict(aged, "x", None).sentences)
     assert "at once through the cache, of up to 64 MiB, would have 1 extent" in said
     assert "past the cache (O_DIRECT), as fsage age measures, one of 1 MiB would have 1 extent, of 64 MiB in 1" in said
     assert "Worth measuring, for a new file of 64 MiB that is written past the cache would have 1 to 3" in said
-    assert not new_files({**aged, "filesystem": "ext4"}, None, direct=True), "there it makes no difference"
+    assert not new_files({**aged, "filesystem": "ext4"}, direct=True), "there it makes no difference"
 
 
 @given(

@@ -30,5 +30,5 @@ A study may use what follows of it; all else may change:
 
 Only metrics need another package, prometheus_client, which the file contains. Each file system is a class of
 `filesystems`. A saved text is recognised by `saved`, and each tool's reader is a module: dumpe2fs, e2fsprogs, xfs,
-classes, servers, extents. How new files will lie, `forecast` says.
+classes, servers, extents. How new files will lie, `placement` says.
 """

@@ -9,7 +9,6 @@ with later changes, so synchronise a mount first where the exact state matters.
 from __future__ import annotations
 
 import fcntl
-import os
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +16,8 @@ from typing import NamedTuple
 
 from fsage.base import Failure
 from fsage.layouts.fragmentation import Extent as Piece
-from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.freespace import ONCE, Buckets, Counting, FreeSpace
+from fsage.layouts.machine import opened
 from fsage.layouts.store import Store
 
 BTRFS_IOC_TREE_SEARCH_V2 = 0xC0709411
@@ -59,27 +59,24 @@ class Chunk(NamedTuple):
 
 def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted btrfs. Raises OSError, Failure."""
-    fd = os.open(mount, os.O_RDONLY)
-    try:
+    with opened(mount) as fd:
         devices, node_bytes, sector_bytes = FS_INFO.unpack(fcntl.ioctl(fd, BTRFS_IOC_FS_INFO, bytes(FS_INFO.size)))
         if devices != 1:
             raise Failure(f"{mount}: a btrfs on {devices} devices; only of one on a single device is the layout known")
         device_bytes, chunks = _chunks(fd)
         places = sorted((place, chunk.length) for chunk in chunks for place in chunk.places)
         extents = list(gaps(0, device_bytes, places))
-        groups = counting.groups("block group")
+        groups = Buckets("block group")
         for chunk in chunks:
             if not chunk.data:
                 continue
             inside = list(gaps(chunk.logical, chunk.logical + chunk.length, _taken(fd, chunk, node_bytes)))
             for copy, place in enumerate(chunk.places):
-                gaps_here = list(_usable((start - chunk.logical + place, length) for start, length in inside))
-                extents += gaps_here
+                free_here = list(_usable((start - chunk.logical + place, length) for start, length in inside))
+                extents += free_here
                 if not copy:
-                    groups.add_all([chunk.length], [sum(length for _, length in gaps_here)])
-    finally:
-        os.close(fd)
-    free = counting.free_space(device_bytes, sector_bytes)
+                    groups.add_all([chunk.length], [sum(length for _, length in free_here)])
+    free = FreeSpace(counting, device_bytes, sector_bytes)
     free.add(_usable(sorted(extents)))
     values = {"device_bytes": device_bytes, "block_bytes": sector_bytes, **free.summary(), "groups": groups.summary()}
     store = Store("btrfs", {"free": "btrfs' extent tree and chunk tree, of data and of what no chunk has"}, values)
@@ -95,16 +92,13 @@ def data_ranges(mount: Path) -> list[tuple[int, int, int]]:
 
     Of the places of data that has two copies the first. Raises OSError.
     """
-    fd = os.open(mount, os.O_RDONLY)
-    try:
+    with opened(mount) as fd:
         chunks = [chunk for chunk in _chunks(fd)[1] if chunk.data]
-    finally:
-        os.close(fd)
-    return [
-        (chunk.logical + place - chunk.places[0], place, length)
-        for chunk in chunks
-        for place, length in _usable([(chunk.places[0], chunk.length)])
-    ]
+    ranges = []
+    for chunk in chunks:
+        for place, length in _usable([(chunk.places[0], chunk.length)]):
+            ranges.append((chunk.logical + place - chunk.places[0], place, length))
+    return ranges
 
 
 def placed(pieces: Iterable[Piece], ranges: list[tuple[int, int, int]]) -> Iterator[Piece]:
@@ -144,8 +138,8 @@ def _chunks(fd: int) -> tuple[int, list[Chunk]]:
         elif kind == CHUNK_ITEM:
             length, types, copies = CHUNK.unpack_from(data)
             places = [STRIPE.unpack_from(data, CHUNK.size + copy * STRIPE.size)[0] for copy in range(copies)]
-            mixed = types & DATA and types & METADATA
-            chunks.append(Chunk(offset, length, bool(types & DATA), bool(mixed), places))
+            mixed = types & (DATA | METADATA) == DATA | METADATA
+            chunks.append(Chunk(offset, length, bool(types & DATA), mixed, places))
     return device_bytes, chunks
 
 

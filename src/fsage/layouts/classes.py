@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fsage.base import Json
-from fsage.layouts.freespace import ALIGNED_POWERS, Groups
+from fsage.layouts.freespace import ALIGNED_POWERS, Buckets, free_extents, usage
 from fsage.layouts.store import (
     OF_FREE_SPACE,
     NotThisText,
@@ -52,8 +52,8 @@ def of_classes(
 
     Where the largest is not told, it is the mean of the largest class. Classes are made powers of two by their means.
     """
-    number = dict[int, int]()
-    size = dict[int, int]()
+    numbers = Counter[int]()
+    sizes = Counter[int]()
     mean_blocks = 0
     for row in classes:
         if not row.extents:
@@ -64,25 +64,13 @@ def of_classes(
                 "which cannot be"
             )
         power = (row.blocks * block_bytes // row.extents).bit_length() - 1
-        number[power] = number.get(power, 0) + row.extents
-        size[power] = size.get(power, 0) + row.blocks * block_bytes
+        numbers[power] += row.extents
+        sizes[power] += row.blocks * block_bytes
         mean_blocks = max(mean_blocks, -(-row.blocks // row.extents))
-    extents = sum(number.values())
-    free_bytes = sum(size.values())
-    powers = range(min(number), max(number) + 1) if number else ()
-    values: Json = {
-        "block_bytes": block_bytes,
-        "free_bytes": free_bytes,
-        "free_extents": {
-            "count": extents,
-            "largest_bytes": (largest_blocks or mean_blocks) * block_bytes,
-            "mean_bytes": free_bytes / extents if extents else None,
-            "histogram": [
-                {"from_bytes": 1 << power, "extents": number.get(power, 0), "bytes": size.get(power, 0)}
-                for power in powers
-            ],
-        },
-    }
+    free_bytes = sum(sizes.values())
+    largest_bytes = (largest_blocks or mean_blocks) * block_bytes
+    found = free_extents(numbers, sizes, largest_bytes)
+    values: Json = {"block_bytes": block_bytes, "free_bytes": free_bytes, "free_extents": found}
     says = f"{source.split(';')[0]} says"
     absent = {
         **without(OF_FREE_SPACE, f"{says} how many free extents there are by size, and not where they lie"),
@@ -95,12 +83,7 @@ def of_classes(
         device_bytes = device_blocks * block_bytes
         if free_bytes > device_bytes:
             raise NotThisText(f"it has {free_bytes // block_bytes} free blocks of {device_blocks}")
-        used_bytes = device_bytes - free_bytes
-        values |= {
-            "device_bytes": device_bytes,
-            "used_bytes": used_bytes,
-            "fullness_percent": 100 * used_bytes / device_bytes,
-        }
+        values.update(usage(device_bytes, free_bytes), device_bytes=device_bytes)
     else:
         absent |= without(("used_bytes", "fullness_percent"), absent["device_bytes"])
     return Store(filesystem, {"free": source}, values, absent)
@@ -175,7 +158,7 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
     store = of_classes("ext4", source, classes, BLOCK_BYTES, len(free) * GROUP_BLOCKS)
     free_bytes = store.found["free_bytes"]
     group_bytes = GROUP_BLOCKS * BLOCK_BYTES
-    groups = Groups("block group")
+    groups = Buckets("block group")
     groups.add_all([group_bytes] * len(free), [blocks * BLOCK_BYTES for blocks in free])
     shares: dict[str, object] = {}
     for chunk in ALIGNED_POWERS[:-1]:  # no buddy is as large as the last

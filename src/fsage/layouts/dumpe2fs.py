@@ -85,13 +85,13 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
     then what needs groups is absent.
     """
     header, first_group = read_header(text)
-    block_bytes, device_bytes = header.block_bytes, header.blocks * header.block_bytes
+    block_bytes = header.block_bytes
+    device_bytes = header.blocks * block_bytes
+    told = freespace.usage(device_bytes, header.free_blocks * block_bytes)
     values: Json = {"device_bytes": device_bytes, "block_bytes": block_bytes}
     absent = {"files": "dumpe2fs lists no files"}
     if first_group is None:
-        values["free_bytes"] = header.free_blocks * block_bytes
-        values["used_bytes"] = device_bytes - values["free_bytes"]
-        values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
+        values.update(told)
         why = "dumpe2fs -h and tune2fs -l list no groups"
         if header.complaints:
             why = "dumpe2fs lists no groups where it fails"
@@ -127,8 +127,7 @@ def of_text(text: Text, counting: Counting = ONCE) -> Store:
     if header.is_settled and not unknown_bytes and free_blocks != header.free_blocks:
         source += f"; the superblock counts {header.free_blocks} free blocks, and the bitmaps have {free_blocks}"
     if unknown_bytes:
-        values["used_bytes"] = device_bytes - header.free_blocks * block_bytes
-        values["fullness_percent"] = 100 * values["used_bytes"] / device_bytes
+        values.update(told, free_bytes=values["free_bytes"])
         source += "; how full by the superblock"
     warnings = [*reader.warnings(free_blocks), *complaints, *header.state]
     store = Store(None, {"free": source}, values, absent, warnings=warnings, unknown_bytes=unknown_bytes)
@@ -179,14 +178,12 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     state = fields.get(b"Filesystem state", b"clean").decode(errors="replace")
     errors = fields.get(b"FS Error count", b"0").decode(errors="replace")
     if "error" in state or errors != "0":
-        if errors != "0":
-            noted = f" and {errors} errors noted"
-        else:
-            noted = ""
+        noted = f" and {errors} errors noted" if errors != "0" else ""
         damage.append(f"Damaged: the superblock has the state '{state}'{noted}; {REPAIR}.")
     is_settled = state == "clean" and b"needs_recovery" not in fields.get(FEATURES, b"")
-    says = *geometry.ext_of_fields(texts), complaints, damage, is_settled
-    return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks, made, *says), first_group
+    name_and_unlike = geometry.ext_of_fields(texts)
+    numbers = blocks, block_bytes, first, in_group, inodes, free, cluster_blocks
+    return Header(*numbers, made, *name_and_unlike, complaints, damage, is_settled), first_group
 
 
 def _complaint(line: bytes) -> str:
@@ -198,8 +195,9 @@ class _Groups:
 
     def __init__(self, header: Header, counting: Counting) -> None:
         self.header = header
-        self.free = counting.free_space(header.blocks * header.block_bytes, header.block_bytes, header.block_bytes)
-        self.groups = counting.groups("block group")
+        size = header.block_bytes
+        self.free = freespace.FreeSpace(counting, header.blocks * size, size, size)
+        self.groups = freespace.Buckets("block group")
         self.expected = -(-(header.blocks - header.first_block) // header.group_blocks)
         self.disagreeing = self.counted = self.seen = self.unknown_bytes = 0
         self.damaged: dict[int, str] = {}
@@ -300,19 +298,16 @@ class _Groups:
     ) -> dict[int, str]:
         """Groups from `first` on that cannot be as their lines say, and why."""
         head = self.header
-        most = self.header.group_blocks // self.header.cluster_blocks
+        most = head.group_blocks // head.cluster_blocks
         places = list(map(int, BITMAP.findall(text)))
         if len(places) != len(counted):  # of another form
             places = list(range(head.first_block + 1, head.first_block + 1 + len(counted)))
         own = set(map(int, OWN.findall(text)))
+        bent = set()
         if b"(EXPECTED " in text:
             bent = {int(number) - first for number in EXPECTED.findall(text)}
-        else:
-            bent = set()
-        apart = len(set(places)) == len(places)
-        if apart:
-            twice = set()
-        else:
+        twice = set()
+        if len(set(places)) < len(places):
             twice = {place for place, count in Counter(places).items() if count > 1}
         damaged = {}
         least_whole = (most - 1) * head.cluster_blocks - 1

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.layouts.fragmentation import Extent, of_file
+from fsage.layouts.machine import opened
 
 DENIED = (errno.EACCES, errno.EPERM)
 
@@ -103,8 +104,7 @@ def address_of(descriptor: int, offset: int) -> int:
 def _records(path: str | Path, synchronise: bool) -> Iterator[Columns]:
     """What the kernel returns, a call at a time, without what has no place yet."""
     request_flags = FIEMAP_FLAG_SYNC if synchronise else 0
-    fd = os.open(path, os.O_RDONLY)
-    try:
+    with opened(path) as fd:
         start = 0
         while True:
             buffer = bytearray(HEADER.size + BATCH * EXTENT.size)
@@ -125,8 +125,6 @@ def _records(path: str | Path, synchronise: bool) -> Iterator[Columns]:
             yield Columns(logical, physical, length, unwritten)
             if flags[-1] & FIEMAP_EXTENT_LAST:
                 return
-    finally:
-        os.close(fd)
 
 
 def merged(pieces: Iterable[tuple[int, int, int, int]]) -> list[Extent]:
@@ -178,8 +176,7 @@ def _mapped(mount: Path) -> Iterator[tuple[int, int, bool]]:
     Of XFS this is the allocator's own tree as it is in memory, whatever has reached the device. The first device that
     is mapped is the main one; an external log or a real-time device has another number and is left out.
     """
-    fd = os.open(mount, os.O_RDONLY)
-    try:
+    with opened(mount) as fd:
         highest = RECORD.pack(*[2**32 - 1] * 2, *[2**64 - 1] * 3, 0, 0, 0, 0)
         low = bytes(RECORD.size)
         main = None
@@ -200,5 +197,3 @@ def _mapped(mount: Path) -> Iterator[tuple[int, int, bool]]:
             if flags & FMR_OF_LAST:
                 return
             low = bytes(buffer[at : at + RECORD.size])  # the next call goes on behind this record
-    finally:
-        os.close(fd)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure
+from fsage.base import Failure, Json
 from fsage.base.shell import run
 from fsage.layouts import btrfs, ext4, fiemap, machine, xfs
 from fsage.layouts.fragmentation import Extent
@@ -29,7 +29,6 @@ from fsage.layouts.placement import ByRequest, LargestFirst, NearestFirst, Place
 from fsage.layouts.store import OF_DEVICE, Geometry, NotThisText, Store, of_extents, without
 
 XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1
-XFS_FSOP_GEOM_FLAGS_RMAPBT = 1 << 19
 # bytes of a block; blocks of an allocation group, of the log; bytes of a sector, of an inode; blocks of the data
 # device, of the real-time one; first block of the log, 0 for an external one; blocks of a stripe unit, a stripe; flags
 GEOMETRY = struct.Struct("=L4xL4xLLL4xQQ8xQ16xLL4xL16x")
@@ -156,12 +155,7 @@ class Xfs(FileSystem):
     inodes_together = 64  # with sparse inodes a part of them
 
     def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
-        fd = os.open(mount, os.O_RDONLY)
-        try:
-            fields = GEOMETRY.unpack(fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(GEOMETRY.size)))
-        finally:
-            os.close(fd)
-        block_bytes, group_blocks, log_blocks, sector_bytes, inode_bytes, *others = fields
+        block_bytes, group_blocks, log_blocks, sector_bytes, inode_bytes, *others = _geometry_of_xfs(mount)
         blocks, real_time, log_start, unit, stripe, flags = others
         geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
         store = of_extents("xfs", "FS_IOC_GETFSMAP", xfs.KIND, geometry, fiemap.free_extents(mount), counting)
@@ -196,17 +190,18 @@ class Xfs(FileSystem):
         two B+trees. Recovery stops at the temporary file's inode ("Metadata corruption detected at xfs_dinode_verify").
         With reverse mapping the kernel exchanges extents in another way, and recovers.
         """
-        fd = os.open(point, os.O_RDONLY)
-        try:
-            geometry = fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(112))
-        finally:
-            os.close(fd)
-        if struct.unpack_from("=L", geometry, 92)[0] & XFS_FSOP_GEOM_FLAGS_RMAPBT:
+        if _geometry_of_xfs(point)[-1] >> FEATURES["rmapbt"] & 1:
             return None
         return (
             f"{point} is an XFS without rmapbt: after a crash it may not mount again without `xfs_repair -L` (seen on "
             "Linux 6.18). The risk ends when the log is written back: after a minute of idleness, or by an unmount"
         )
+
+
+def _geometry_of_xfs(mount: Path | str) -> tuple[int, ...]:
+    """The fields of GEOMETRY."""
+    with machine.opened(mount) as fd:
+        return GEOMETRY.unpack(fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(GEOMETRY.size)))
 
 
 class F2fs(FileSystem):
@@ -221,28 +216,22 @@ class F2fs(FileSystem):
             lines = path.read_text(encoding="ascii").splitlines()[HEAD_LINES:]
         except FileNotFoundError:
             raise Failure(f"{path} is not there, which alone tells which blocks of F2FS are free") from None
-        block_bytes, segment_blocks, blocks, first = superblock_of_f2fs(device)
+        with open(device, "rb") as file:
+            file.seek(SUPERBLOCK_AT)
+            magic, block_power, segment_power, blocks, first = SUPERBLOCK.unpack(file.read(SUPERBLOCK.size))
+        if magic != MAGIC:
+            raise Failure(f"{device} has no superblock of F2FS")
+        block_bytes = 1 << block_power
+        segment_blocks = 1 << segment_power
         geometry = Geometry(blocks * block_bytes, block_bytes, segment_blocks * block_bytes, first * block_bytes)
-        free = (
-            (begin * block_bytes, length * block_bytes)
-            for begin, length in free_of_segments(lines, segment_blocks, first)
-        )
+        runs = free_of_segments(lines, segment_blocks, first)
+        free = ((begin * block_bytes, length * block_bytes) for begin, length in runs)
         source = "F2FS' bitmaps of segments (/proc/fs/f2fs), with what it holds back for cleaning"
         store = of_extents(self.name, source, "segment", geometry, free, counting)
         store.unlike = (
             "its free blocks are written by logs, segment by segment, and no list of them says in which order"
         )
         return store
-
-
-def superblock_of_f2fs(device: str) -> tuple[int, int, int, int]:
-    """Bytes of a block, blocks of a segment, blocks of the device, and the first of the first segment."""
-    with open(device, "rb") as file:
-        file.seek(SUPERBLOCK_AT)
-        magic, block_power, segment_power, blocks, first = SUPERBLOCK.unpack(file.read(SUPERBLOCK.size))
-    if magic != MAGIC:
-        raise Failure(f"{device} has no superblock of F2FS")
-    return 1 << block_power, 1 << segment_power, blocks, first
 
 
 def free_of_segments(lines: list[str], segment_blocks: int, first: int) -> Iterator[tuple[int, int]]:
@@ -268,6 +257,11 @@ ALL = {system.name: system for system in (Btrfs(), Ext4(), F2fs(), Xfs())}
 def like(name: str | None) -> FileSystem | None:
     """The file system as which one of this kernel's name is read; None where none can."""
     return next((system for system in ALL.values() if name in (system.name, *system.like)), None)
+
+
+def of_store(store: Json) -> FileSystem:
+    """The file system of a Store.summary; one of which nothing is known where none is read as it is."""
+    return like(store["filesystem"]) or FileSystem()
 
 
 def titles() -> str:

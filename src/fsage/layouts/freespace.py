@@ -54,7 +54,8 @@ def parts(text: bytes) -> Iterator[bytes]:
     end = len(text)
     while at < end:
         stop = text.find(b", ", at + PART_BYTES)
-        stop = end if stop < 0 else stop
+        if stop < 0:
+            stop = end
         yield text[at:stop]
         at = stop + len(", ")
 
@@ -75,21 +76,14 @@ class FreeSpace:
     calls but `keep` give; a power of two, 1 MiB at most.
     """
 
-    def __init__(
-        self,
-        device_bytes: int,
-        block_bytes: int,
-        bins: int,
-        keep: Keep | None,
-        unit_bytes: int,
-    ) -> None:
+    def __init__(self, counting: Counting, device_bytes: int, block_bytes: int, unit_bytes: int = 1) -> None:
         self.device_bytes = device_bytes
         self.unit_bytes = unit_bytes
-        self._keep = keep
+        self._keep = counting.keep
         self._unit_power = unit_bytes.bit_length() - 1
         self._of_length: Counter[int] = Counter()  # as many as differ: few beside the extents
         self._aligned = [0] * len(ALIGNED_POWERS)  # chunks
-        self._bin_power = max(-(-device_bytes // bins) - 1, block_bytes - 1).bit_length()
+        self._bin_power = max(-(-device_bytes // counting.bins) - 1, block_bytes - 1).bit_length()
         self._bins = [0] * (((device_bytes - 1) >> self._bin_power) + 1)
         self._starts: list[int] = []  # of extents that nobody looked at yet
         self._ends: list[int] = []
@@ -140,35 +134,25 @@ class FreeSpace:
         self._look()
         self._count([self._last[0]], [self._last[1]])
         self._last = 0, 0
-        extents, sizes, largest_bytes = self._by_power()
-        device_bytes = self.device_bytes
+        numbers = Counter[int]()
+        sizes = Counter[int]()
+        for length, number in self._of_length.items():
+            power = length.bit_length() - 1 + self._unit_power
+            numbers[power] += number
+            sizes[power] += length * number * self.unit_bytes
+        largest_bytes = max(self._of_length, default=0) * self.unit_bytes
+        free_bytes = sum(sizes.values())
+        shares: dict[str, float | None] = {}
+        for power, chunks in zip(ALIGNED_POWERS, self._aligned):
+            shares[str(1 << power)] = (chunks << power) / free_bytes if free_bytes else None
         bin_bytes = 1 << self._bin_power
-        count = sum(extents)
-        free_bytes = sum(sizes)
-        powers = [power for power, number in enumerate(extents) if number]
+        last_bytes = self.device_bytes - (len(self._bins) - 1) * bin_bytes
+        bitmap = [free / bin_bytes for free in self._bins[:-1]]
         return {
-            "used_bytes": device_bytes - free_bytes,
-            "free_bytes": free_bytes,
-            "fullness_percent": 100 * (device_bytes - free_bytes) / device_bytes,
-            "free_extents": {
-                "count": count,
-                "largest_bytes": largest_bytes,
-                "mean_bytes": free_bytes / count if count else None,
-                "histogram": [
-                    {"from_bytes": 1 << power, "extents": extents[power], "bytes": sizes[power]}
-                    for power in (range(powers[0], powers[-1] + 1) if powers else ())
-                ],
-            },
-            "bitmap": {
-                "bin_bytes": bin_bytes,
-                "free_share": [
-                    free / min(bin_bytes, device_bytes - number * bin_bytes) for number, free in enumerate(self._bins)
-                ],
-            },
-            "aligned_free_share": {
-                str(1 << power): (chunks << power) / free_bytes if free_bytes else None
-                for power, chunks in zip(ALIGNED_POWERS, self._aligned)
-            },
+            **usage(self.device_bytes, free_bytes),
+            "free_extents": free_extents(numbers, sizes, largest_bytes),
+            "bitmap": {"bin_bytes": bin_bytes, "free_share": [*bitmap, self._bins[-1] / last_bytes]},
+            "aligned_free_share": shares,
         }
 
     def _look(self) -> None:
@@ -248,15 +232,22 @@ class FreeSpace:
             self._bins[number] += (upto[whole] + part - below) * unit
             below = upto[whole] + part
 
-    def _by_power(self) -> tuple[list[int], list[int], int]:
-        """Extents counted, their number and bytes by the power of two of their bytes, and the largest."""
-        extents = [0] * 64
-        sizes = [0] * 64
-        for length, number in self._of_length.items():
-            power = length.bit_length() - 1 + self._unit_power
-            extents[power] += number
-            sizes[power] += length * number * self.unit_bytes
-        return extents, sizes, max(self._of_length, default=0) * self.unit_bytes
+
+def usage(device_bytes: int, free_bytes: int) -> dict[str, object]:
+    """The keys of a store's summary that say how full it is."""
+    used_bytes = device_bytes - free_bytes
+    percent = 100 * used_bytes / device_bytes
+    return {"used_bytes": used_bytes, "free_bytes": free_bytes, "fullness_percent": percent}
+
+
+def free_extents(numbers: Counter[int], sizes: Counter[int], largest_bytes: int) -> dict[str, object]:
+    """The key `free_extents` of a store's summary; their number and bytes by the power of two of their bytes."""
+    count = sum(numbers.values())
+    histogram = []
+    for power in range(min(numbers, default=0), max(numbers, default=-1) + 1):
+        histogram.append({"from_bytes": 1 << power, "extents": numbers[power], "bytes": sizes[power]})
+    mean_bytes = sum(sizes.values()) / count if count else None
+    return {"count": count, "largest_bytes": largest_bytes, "mean_bytes": mean_bytes, "histogram": histogram}
 
 
 @dataclass(frozen=True)
@@ -268,14 +259,6 @@ class Counting:
 
     bins: int = 1024
     keep: Keep | None = None
-
-    def free_space(self, device_bytes: int, block_bytes: int, unit_bytes: int = 1) -> FreeSpace:
-        """Who counts the free extents of a device."""
-        return FreeSpace(device_bytes, block_bytes, self.bins, self.keep, unit_bytes)
-
-    def groups(self, kind: str) -> Groups:
-        """Who counts its groups."""
-        return Groups(kind)
 
 
 ONCE = Counting()
@@ -295,7 +278,7 @@ BUCKETS = (
 STARTS = tuple(start for _, start in BUCKETS[2:])
 
 
-class Groups:
+class Buckets:
     """Groups given to `add_all`, each counted in exactly one bucket."""
 
     def __init__(self, kind: str) -> None:
@@ -308,15 +291,13 @@ class Groups:
         """Count groups: how large each is, and how much of it is free."""
         self.count += len(size_bytes)
         self.group_bytes = max(self.group_bytes, max(size_bytes, default=0))
-        self._count(self._of_bytes, size_bytes, free_bytes)
+        for row in map(bucket, size_bytes, free_bytes):
+            self._of_bytes[row] += 1
 
     def add_inodes(self, inodes: int, free_inodes: Sequence[int]) -> None:
         """How many inodes are free, in groups that have so many each."""
-        self._count(self._of_inodes, [inodes] * len(free_inodes), free_inodes)
-
-    def _count(self, buckets: list[int], whole: Sequence[int], free: Sequence[int]) -> None:
-        for row in map(bucket, whole, free):
-            buckets[row] += 1
+        for free in free_inodes:
+            self._of_inodes[bucket(inodes, free)] += 1
 
     def summary(self) -> dict[str, object]:
         """The key `groups` of a store's summary.

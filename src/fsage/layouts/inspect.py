@@ -13,7 +13,7 @@ from fsage.base import Failure, Json
 from fsage.base.message import NotTaken, open_file, printable
 from fsage.layouts import fiemap, filesystems, machine, saved
 from fsage.layouts.fragmentation import FileLayouts
-from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.freespace import ONCE, Counting, usage
 from fsage.layouts.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
 from fsage.layouts.stream import UTF_16_MARKS
 
@@ -36,7 +36,21 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
     began = time.monotonic()
     try:
         store, mount = _store(what, files_at_most, counting)
-        mounted = _told(mount) if mount else None
+        mounted = None
+        if mount:
+            totals = os.statvfs(mount)
+            size = totals.f_frsize
+            mounted = {
+                "bytes": totals.f_blocks * size,
+                "free_bytes": totals.f_bfree * size,
+                "available_bytes": totals.f_bavail * size,
+                "inodes": totals.f_files,
+                "free_inodes": totals.f_ffree,
+            }
+            if totals.f_blocks and "device_bytes" not in store.found:  # nothing closer to the device told it
+                whole = {"device_bytes": mounted["bytes"], "block_bytes": size}
+                store.found.update(whole, **usage(mounted["bytes"], mounted["free_bytes"]))
+                store.source["free"] = "statvfs: totals only"
     except (NotThisText, NotTaken, Failure) as error:
         raise ValueError(f"{'standard input' if what == '-' else what}: {error}") from error
     except OSError as error:
@@ -119,37 +133,8 @@ def _of_directory(directory: Path, files_at_most: int, counting: Counting) -> St
     else:
         why = f"of {mount.type} no free space is read; only of {filesystems.titles()}"
         store = Store(mount.type, {}, {}, without(OF_DEVICE, why))
-    _add_totals(store, directory)
     _add_files(store, directory, files_at_most)
     return store
-
-
-def _told(mount: Path) -> dict[str, int]:
-    """What statvfs(2) tells of a mount, as df and users see it."""
-    totals = os.statvfs(mount)
-    return {
-        "bytes": totals.f_blocks * totals.f_frsize,
-        "free_bytes": totals.f_bfree * totals.f_frsize,
-        "available_bytes": totals.f_bavail * totals.f_frsize,
-        "inodes": totals.f_files,
-        "free_inodes": totals.f_ffree,
-    }
-
-
-def _add_totals(store: Store, directory: Path) -> None:
-    """What statvfs(2) tells of any file system, where nothing closer to the device told it."""
-    totals = os.statvfs(directory)
-    if "device_bytes" in store.found or not totals.f_blocks:
-        return
-    used = totals.f_blocks - totals.f_bfree
-    store.found |= {
-        "device_bytes": totals.f_blocks * totals.f_frsize,
-        "block_bytes": totals.f_frsize,
-        "used_bytes": used * totals.f_frsize,
-        "free_bytes": totals.f_bfree * totals.f_frsize,
-        "fullness_percent": 100 * used / totals.f_blocks,
-    }
-    store.source["free"] = "statvfs: totals only"
 
 
 def _add_files(store: Store, directory: Path, files_at_most: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -51,10 +52,8 @@ def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
 
 def mounted_at(point: Path | str) -> Mount | None:
     """The uppermost mount exactly at `point`, or None."""
-    mounted = [mount for mount in mounts() if mount.point == os.path.realpath(point)]
-    if mounted:
-        return mounted[-1]
-    return None
+    place = os.path.realpath(point)
+    return next((mount for mount in reversed(mounts()) if mount.point == place), None)
 
 
 def mount_of(path: Path) -> Mount:
@@ -65,6 +64,16 @@ def mount_of(path: Path) -> Mount:
         if mount:
             return mount
     raise Failure(f"nothing is mounted at {path} or above it")
+
+
+@contextlib.contextmanager
+def opened(path: Path | str) -> Iterator[int]:
+    """A descriptor of a file or a directory for reading. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def exclusive(device: str) -> bool:
@@ -116,15 +125,10 @@ def loop_info(device: str) -> LoopInfo | None:
     """The kernel's data on a loop device; None when nothing is attached."""
     info = LoopInfo()
     try:
-        descriptor = os.open(device, os.O_RDONLY)
+        with opened(device) as descriptor:
+            fcntl.ioctl(descriptor, LOOP_GET_STATUS64, info)
     except OSError:
         return None
-    try:
-        fcntl.ioctl(descriptor, LOOP_GET_STATUS64, info)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     return info
 
 
@@ -168,11 +172,10 @@ def regular_files(directory: Path, unread: Unread | None = None) -> Iterator[Pat
     device = os.stat(directory).st_dev
 
     def lacking(error: OSError, folder: bool = True) -> None:
-        if error.errno == errno.ENOENT:  # it has gone meanwhile
-            return
-        if unread is None:
-            raise error
-        unread.add(error.filename, error, folder)
+        if error.errno != errno.ENOENT:  # else it has gone meanwhile
+            if unread is None:
+                raise error
+            unread.add(error.filename, error, folder)
 
     def same(path: str, is_kind: Callable[[int], bool]) -> bool:
         try:
@@ -195,20 +198,21 @@ def signature(device: str, what: str) -> str | None:
 
     It is what `blkid -p` does, without a process: in a guest a process costs a fifth of a second.
     """
-    probe = _libblkid().blkid_new_probe_from_filename(os.fsencode(device))
+    library = _libblkid()
+    probe = library.blkid_new_probe_from_filename(os.fsencode(device))
     if not probe:
         raise Failure(f"{device} cannot be read: {os.strerror(ctypes.get_errno())}")
     try:
-        found = _libblkid().blkid_do_safeprobe(probe)
+        found = library.blkid_do_safeprobe(probe)
         if found < 0:
             how = "has signatures of several file systems" if found == AMBIVALENT else "cannot be read"
             raise Failure(f"{device} {how} (libblkid); look at it with `wipefs {device}`")
         value = ctypes.c_char_p()
-        if _libblkid().blkid_probe_lookup_value(probe, what.encode(), ctypes.byref(value), None) != 0:
+        if library.blkid_probe_lookup_value(probe, what.encode(), ctypes.byref(value), None) != 0:
             return None
         return (value.value or b"").decode("utf-8", "replace") or None
     finally:
-        _libblkid().blkid_free_probe(probe)
+        library.blkid_free_probe(probe)
 
 
 @cache
@@ -217,11 +221,7 @@ def _libblkid() -> ctypes.CDLL:
     library = ctypes.CDLL("libblkid.so.1", use_errno=True)
     library.blkid_new_probe_from_filename.restype = ctypes.c_void_p
     library.blkid_do_safeprobe.argtypes = [ctypes.c_void_p]
-    library.blkid_probe_lookup_value.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_char_p,
-        ctypes.POINTER(ctypes.c_char_p),
-        ctypes.c_void_p,
-    ]
+    text = ctypes.POINTER(ctypes.c_char_p)
+    library.blkid_probe_lookup_value.argtypes = [ctypes.c_void_p, ctypes.c_char_p, text, ctypes.c_void_p]
     library.blkid_free_probe.argtypes = [ctypes.c_void_p]
     return library

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.freespace import ONCE, Counting, usage
 from fsage.layouts.store import OF_EXTENTS, Geometry, NotThisText, Store, check_device, of_extents, without
 
 LINE = re.compile(r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*")
@@ -101,21 +101,14 @@ def of_lfs_df_text(lines: Iterable[bytes]) -> Store:
     words = [line.decode(errors="replace").rstrip() for line in lines]
     read = parse_lfs_df(words)
     osts = read.all_osts()
-    inactive = read.inactive
     percents = {match[1]: match[5] for match in map(LINE.fullmatch, words) if match}
     total = sum(ost.total_bytes for ost in osts)
     used = sum(ost.used_bytes for ost in osts)
     fullest = max(osts, key=lambda ost: ost.used_bytes / ost.total_bytes)
     source = f"lfs df; it has {len(osts)} OSTs, the fullest is {fullest.name} ({percents[fullest.name]})"
-    if inactive:
-        source += f"; deactivated and left out: {', '.join(inactive)}"
-    values = {
-        "device_bytes": total,
-        "block_bytes": 1024,
-        "used_bytes": used,
-        "free_bytes": total - used,
-        "fullness_percent": 100 * used / total,
-    }
+    if read.inactive:
+        source += f"; deactivated and left out: {', '.join(read.inactive)}"
+    values = {"device_bytes": total, "block_bytes": 1024, **usage(total, total - used)}
     why = "lfs df tells totals only; `fsage evidence` of an OST's device, on its server, tells how free space lies"
     return Store("lustre", {"free": source}, values, without((*OF_EXTENTS, "groups", "files"), why))
 
@@ -139,10 +132,7 @@ def of_bluestore_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Stor
         opened = opened or line.strip()[:1]
         has_head = has_head or bool(BLUESTORE_HEAD.search(line))
         for name, hexadecimal, decimal in WORD.findall(line):
-            if hexadecimal:
-                number = int(hexadecimal, 16)
-            else:
-                number = int(decimal)
+            number = int(hexadecimal, 16) if hexadecimal else int(decimal)
             if name == b"offset":
                 starts.append(number)
             elif name == b"length":

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from fsage.base import Json
 from fsage.base.typed import Check
-from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.freespace import ONCE, Buckets, Counting, FreeSpace
 
 SCHEMA = 1
 
@@ -90,7 +90,7 @@ class Store:
     def summary(self, number: int) -> dict[str, object]:
         """All KEYS, None where `absent` has the reason, with store (number) and the other fields.
 
-        Shapes and units of the larger ones: FreeSpace.summary, Groups.summary, FileLayouts.summary; `files` holds one
+        Shapes and units of the larger ones: FreeSpace.summary, Buckets.summary, FileLayouts.summary; `files` holds one
         of the latter for each named set of files.
         """
         values = {key: self.found.get(key) for key in KEYS}
@@ -134,8 +134,8 @@ def of_extents(
 
     Raises ValueError (extents that cannot be).
     """
-    free = counting.free_space(geometry.device_bytes, geometry.block_bytes)
-    groups = counting.groups(kind)
+    free = FreeSpace(counting, geometry.device_bytes, geometry.block_bytes)
+    groups = Buckets(kind)
     sizes_bytes = geometry.groups_bytes()
     free_bytes = [0] * len(sizes_bytes)
 
@@ -143,7 +143,7 @@ def of_extents(
         """The extents, counted in passing; one may reach over several groups."""
         for start, length in extents:
             at = start - geometry.first_bytes
-            end = start - geometry.first_bytes + length
+            end = at + length
             while at < end:
                 number = at // geometry.group_bytes
                 group_end = min(end, (number + 1) * geometry.group_bytes)

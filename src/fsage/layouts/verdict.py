@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fsage.base import MIB, Json
 from fsage.base.sizes import counted, format_size, round_size
-from fsage.layouts import forecast, placement
+from fsage.layouts import filesystems, placement
 from fsage.layouts.geometry import BLOCK_BYTES
 
 FOUND = "found"
@@ -30,7 +30,7 @@ LITTLE = (
 UNKNOWN = "These numbers are of the sound part. Nothing is copied (--save, age) before the damage is repaired."
 FULL = "full"
 INODES = "inodes"
-NAMES = (FULL, INODES, *(f"extents_{format_size(size)}" for size in forecast.NEW_FILES))
+NAMES = (FULL, INODES, *(f"extents_{format_size(size)}" for size in placement.NEW_FILES))
 """What --fail-on can name: percent of blocks and of inodes, and extents of new files."""
 FRAGMENTED = "fragmented"
 OF_FRAGMENTS = (FRAGMENTED, *NAMES)
@@ -47,8 +47,8 @@ class Verdict:
 
     def as_json(self) -> Json:
         """For a script: of `values` those that are known; null: a file of that size does not fit."""
-        known_values = {name: value for name, value in self.values.items() if value is not None}
-        values = {name: None if value == math.inf else value for name, value in known_values.items()}
+        known = {name: value for name, value in self.values.items() if value is not None}
+        values = {name: None if value == math.inf else value for name, value in known.items()}
         return {"sentences": self.sentences, "values": values}
 
 
@@ -59,23 +59,25 @@ def verdicts(layout: Json) -> list[Verdict]:
 
 def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     """The verdict on a Store.summary. `mounted`: what statvfs(2) says where it is mounted (`inspect`)."""
-    if store["free_extents"]:
-        free = placement.classes(store["free_extents"])
-    else:
-        free = []
+    system = filesystems.of_store(store)
+    free = placement.classes(store["free_extents"]) if store["free_extents"] else []
     has_sizes = store["device_bytes"] is not None and store["free_bytes"] is not None
-    files = forecast.new_files(store, mounted)
-    direct = forecast.new_files(store, mounted, direct=True)
+    files = placement.new_files(system, store, mounted)
+    direct = placement.new_files(system, store, mounted, direct=True)
     values: dict[str, float | None] = dict.fromkeys(NAMES)
-    values |= {FULL: store["fullness_percent"], INODES: _inodes_percent(mounted)}
-    values |= {new_file.name: math.inf if new_file.high is None else new_file.high for new_file in files}
+    values[FULL] = store["fullness_percent"]
+    if mounted and mounted["inodes"]:
+        values[INODES] = 100 * (1 - mounted["free_inodes"] / mounted["inodes"])
+    for new_file in files:
+        values[new_file.name] = math.inf if new_file.high is None else new_file.high
     sentences = list(store.get("warnings", ()))
     unknown_bytes = store.get("unknown_bytes", 0)
     if has_sizes or free:
         sentences.append(_full(store, free, mounted))
     if files:
-        sentences.append(f"{forecast.sentence(store, files, direct)} {forecast.used_up(store, free)}".strip())
-        refused = forecast.first_refused(store, mounted)
+        lie = placement.sentence(system, files, direct)
+        sentences.append(f"{lie} {placement.used_up(store, free)}".strip())
+        refused = placement.first_refused(system, store, mounted)
         if refused:
             sentences[-1] += f" {refused.sentence(store['fullness_percent'])}"
         sentences.append(UNKNOWN if unknown_bytes else _never(store) or _worth(store, what, files, direct))
@@ -123,10 +125,8 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
     if not mounted or not mounted["bytes"]:
         return ""
     used = mounted["bytes"] - mounted["free_bytes"]
-    if used + mounted["available_bytes"]:
-        percent = 100 * used / (used + mounted["available_bytes"])
-    else:
-        percent = 100.0
+    whole = used + mounted["available_bytes"]
+    percent = 100 * used / whole if whole else 100.0
     if abs(percent - store["fullness_percent"]) < APART_POINTS:
         return ""
     reasons = []
@@ -141,12 +141,6 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
     return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
 
 
-def _inodes_percent(mounted: dict[str, int] | None) -> float | None:
-    if not mounted or not mounted["inodes"]:
-        return None
-    return 100 * (1 - mounted["free_inodes"] / mounted["inodes"])
-
-
 def _never(store: Json) -> str:
     """Why no measurement can be made of a copy; '' where one can."""
     why = store.get("unlike")
@@ -159,34 +153,26 @@ def _never(store: Json) -> str:
     return ""
 
 
-def _worth(store: Json, what: str, files: Sequence[forecast.NewFile], direct: Sequence[forecast.NewFile]) -> str:
+def _worth(store: Json, what: str, files: list[placement.NewFile], direct: list[placement.NewFile]) -> str:
     """Whether to measure, and why."""
     if store["free_bytes"] < LITTLE_BYTES or files[0].high is None:
         return f"{LITTLE}."
-    broken = [
-        new_file
-        for new_file in (*files, *direct)
-        if new_file.high is not None and new_file.high > 1 and new_file.size_bytes / new_file.high < WHOLE_BYTES
-    ]
+    pieces = [new_file for new_file in (*files, *direct) if new_file.high and new_file.high > 1]
+    broken = [new_file for new_file in pieces if new_file.size_bytes / (new_file.high or 1) < WHOLE_BYTES]
     if not broken:
         return (
             "A measurement is not worthwhile: new files, each written alone and at once, would be about as contiguous "
             "as on an empty file system."
         )
     worst = broken[0]
-    if worst in direct and worst not in files:
-        past = " that is written past the cache"
-    else:
-        past = ""
+    past = "" if worst in files else " that is written past the cache"
     size = round_size(worst.size_bytes)
     why = f"a new file of {size}{past} would have {worst.words()}, and 1 on an empty file system"
+    command = f"./run fsage age {shlex.quote(what)}`"
     if what == "-":
         command = "./run fsage age FILE` with this text in a file"
-    else:
-        command = f"./run fsage age {shlex.quote(what)}`"
-    if store["bitmap"]:
-        also = ""
-    else:
+    also = ""
+    if not store["bitmap"]:
         also = ". Where the extents lie this text does not say, so that is drawn several times"
     return f"Worth measuring, for {why}: `{command} says what that costs, which depends on the device{also}."
 
@@ -272,10 +258,9 @@ def reached(values: Mapping[str, float | None], limits: Mapping[str, float]) -> 
     unknown = [name for name in limits if name in values and values[name] is None]
     if unknown:
         raise ValueError(f"--fail-on {unknown[0]}: that is not known here")
-    limited = {name: value for name, value in values.items() if name in limits and value is not None}
-    return [
-        f"{name} is {'more than fits' if value == math.inf else f'{value:.4g}'}, "
-        f"at or above the limit of {limits[name]:g} (--fail-on)"
-        for name, value in limited.items()
-        if value >= limits[name]
-    ]
+    sentences = []
+    for name, value in values.items():
+        if name in limits and value is not None and value >= limits[name]:
+            much = "more than fits" if value == math.inf else f"{value:.4g}"
+            sentences.append(f"{name} is {much}, at or above the limit of {limits[name]:g} (--fail-on)")
+    return sentences

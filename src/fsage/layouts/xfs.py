@@ -20,7 +20,7 @@ from fsage.base import Json
 from fsage.base.sizes import counted
 from fsage.layouts.classes import Class, of_classes
 from fsage.layouts.fragmentation import Extent, FileLayouts
-from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.freespace import ONCE, Counting, usage
 from fsage.layouts.store import (
     OF_DEVICE,
     Geometry,
@@ -117,8 +117,15 @@ class _Told:
         expected = 100 * sum(bool(table) for table in self.tables)
         if not self.free and abs(sum(self.percent) - expected) > 0.01 * len(rows) + 0.01:
             raise NotThisText(f"the percents of freesp's rows add up to {sum(self.percent):.1f}: rows are missing")
-        if not self.free:
-            self._check_percents()
+        percents = iter(self.percent)
+        for table in [] if self.free else self.tables:
+            total = sum(row.blocks for row in table)
+            for row, percent in zip(table, percents):
+                if abs(percent - 100 * row.blocks / max(1, total)) > PERCENT_STEP:
+                    raise NotThisText(
+                        f"freesp's row of {row.low} to {row.high} blocks has {row.blocks} of {total} blocks, and tells "
+                        f"of {percent}%: digits or rows are missing"
+                    )
         if not rows and not self.free and not self.sums:
             raise NotThisText("freesp's table has no row: no block is free, or it was cut short; run freesp -s")
         several = len(self.tables) > 1 and not self.free
@@ -127,18 +134,6 @@ class _Told:
                 f"it has {len(self.tables)} texts of freesp, and does not say that each is of another group: give one "
                 "at a time"
             )
-
-    def _check_percents(self) -> None:
-        """Raise NotThisText where a row's blocks are not the share that it tells."""
-        percents = iter(self.percent)
-        for table in self.tables:
-            total = sum(row.blocks for row in table)
-            for row, percent in zip(table, percents):
-                if abs(percent - 100 * row.blocks / max(1, total)) > PERCENT_STEP:
-                    raise NotThisText(
-                        f"freesp's row of {row.low} to {row.high} blocks has {row.blocks} of {total} blocks, and tells "
-                        f"of {percent}%: digits or rows are missing"
-                    )
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
@@ -155,10 +150,7 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     block_bytes = content.superblock.get(b"blocksize", BLOCK_BYTES)
     source = "freesp"
     if len(content.groups) == len(content.tables):
-        if len(content.tables) == 1:
-            groups = "1 group"
-        else:
-            groups = f"{len(content.tables)} groups"
+        groups = counted(len(content.tables), "group")
         source += f"; of {groups} ({runs_of(sorted(content.groups))}) only"
     if b"blocksize" in lacking:
         source += "; blocks are taken for 4 KiB, which it does not say"
@@ -218,8 +210,8 @@ def _of_list(content: _Told, counting: Counting) -> Store:
         sizes = geometry.groups_bytes()
         store.unknown_bytes = sum(sizes[group] for group in bad if group < len(sizes)) or geometry.device_bytes
         if b"fdblocks" in content.superblock:
-            used_bytes = geometry.device_bytes - content.superblock[b"fdblocks"] * block_bytes
-            store.found |= {"used_bytes": used_bytes, "fullness_percent": 100 * used_bytes / geometry.device_bytes}
+            listed_bytes = store.found["free_bytes"]
+            store.found.update(usage(geometry.device_bytes, counted * block_bytes), free_bytes=listed_bytes)
             store.source["free"] += "; how full by the superblock"
     return store
 
