@@ -125,7 +125,7 @@ def test_evidence_is_what_the_tools_say(aged):
     by_filefrag = read(said("filefrag", "-v", *paths))["files"]["listed"]
     assert by_filefrag == files
     by_layout_of = layout_of([Path(path) for path in paths], aged)
-    far = [np.abs(np.diff(block_places(path, aged))) > 4096 + aged.model.jump_bytes({}) for path in paths]
+    far = [np.abs(np.diff(block_places(path, aged))) > 4096 + aged.model.jump_bytes for path in paths]
     assert by_layout_of["jumps"] == sum(map(np.sum, far))
     assert {key: by_layout_of[key] for key in files} == files
     places = np.concatenate([block_places(path, aged) for path in paths]) / device_bytes(aged)

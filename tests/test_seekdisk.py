@@ -54,12 +54,12 @@ def test_no_order_of_requests_beats_the_rate(requests):
 def test_charges_follow_from_bytes_requests_and_jumps():
     iocost = {"bytes_per_s": 380_000_000, "sequential_iops": 20_000, "random_iops": 100}
     whole, scattered = Moved(384 * MIB, 384, 0, Place(0.5)), Moved(384 * MIB, 384, 28, Place(0.5))
-    assert Iocost.charges_s(iocost, whole) == pytest.approx(1.0747, abs=1e-3)
-    assert Iocost.charges_s(iocost, scattered) - Iocost.charges_s(iocost, whole) == pytest.approx(28 * 9.95e-3)
+    assert Iocost(iocost).charges_s(whole) == pytest.approx(1.0747, abs=1e-3)
+    assert Iocost(iocost).charges_s(scattered) - Iocost(iocost).charges_s(whole) == pytest.approx(28 * 9.95e-3)
     disk = {"bytes_per_s": RATE, "seek_s": SEEK_S, "outer_to_inner": 2.0, "noise_cov": 0.0}
-    assert Seek.charges_s(disk, whole) == pytest.approx(3.84 / 0.75)
-    assert Seek.charges_s(disk, scattered) == pytest.approx(3.84 / 0.75 + 28 * SEEK_S)
-    assert Seek.charges_s({**disk, "noise_cov": 0.1}, whole) is None, "it charges another time each time"
+    assert Seek(disk).charges_s(whole) == pytest.approx(3.84 / 0.75)
+    assert Seek(disk).charges_s(scattered) == pytest.approx(3.84 / 0.75 + 28 * SEEK_S)
+    assert Seek({**disk, "noise_cov": 0.1}).charges_s(whole) is None, "it charges another time each time"
 
 
 def test_a_model_has_the_declared_rate_or_half_of_it_and_its_label_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

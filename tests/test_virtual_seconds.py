@@ -141,15 +141,15 @@ def test_what_a_disk_costs_in_a_guest_is_computed_for_the_declared_one() -> None
     for kind in ("seek", "virtual"):
         spec = complete({"kind": "uml", "device_model": {"kind": kind, **DISK}})
         computed = models.computed(spec["device_model"])  # type: ignore[arg-type] # it is declared
-        assert device.Computed.charges_s(computed, moved) == pytest.approx(1 / 0.75 + 0.15)
-        assert device.Computed.jump_bytes(computed) == 0
+        assert device.Computed(computed).charges_s(moved) == pytest.approx(1 / 0.75 + 0.15)
+        assert device.Computed(computed).jump_bytes == 0
     assert (
         "not timed, for a modelled device (a disk that charges for seeks, 191 MiB/s"
         in models.computed(
             complete({"kind": "uml", "device_model": {"kind": "seek", **DISK}})["device_model"]  # type: ignore[arg-type]
         )["label"]
     )
-    assert device.Computed.jump_bytes({"kind": "computed"}) == device.RANDOM_FROM_BYTES, "as in older claims"
+    assert device.Computed({"kind": "computed"}).jump_bytes == device.RANDOM_FROM_BYTES, "as in older claims"
     for wrong, why in (
         ({"kind": "seek", "noise_cov": 0.02}, "has noise or drift: where kind is uml"),
         ({"kind": "virtual", "noise_cov": 0.02}, "has no key 'noise_cov'"),

@@ -23,8 +23,8 @@ What else a study may add:
 - `FileSystem`: the base of a file system: its name, title and defragmenter;
 - `filesystems`: those that there are: `names`, `named`, `get`, and `like` as the kernel calls one;
 - `Kind`: the base of a kind of target, `Loop` of one with images; `kind_of(claim)`: that of a claimed one;
-- `Device`: a modelled device by its parameters: what it `takes_s` for bytes, requests, jumps and their place, and how
-  requests are counted;
+- `Device`: a modelled device, `of` its parameters: what it `takes_s` for bytes, requests, jumps and their place;
+- `counting`: how requests, jumps and places are counted;
 - `program_main(Assignment, work, path)`: the body of a study's own program, which a phase runs on a host.
 
 The rest:
@@ -37,9 +37,9 @@ The rest:
 
 from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words
 from fsage.base.sizes import counted, format_size, parse_size, round_size
-from fsage.model import filesystems
+from fsage.model import counting, filesystems
 from fsage.model.claim import Claim
-from fsage.model.counting import Device
+from fsage.model.device import Model as Device
 from fsage.model.filesystems import FileSystem
 from fsage.model.kinds import Kind, kind_of
 from fsage.model.kinds.loop import Loop

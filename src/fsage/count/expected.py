@@ -14,6 +14,7 @@ from fsage.base import Failure, Refusal
 from fsage.base.message import say
 from fsage.count.work import Counted, Layout, count
 from fsage.model import counting
+from fsage.model.device import Model
 from fsage.plan.plan import Plan
 from fsage.report import layout as lies
 from fsage.report.parts import Section
@@ -35,7 +36,7 @@ def expected(plan: Plan, seconds: float) -> Expected:
     counted, else the median of its state. Empty where the device has no model, or a state has no count.
     """
     device = plan.target.spec["device_model"]
-    if not device or not counting.is_computable(device):
+    if not device or not Model.of(device).is_computable:
         return {}
     sizes = {cell.params["transfer_size"] for _, cell in plan.all_cells() if cell.kind == "planned"}
     layouts = max(state.nominal.get("structure", 1) for state in plan.states.values())

@@ -12,7 +12,7 @@ from typing import TypedDict
 from fsage.base import MIB, Json
 from fsage.model.claim import Claim
 from fsage.model.declaration import device_model
-from fsage.model.device import KINDS, RANDOM_FROM_BYTES, REQUEST_BYTES, Model, Moved, Place, Virtual, place_of
+from fsage.model.device import REQUEST_BYTES, Model, Moved, Place
 
 Extents = Sequence[Sequence[int]]
 
@@ -110,75 +110,10 @@ def moved(extents: Extents, transfer_bytes: int, device_bytes: int, jump_bytes: 
     )
 
 
-class Device:
-    """A modelled device, by its parameters: those of a claimed target, or those that a target declares."""
-
-    FAR_BYTES = RANDOM_FROM_BYTES
-    """A jump of more bytes is charged as random."""
-    REQUEST_BYTES = REQUEST_BYTES
-    """The most that one request has."""
-    requests = staticmethod(requests)
-    jumps = staticmethod(jumps)
-    joined = staticmethod(joined)
-    place_of = staticmethod(place_of)
-
-    def __init__(self, parameters: Json) -> None:
-        self.parameters = parameters
-        self.model = KINDS[parameters.get("kind", Model.kind)]
-
-    @classmethod
-    def of_claim(cls, claim: Claim) -> Device:
-        """That of a claimed target; one that charges nothing where it has none."""
-        return cls(claim.get("device_model", {}))
-
-    @classmethod
-    def declared(cls, claim: Claim) -> Device:
-        """The one that a claimed target declares, else the usual one: rates are computed for it."""
-        return cls(claim.get("declared", {}).get("device_model") or device_model({}))
-
-    @property
-    def is_computable(self) -> bool:
-        """Whether what it takes for a file follows from where that lies: one with noise or drift does not."""
-        return is_computable(self.parameters)
-
-    @property
-    def is_virtual(self) -> bool:
-        """Whether its disk waits inside the guests, so that what they time are a disk's seconds."""
-        return self.model is Virtual
-
-    @property
-    def in_guests(self) -> bool:
-        """Whether it is of targets whose cells run in guests."""
-        return self.model.in_guests
-
-    @property
-    def charges_all(self) -> bool:
-        """Whether what fsage itself reads costs as much as what measured commands read."""
-        return self.model.charges_all
-
-    @property
-    def label(self) -> str:
-        """What every figure says of numbers that were taken under it."""
-        return self.model.label({**self.model.defaults, **self.parameters})
-
-    def reach_s(self, span_bytes: int) -> float:
-        """What it takes, on average, to reach another place within so many bytes of a store."""
-        return self.model.reach_s(self.parameters, span_bytes)
-
-    def takes_s(self, moved_bytes: int, requests: int, jumps: int, place: Place | None = None) -> float:
-        """Seconds for bytes in requests, with jumps; `place`: where the bytes lie (`place_of`).
-
-        Raises ValueError where that is not known: a device with noise or drift has no one cost.
-        """
-        seconds = self.model.charges_s(self.parameters, Moved(moved_bytes, requests, jumps, place or Place()))
-        if seconds is None:
-            raise ValueError("a device with noise or drift has no one cost: declare it without")
-        return seconds
-
-
-def is_computable(device: Json) -> bool:
-    """Whether what a declared device takes for a file follows from where it lies: one with noise or drift does not."""
-    return KINDS[device["kind"]].charges_s(device, Moved(0, 0, 0)) is not None
+def declared(claim: Claim) -> Json:
+    """The device for which rates are computed: what a claimed target declares, else the usual one."""
+    parameters: Json = claim.get("declared", {}).get("device_model") or device_model({})
+    return parameters
 
 
 class Cost(TypedDict):
@@ -193,13 +128,11 @@ class Cost(TypedDict):
 
 def cost(device: Json, extents: Extents, transfer_bytes: int, device_bytes: int) -> Cost:
     """What a declared device (`device_model` of a target, complete) would take for a file that lies so."""
-    model = KINDS[device["kind"]]
-    where = moved(extents, transfer_bytes, device_bytes, model.jump_bytes(device))
+    model = Model.of(device)
+    where = moved(extents, transfer_bytes, device_bytes, model.jump_bytes)
     whole = where._replace(jumps=0, requests=requests([(0, 0, where.bytes)], transfer_bytes))
-    seconds = model.charges_s(device, where)
-    best = model.charges_s(device, whole)
-    if seconds is None or best is None:
-        raise ValueError("a device with noise or drift has no one cost: declare it without")
+    seconds = model.takes_s(*where)
+    best = model.takes_s(*whole)
     return {
         "jumps": where.jumps,
         "requests": where.requests,
@@ -211,18 +144,18 @@ def cost(device: Json, extents: Extents, transfer_bytes: int, device_bytes: int)
 
 def device_words(device: Json) -> str:
     """'362 MiB/s, 0.039 ms a request and 9.95 ms for each jump of more than 16 MiB'; Seek charges for no request."""
-    model = KINDS[device["kind"]]
+    model = Model.of(device)
     parts = []
     for moved_by_one, form in (
         (Moved(MIB, 0, 0), "{:.0f} MiB/s"),
         (Moved(0, 1, 0), "{:.2g} ms a request"),
         (Moved(0, 0, 1), "{:.3g} ms for each jump"),
     ):
-        charged_s = model.charges_s(device, moved_by_one) or 0.0
+        charged_s = model.charges_s(moved_by_one) or 0.0
         if charged_s:
             parts.append(form.format(1 / charged_s if moved_by_one.bytes else 1000 * charged_s))
-    if model.jump_bytes(device):
-        parts[-1] += f" of more than {model.jump_bytes(device) // MIB} MiB"
+    if model.jump_bytes:
+        parts[-1] += f" of more than {model.jump_bytes // MIB} MiB"
     tracks = device.get("outer_to_inner", 1)
     if tracks != 1:
         parts[0] += f" at its outer tracks, {tracks:g} times as much as at its inner ones"

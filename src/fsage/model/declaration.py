@@ -205,7 +205,7 @@ def device_model(given: object, where: str = "fsage_target.device_model") -> dic
             else:
                 size = model[key]
             positive(f"{where}.{key}", size, whole=isinstance(usual_value, int))
-    why = of_kind.why_wrong(model)
+    why = of_kind(model).why_wrong()
     if why:
         raise Refusal(f"{where}.{why}")
     return model

@@ -61,6 +61,10 @@ def _rate(parameters: Json) -> str:
 class Model:
     """No model: what a target's devices cost is what this machine's do."""
 
+    FAR_BYTES = RANDOM_FROM_BYTES
+    REQUEST_BYTES = REQUEST_BYTES
+    place_of = staticmethod(place_of)
+
     kind: ClassVar[str] = "none"
     defaults: ClassVar[Json] = {}
     """What a declaration may say of it, and what it has where that says nothing."""
@@ -69,30 +73,57 @@ class Model:
     charges_all = False  # whether what fsage itself reads costs as much as what measured commands read
     leaves_own_disk = False  # whether a file can also be read as fast as this machine's own disk gives it
     in_guests = False  # whether it is of targets whose cells run in guests
+    is_virtual = False  # whether its disk waits inside the guests, so that what they time are a disk's seconds
     required = False  # whether a target that declares it is refused where it cannot be had
 
+    def __init__(self, parameters: Json) -> None:
+        self.parameters = parameters
+
     @staticmethod
-    def why_wrong(declared: dict[str, object]) -> str | None:
+    def of(parameters: Json) -> Model:
+        """The model of what a target declares, or of what its claim has."""
+        kind = KINDS[parameters.get("kind", Model.kind)]
+        return kind({**kind.defaults, **parameters})
+
+    @staticmethod
+    def of_claim(claim: Claim) -> Model:
+        """That of a claimed target; one that charges nothing where it has none."""
+        return Model.of(claim.get("device_model", {}))
+
+    def why_wrong(self) -> str | None:
         """What is wrong with its parameters beside their types and signs, beginning with the key; None: nothing."""
         return None
 
-    @staticmethod
-    def label(parameters: dict[str, object]) -> str:
+    @property
+    def is_computable(self) -> bool:
+        """Whether what it takes for a file follows from where that lies: one with noise or drift does not."""
+        return self.charges_s(Moved(0, 0, 0)) is not None
+
+    def takes_s(self, moved_bytes: int, requests: int, jumps: int, place: Place | None = None) -> float:
+        """Seconds for bytes in requests, with jumps; `place`: where the bytes lie (`place_of`).
+
+        Raises ValueError where that is not known: a device with noise or drift has no one cost.
+        """
+        seconds = self.charges_s(Moved(moved_bytes, requests, jumps, place or Place()))
+        if seconds is None:
+            raise ValueError("a device with noise or drift has no one cost: declare it without")
+        return seconds
+
+    @property
+    def label(self) -> str:
         """What every figure says of numbers that were taken under it."""
         return "no device model"
 
-    @staticmethod
-    def reach_s(parameters: dict[str, object], span_bytes: int) -> float:
+    def reach_s(self, span_bytes: int) -> float:
         """What it takes, on average, to reach another place within so many bytes of a store."""
         return 0.0
 
-    @staticmethod
-    def jump_bytes(parameters: Json) -> int:
+    @property
+    def jump_bytes(self) -> int:
         """A jump of more bytes is charged."""
         return RANDOM_FROM_BYTES
 
-    @staticmethod
-    def charges_s(parameters: Json, moved: Moved) -> float | None:
+    def charges_s(self, moved: Moved) -> float | None:
         """What it charges for these; None where that is not known."""
         return None
 
@@ -109,27 +140,23 @@ class Iocost(Model):
         "allow_moving": [],
     }
 
-    @staticmethod
-    def reach_s(parameters: Json, span_bytes: int) -> float:
+    def reach_s(self, span_bytes: int) -> float:
         """A random I/O's cost, where both places are further apart than RANDOM_FROM_BYTES."""
-        return max(0.0, 1 - RANDOM_FROM_BYTES / span_bytes) ** 2 / float(parameters["random_iops"])
+        return max(0.0, 1 - RANDOM_FROM_BYTES / span_bytes) ** 2 / float(self.parameters["random_iops"])
 
-    @staticmethod
-    def charges_s(parameters: Json, moved: Moved) -> float:
+    def charges_s(self, moved: Moved) -> float:
         """As the kernel does (block/blk-iocost.c, calc_lcoefs): a request's rate has its first page in it."""
-        bytes_per_s = float(parameters["bytes_per_s"])
-        sequential_s = 1 / float(parameters["sequential_iops"])
+        bytes_per_s = float(self.parameters["bytes_per_s"])
+        sequential_s = 1 / float(self.parameters["sequential_iops"])
         a_request_s = max(0.0, sequential_s - PAGE_BYTES / bytes_per_s)
-        a_jump_s = 1 / float(parameters["random_iops"]) - sequential_s
+        a_jump_s = 1 / float(self.parameters["random_iops"]) - sequential_s
         return moved.bytes / bytes_per_s + moved.requests * a_request_s + moved.jumps * a_jump_s
 
-    @staticmethod
-    def label(parameters: Json) -> str:
+    @property
+    def label(self) -> str:
         """Rates in both ways."""
-        return (
-            f"modelled device (IOCost, {_rate(parameters)}, "
-            f"{parameters['sequential_iops']} sequential and {parameters['random_iops']} random I/Os a second)"
-        )
+        rates = f"{self.parameters['sequential_iops']} sequential and {self.parameters['random_iops']} random"
+        return f"modelled device (IOCost, {_rate(self.parameters)}, {rates} I/Os a second)"
 
 
 class Seek(Model):
@@ -149,46 +176,42 @@ class Seek(Model):
     may_be_negative = ("drift_percent_per_hour",)
     required = True
 
-    @staticmethod
-    def why_wrong(declared: Json) -> str | None:
+    def why_wrong(self) -> str | None:
         """The outer end of a disk is not the slower one."""
-        if declared["outer_to_inner"] >= 1:
+        factor = self.parameters["outer_to_inner"]
+        if factor >= 1:
             return None
-        return (
-            f"outer_to_inner is {declared['outer_to_inner']}: the rate at the first block over that at the last, 1 or "
-            "more, is wanted"
-        )
+        return f"outer_to_inner is {factor}: the rate at the first block over that at the last, 1 or more, is wanted"
 
-    @staticmethod
-    def reach_s(parameters: Json, span_bytes: int) -> float:
+    def reach_s(self, span_bytes: int) -> float:
         """A seek, however far."""
-        return float(parameters["seek_s"])
+        return float(self.parameters["seek_s"])
 
-    @staticmethod
-    def jump_bytes(parameters: Json) -> int:
+    @property
+    def jump_bytes(self) -> int:
         """Each jump is a seek."""
         return 0
 
-    @staticmethod
-    def charges_s(parameters: Json, moved: Moved) -> float | None:
+    def charges_s(self, moved: Moved) -> float | None:
         """Bytes at the rate of their place, and seeks; None where noise or drift is planted."""
-        if parameters.get("noise_cov") or parameters.get("drift_percent_per_hour"):
+        if self.parameters.get("noise_cov") or self.parameters.get("drift_percent_per_hour"):
             return None
-        slowness = moved.place.slowness(1 - 1 / float(parameters.get("outer_to_inner", 1)))
-        return moved.bytes / float(parameters["bytes_per_s"]) * slowness + moved.jumps * float(parameters["seek_s"])
+        slowness = moved.place.slowness(1 - 1 / float(self.parameters.get("outer_to_inner", 1)))
+        moving_s = moved.bytes / float(self.parameters["bytes_per_s"]) * slowness
+        return moving_s + moved.jumps * float(self.parameters["seek_s"])
 
-    @staticmethod
-    def label(parameters: Json) -> str:
+    @property
+    def label(self) -> str:
         """Rate and seek, and what else is planted."""
-        parts = [_rate(parameters)]
-        factor = parameters.get("outer_to_inner", 1)
+        parts = [_rate(self.parameters)]
+        factor = self.parameters.get("outer_to_inner", 1)
         if factor != 1:
             parts.append(f"outer to inner tracks {factor:g}:1")
-        parts.append(f"{parameters['seek_s'] * 1000:g} ms a seek")
-        cov = parameters.get("noise_cov")
+        parts.append(f"{self.parameters['seek_s'] * 1000:g} ms a seek")
+        cov = self.parameters.get("noise_cov")
         if cov:
             parts.append(f"noise of {100 * cov:g}%")
-        drift = parameters.get("drift_percent_per_hour")
+        drift = self.parameters.get("drift_percent_per_hour")
         if drift:
             parts.append(f"drift of {drift:+g}% an hour")
         return f"modelled device (a disk that charges for seeks, {', '.join(parts)})"
@@ -198,15 +221,15 @@ class Virtual(Seek):
     """The same disk inside a guest (kind `uml`), whose clock stands still but for waits: its seconds have no noise."""
 
     kind = "virtual"
-    in_guests = True
+    in_guests = is_virtual = True
     defaults: ClassVar[dict[str, object]] = {
         key: Seek.defaults[key] for key in ("bytes_per_s", "seek_s", "outer_to_inner")
     }
 
-    @staticmethod
-    def label(parameters: Json) -> str:
+    @property
+    def label(self) -> str:
         """Rate and seek, and whose seconds these are."""
-        return f"virtual seconds of a {Seek.label(parameters)}"
+        return f"virtual seconds of a {super().label}"
 
 
 class Computed(Model):
@@ -218,29 +241,26 @@ class Computed(Model):
     kind = "computed"
     in_guests = True
 
-    @staticmethod
-    def reach_s(parameters: Json, span_bytes: int) -> float:
-        """As of the declared device."""
-        return _declared(parameters).reach_s(parameters, span_bytes)
+    def _declared(self) -> Model:
+        return KINDS[self.parameters.get("of", USUAL)](self.parameters)
 
-    @staticmethod
-    def jump_bytes(parameters: Json) -> int:
+    def reach_s(self, span_bytes: int) -> float:
         """As of the declared device."""
-        return _declared(parameters).jump_bytes(parameters)
+        return self._declared().reach_s(span_bytes)
 
-    @staticmethod
-    def charges_s(parameters: Json, moved: Moved) -> float | None:
+    @property
+    def jump_bytes(self) -> int:
         """As of the declared device."""
-        return _declared(parameters).charges_s(parameters, moved)
+        return self._declared().jump_bytes
 
-    @staticmethod
-    def label(parameters: Json) -> str:
+    def charges_s(self, moved: Moved) -> float | None:
+        """As of the declared device."""
+        return self._declared().charges_s(moved)
+
+    @property
+    def label(self) -> str:
         """The declared device, and that nothing was timed."""
-        return f"rates computed from counts, not timed, for a {_declared(parameters).label(parameters)}"
-
-
-def _declared(parameters: Json) -> type[Model]:
-    return KINDS[parameters.get("of", USUAL)]
+        return f"rates computed from counts, not timed, for a {self._declared().label}"
 
 
 KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek, Virtual)}
@@ -250,13 +270,3 @@ USUAL = Iocost.kind
 def declarable() -> list[str]:
     """The kinds that a declaration may name."""
     return [kind for kind in KINDS if kind not in (Model.kind, Computed.kind)]
-
-
-def of_claim(claim: Claim) -> type[Model]:
-    """The kind of a claimed target's model."""
-    return KINDS[claim.get("device_model", {}).get("kind", Model.kind)]
-
-
-def reach_s(claim: Claim, span_bytes: int) -> float:
-    """What it takes, on average, to reach another place within so many bytes of a claimed target's store."""
-    return of_claim(claim).reach_s(claim.get("device_model", {}), span_bytes)

@@ -137,7 +137,7 @@ def _charges_s(observation: JsonView, metrics: Mapping[str, float]) -> float | N
         return None
     moved = workload.moved(workloads.params_of(observation["params"]), extents, moved_bytes)
     if moved:
-        return device.KINDS[model["kind"]].charges_s(model, moved)
+        return device.Model.of(model).charges_s(moved)
     return None
 
 

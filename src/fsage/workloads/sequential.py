@@ -83,10 +83,11 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         )
     phases: list[Phase] = []
     in_guest = params.tool == "auto" and params.direct and passes == shared.tasks(claim) == 1
-    for name in _steps(params, device.of_claim(claim)):
+    model = device.Model.of_claim(claim)
+    for name in _steps(params, model):
         reads = name in READS
         leaves = name.startswith(PLACE)
-        if in_guest and device.of_claim(claim).in_guests:
+        if in_guest and model.in_guests:
             phases.append(_transfer(params, name, block_bytes, reads))
         elif tool == "ior":
             file = name if leaves else "f"
@@ -141,15 +142,14 @@ def read(observation: JsonView) -> Outcome:
     Of fio its percentiles of latency too (`shared.latencies`).
     """
     conditions = cast(Json, observation.get("conditions", {}))
-    model: Json = conditions.get("device_model") or {}
-    kind = model.get("kind", device.Model.kind)
-    outcome = shared.judge(observation, Params, partial(_steps, model=device.KINDS[kind]), _judge)
-    if outcome.status == "valid" and kind == device.Computed.kind:
+    model = device.Model.of(conditions.get("device_model") or {})
+    outcome = shared.judge(observation, Params, partial(_steps, model=model), _judge)
+    if outcome.status == "valid" and isinstance(model, device.Computed):
         return _computed(observation, model, outcome)
     return outcome
 
 
-def _computed(observation: JsonView, model: Json, outcome: Outcome) -> Outcome:
+def _computed(observation: JsonView, model: device.Model, outcome: Outcome) -> Outcome:
     """Rates that follow from where the files lie: the seconds that passed are no disk's."""
     params = Params.model_validate(observation["params"])
     metrics: shared.Metrics = {}
@@ -161,7 +161,7 @@ def _computed(observation: JsonView, model: Json, outcome: Outcome) -> Outcome:
             return Outcome("failed", "what it costs is computed for one file that is written past the cache (direct)")
         [stdout] = [phase["stdout"] for phase in observation["phases"] if phase["name"] == name]
         charged = _with_beside(charged, json.loads(stdout), name == "read", observation["conditions"]["filesystem"])
-        seconds = device.Computed.charges_s(model, charged)
+        seconds = model.charges_s(charged)
         if seconds is None:
             return Outcome("failed", "a device with noise or drift has no one cost: declare it without")
         metrics[f"{name}_bw_mib_s"] = moved_bytes / MIB / seconds
@@ -201,7 +201,7 @@ def moved(params: Params, extents: Extents, moved_bytes: int) -> device.Moved | 
     )
 
 
-def _steps(params: Params, model: type[device.Model]) -> list[str]:
+def _steps(params: Params, model: device.Model) -> list[str]:
     """Names of the phases. Own disk: where a model leaves it to be read beside."""
     before = [f"{PLACE}{number}" for number in range(1, params.place)]
     steps = [*before, "write" if "write" in params.phases else "prepare"]

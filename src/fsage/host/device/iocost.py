@@ -39,7 +39,7 @@ class Iocost(Model, facts.Iocost):
         return possible(declared)
 
     def put(self, devices: list[str]) -> dict[str, object]:
-        return put(self.home, self.name, devices, self.claimed)
+        return put(self.home, self.name, devices, self.parameters)
 
     def charged(self) -> AbstractContextManager[None]:
         return cgroups.inside(cgroups.path_of(self.name))

@@ -18,9 +18,9 @@ class Model(facts.Model):
 
     def __init__(self, home: Path, name: str, claimed: Json) -> None:
         """The model of the target `name` whose home this is; `claimed` are the parameters that its claim fixed."""
+        super().__init__(claimed)
         self.home = home
         self.name = name
-        self.claimed = claimed
 
     @staticmethod
     def unavailable_because(declared: dict[str, object]) -> str | None:

@@ -22,7 +22,7 @@ class Computed(Model, facts.Computed):
 
     def put(self, devices: list[str]) -> dict[str, object] | None:
         """What is computed with."""
-        return self.claimed
+        return self.parameters
 
 
 KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek, Virtual)}
@@ -57,23 +57,23 @@ def choose(declared: Json | None, most_bytes_per_s: float) -> dict[str, object]:
         "why_none": None,
         "disturbed": facts.DISTURBED,
     }
-    return {**fixed, "label": kind.label(fixed)}
+    return {**fixed, "label": facts.Model.of(fixed).label}
 
 
 def none(why: str) -> dict[str, object]:
     """What stands in a claim without a model."""
-    return {"kind": Model.kind, "label": Model.label({}), "why_none": why}
+    return {"kind": Model.kind, "label": facts.Model({}).label, "why_none": why}
 
 
 def computed(declared: Json) -> dict[str, object]:
     """The model of a target where nothing is timed: for what is declared."""
     fixed = {**declared, "kind": Computed.kind, "of": declared["kind"], "why_none": None}
-    return {**fixed, "label": Computed.label(fixed)}
+    return {**fixed, "label": facts.Computed(fixed).label}
 
 
 def virtual(declared: Json) -> dict[str, object]:
     """The model of a target whose seconds pass inside a guest: the declared disk, on any machine."""
-    return {**declared, "why_none": None, "label": Virtual.label(declared)}
+    return {**declared, "why_none": None, "label": facts.Virtual(declared).label}
 
 
 def why_refused(declared: Json | None) -> str | None:

@@ -77,14 +77,14 @@ class Seek(Model, facts.Seek):
                     f"{device} is on a disk with costs {costs}, and the claim has {claimed}; give the same "
                     "command again, which starts the disk anew when it has ended"
                 )
-        return {**self.claimed, "read_back": read_back}
+        return {**self.parameters, "read_back": read_back}
 
     def _arguments(self, image: str, point: Path) -> list[str]:
         return [image, str(point), json.dumps(self._costs(), sort_keys=True)]
 
     def _costs(self) -> dict[str, float]:
         """The claimed costs of the disk (`seekdisk.Costs`), with defaults for those that the claim does not name."""
-        return asdict(seekdisk.Costs(**{key: self.claimed[key] for key in COSTS if key in self.claimed}))
+        return asdict(seekdisk.Costs(**{key: self.parameters[key] for key in COSTS if key in self.parameters}))
 
     def _start(self, image: str, point: Path) -> None:
         settings.note_change(settings.journal_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})

@@ -105,7 +105,9 @@ class Virtual(Model, facts.Virtual):
         point = point_of(store)
         if machine.mounted_at(point) is None:
             places.make(point)
-            server().begin(store["image"], point, seekdisk.Costs(**{key: self.claimed[key] for key in self.defaults}))
+            server().begin(
+                store["image"], point, seekdisk.Costs(**{key: self.parameters[key] for key in self.defaults})
+            )
         return _offered(point)
 
     def put(self, devices: list[str]) -> dict[str, object] | None:
@@ -113,7 +115,7 @@ class Virtual(Model, facts.Virtual):
         for device in devices:
             for name, value in QUEUE.items():
                 loops.set_knob(Path("/sys/block", Path(device).name, "queue", name), value)
-        return self.claimed
+        return self.parameters
 
 
 MOUNTED = "mounted"

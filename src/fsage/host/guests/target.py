@@ -18,8 +18,8 @@ from fsage.host.system import mounting
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.target import Target
 from fsage.model.claim import ClaimedStore
-from fsage.model.counting import Device
 from fsage.model.declaration import device_model
+from fsage.model.device import Model
 from fsage.model.hosts import Asker
 from fsage.model.target import Spec
 
@@ -68,7 +68,7 @@ class GuestTarget(Loop):
         target.claim["uid"] = target.uid
         declared = spec["device_model"] or device_model({})
         target.claim["device_model"] = (
-            models.virtual(declared) if Device(declared).is_virtual else models.computed(declared)
+            models.virtual(declared) if Model.of(declared).is_virtual else models.computed(declared)
         )
         target.save()
         target.open()

@@ -176,7 +176,7 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
     layouts = FileLayouts(os.statvfs(target.mounts[0]).f_frsize)
     lies: list[tuple[float, float]] = []
     jumps = 0
-    jump_bytes = target.model.jump_bytes(target.model.claimed)
+    jump_bytes = target.model.jump_bytes
     known = True
     try:
         for path in sorted(files):

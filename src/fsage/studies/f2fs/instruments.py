@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fsage.api.host import Instrument
-from fsage.api.model import Cell, Device, Failure, Json
+from fsage.api.model import Cell, Device, Failure, Json, counting
 from fsage.layouts import fiemap
 from fsage.layouts.fragmentation import Extent
 from fsage.studies.kernels import host as modules
@@ -110,7 +110,7 @@ def _by_turns(
                 seen["reads"] += 1
                 seen["bytes"] += size
                 seen["requests"] += after[0] - before[0]
-                seen["requests_by_map"] += Device.requests(pieces, request_bytes, most_bytes)
+                seen["requests_by_map"] += counting.requests(pieces, request_bytes, most_bytes)
                 for _, place, length in pieces:
                     distance = 0 if at is None else abs(place - at)
                     seen["jumps"] += distance > 0

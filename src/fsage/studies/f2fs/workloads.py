@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.api.model import MIB, Claim, Device, Json, JsonView, Phase, PhaseResult, Step
+from fsage.api.model import MIB, Claim, Device, Json, JsonView, Phase, PhaseResult, Step, counting
 from fsage.api.workload import BadOutput, CellParams, Metrics, Outcome, judge
 from fsage.studies.iocontrol.weighted import PATTERNS, file_of
 
@@ -47,7 +47,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     task: Json = {
         "request_bytes": params.transfer_size,
         "scheduler": params.scheduler,
-        "device": Device.declared(claim).parameters,
+        "device": counting.declared(claim),
         "groups": [
             {"name": name, "reads_a_turn": reader.weight // TURN_WEIGHT, "file": reader.file, "path": paths[name]}
             for name, reader in readers.items()
@@ -83,7 +83,7 @@ def _judge(params: Params, phase: PhaseResult) -> Metrics:
     task: Json = json.loads(phase["files"][TASK])
     moved = (sum(group[key] for group in groups.values()) for key in ("bytes", "requests", "far_jumps"))
     try:
-        charged_s = Device(task["device"]).takes_s(*moved)
+        charged_s = Device.of(task["device"]).takes_s(*moved)
     except ValueError as why:
         raise BadOutput(str(why)) from why
     metrics: Metrics = {"most_request_kib": said["most_bytes"] / KIB}

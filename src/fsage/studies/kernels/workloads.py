@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.api.model import MIB, Claim, Device, Json, JsonView, Phase, PhaseResult, Step
+from fsage.api.model import MIB, Claim, Device, Json, JsonView, Phase, PhaseResult, Step, counting
 from fsage.api.workload import BadOutput, CellParams, Metrics, Outcome, judge
 
 from .model import TASK
@@ -41,7 +41,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         "bytes": params.file_size,
         "request_bytes": params.transfer_size,
         "direct": params.direct,
-        "device": Device.declared(claim).parameters,
+        "device": counting.declared(claim),
     }
     files = {TASK: json.dumps(task, sort_keys=True)}
     return [{"name": "write", "argv": ["new_file"], "reads": False, "allocator": params.cache, "files": files}]
@@ -78,7 +78,7 @@ def _judge(params: Params, phase: PhaseResult) -> Metrics:
     requests = lies["bytes"] // min(params.transfer_size, Device.REQUEST_BYTES) + lies["extents"] - lies["files"]
     moved = (lies["bytes"], requests, lies["jumps"], Device.place_of(lies))
     try:
-        charged_s = Device(json.loads(phase["files"][TASK])["device"]).takes_s(*moved)
+        charged_s = Device.of(json.loads(phase["files"][TASK])["device"]).takes_s(*moved)
     except ValueError as why:
         raise BadOutput(str(why)) from why
     return {

@@ -159,5 +159,5 @@ def measures_on(target: DeclaredTarget) -> str:
     declared = target.spec["device_model"]
     what = "this machine's own disk, without a device model"
     if declared:
-        what = f"a {Device(declared).label} at most"
+        what = f"a {Device.of(declared).label} at most"
     return f"fsage measures a replica on {what}, and not the device that the layout comes from"

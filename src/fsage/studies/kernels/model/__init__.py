@@ -36,7 +36,7 @@ HOME = "/dev/fsage"
 def is_virtual(spec: Spec) -> bool:
     """Whether its disk waits inside the guests, so that what they time are a disk's seconds."""
     declared = spec["device_model"]
-    return declared is not None and Device(declared).is_virtual
+    return declared is not None and Device.of(declared).is_virtual
 
 
 class Uml(Loop):
@@ -65,7 +65,7 @@ class Uml(Loop):
         spec["sparse"] = True
         spec["mount_dir"] = MOUNTS
         declared = spec["device_model"]
-        if isinstance(declared, dict) and not Device(declared).is_computable:
+        if isinstance(declared, dict) and not Device.of(declared).is_computable:
             raise Refusal(
                 "fsage_target.device_model has noise or drift: where kind is uml, what a disk costs follows from where "
                 "files lie; leave out noise_cov and drift_percent_per_hour"
