@@ -24,7 +24,7 @@ What else a study may add:
 - `filesystems`: those that there are: `names`, `named`, `get`, and `like` as the kernel calls one;
 - `Kind`: the base of a kind of target, `Loop` of one with images; `kind_of(claim)`: that of a claimed one;
 - `Device`: a modelled device, `of` its parameters: what it `takes_s` for bytes, requests, jumps and their place;
-- `counting`: how requests, jumps and places are counted;
+- `counting`: how `requests` of extents are counted, and which device is `declared` for a claimed target;
 - `program_main(Assignment, work, path)`: the body of a study's own program, which a phase runs on a host.
 
 The rest:
