@@ -13,9 +13,9 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from fsage.base import MIB, Failure, Json, Refusal, in_words, message, typed
+from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words, message, typed
 from fsage.base.message import shown
 from fsage.base.shell import find_administrators
 from fsage.host.cells import measure, observed
@@ -34,10 +34,10 @@ from fsage.model.declaration import complete, home_of
 from fsage.model.request import Request
 from fsage.model.target import Spec, usual
 
-Verb = Callable[[dict[str, object], Request, bool], dict[str, object]]
+Verb = Callable[[Json, Request, bool], Json]
 
 
-def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
+def hold(spec: Json, request: Request, check: bool) -> Json:
     """Take the lease for the request's run, or give it back (`request["release"]`)."""
     home = home_of(complete(spec))
     if check:
@@ -112,13 +112,13 @@ QUESTION_BYTES = 128 * MIB
 APPLY_STEP = "apply_step"
 
 
-def of_one_host(spec: Mapping[str, object]) -> bool:
+def of_one_host(spec: JsonView) -> bool:
     """Whether a declared target is mounted where only fsage's are."""
     kind = kinds.get(spec.get("kind", usual(Spec)["kind"]))
     return kind is not None and kind.of_one_host
 
 
-def among_mounts(spec: dict[str, object]) -> contextlib.AbstractContextManager[None]:
+def among_mounts(spec: Json) -> contextlib.AbstractContextManager[None]:
     """Where a target's file systems are mounted, if this process can mount; before there are threads."""
     if of_one_host(spec) and not capabilities.obstacles(capabilities.LOOP_TARGET):
         whole = complete(spec)
@@ -157,7 +157,7 @@ UNANSWERED = (errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN, errno.ETIMEDOUT, errno
 """Errors of a file system whose server is away."""
 
 
-def way_out(error: OSError, spec: Mapping[str, object]) -> str:
+def way_out(error: OSError, spec: JsonView) -> str:
     """What helps a user where only root, or another user, may look, or what does not answer; '' if it is unknown."""
     if error.errno in UNANSWERED and "kind" in spec:
         return targets.named(complete(spec)["kind"]).behind(complete(spec))

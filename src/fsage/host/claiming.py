@@ -49,7 +49,7 @@ FIO = ["--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0"
 DIRECT = ["--ioengine=psync", "--direct=1"]
 
 
-def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: float = math.inf) -> dict[str, object]:
+def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: float = math.inf) -> Json:
     """Sequential write and read rates of a raw device or image without a file system, in MiB/s: medians of three runs.
 
     It is overwritten: call this only before mkfs, on a device that was verified to be the target's own. A first, short
@@ -295,7 +295,7 @@ def _whole(mib: float) -> int:
 UNKNOWN_MIB_S = 500.0  # the first guess where the device below cannot be measured
 
 
-def calibrated(target: Target, request: Asker, raw: dict[str, object], guess_mib_s: float) -> None:
+def calibrated(target: Target, request: Asker, raw: Json, guess_mib_s: float) -> None:
     """Measure how much a task moves and how fast, and mark the target as claimed. `raw`: rates of the bare device."""
     claims.note_doing(target.home, "calibrating")
     with opened(Visit(target, request)) as instruments:
@@ -316,7 +316,7 @@ def ended(target: Target, amount: Json) -> None:
     target.save()
 
 
-def no_backing() -> dict[str, object]:
+def no_backing() -> Json:
     """The entry for a device whose bare rates were not measured."""
     return {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
 

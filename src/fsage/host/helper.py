@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.base import Failure, Refusal, in_words, message
+from fsage.base import Failure, Json, Refusal, in_words, message
 from fsage.host.lustre import lctl
 from fsage.host.system import caches, files, kernel_log, privilege, settings
 
@@ -35,7 +35,7 @@ PACED = Path("/run/fsage/helper.json")
 AT_ONCE = 20
 EVERY_S = 1.0
 """How often a costly verb is done at once, by all users together; then it waits, for once every EVERY_S."""
-Given = dict[str, object]
+Given = Json
 """What the caller says: the arguments of a verb, as JSON; with his number (`user`), and `fsname` of the command."""
 
 

@@ -76,7 +76,7 @@ class HostAgent:
             for instrument in instruments.found():
                 instrument.undo(self.host.spec)
 
-    def do(self, do: str, **given: object) -> dict[str, object]:
+    def do(self, do: str, **given: object) -> Json:
         """Do the work of this name; its answer."""
         if do in OWN:
             answer: Json = getattr(self, do)(**given)
@@ -84,7 +84,7 @@ class HostAgent:
         remote = {**instruments.remote(), **kinds.named(self.host.spec["kind"]).remote}
         return remote[do](self.host, **given)
 
-    def drop(self, of_state: Sequence[str] = ()) -> dict[str, object]:
+    def drop(self, of_state: Sequence[str] = ()) -> Json:
         """Drop this host's caches; the answer of caches.drop. `of_state`: files of the state that are read too."""
         if not self.host.target:
             return caches.drop_all()
@@ -95,22 +95,22 @@ class HostAgent:
         self.end()
         self.undo()
 
-    def work(self, request: Json, step: Json, shard: Json) -> dict[str, object]:
+    def work(self, request: Json, step: Json, shard: Json) -> Json:
         """Do this host's shard of a step. Raises Failure, Refusal; Gone as soon as the launcher's connection ends."""
         asked = typed.read(Request, request)
         return state.work(self.host.spec, asked, structure.read(step), typed.read(Shard, shard), self.launcher.check)
 
-    def prepare(self, argv: list[str], files: dict[str, str]) -> dict[str, object]:
+    def prepare(self, argv: list[str], files: dict[str, str]) -> Json:
         """Start a command, which then waits for its job."""
         self.end()
         self.command = SynchronisedCommand(argv, files, self.target)
         return {}
 
-    def clock(self) -> dict[str, object]:
+    def clock(self) -> Json:
         """The time of this host, in seconds since 1970."""
         return {"time": time.time()}
 
-    def go(self, job: str, timeout_s: float, asks_next: bool) -> dict[str, object]:
+    def go(self, job: str, timeout_s: float, asks_next: bool) -> Json:
         """Give the prepared command its job; its result. Raises Gone as soon as the launcher's connection ends."""
         assert self.command
         next_number = (lambda: say(NEXT)) if asks_next else None
@@ -131,7 +131,7 @@ class HostAgent:
                 raise Failure("the launcher ended it")
         return True
 
-    def end(self) -> dict[str, object]:
+    def end(self) -> Json:
         """Stop the command."""
         if self.command:
             self.command.end()

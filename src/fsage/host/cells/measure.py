@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Json, Refusal
 from fsage.host import containers
 from fsage.host.cells import observed
 from fsage.host.cells.session import Session
@@ -20,7 +20,7 @@ SESSIONS = 3
 """A state that is lost is built again, and the remaining cells are measured, until so many sessions have ended."""
 
 
-def measure_all(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
+def measure_all(spec: Json, request: Request, check: bool) -> Json:
     """Measure the request's cells in order; where the state was lost meanwhile, build it again and continue.
 
     Returns as `measure`. Raises Refusal before anything was measured; Failure.
@@ -37,7 +37,7 @@ def measure_all(spec: dict[str, object], request: Request, check: bool) -> dict[
     return answer
 
 
-def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
+def measure(spec: Json, request: Request, check: bool) -> Json:
     """Measure the request's cells in one session.
 
     Returns {"measured", "remaining", "lost", "stopped", "undone"}. `lost`: why the target is not, or no longer, in the
@@ -48,7 +48,7 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
     containers.verify(target.claim)
     hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not observed.place(target, request, cell).exists()]
-    answer: dict[str, object] = {"changed": bool(cells), "msg": f"would measure {len(cells)} cells", "undone": None}
+    answer: Json = {"changed": bool(cells), "msg": f"would measure {len(cells)} cells", "undone": None}
     measured = 0
     lost = None
     stopped = None

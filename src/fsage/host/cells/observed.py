@@ -152,7 +152,7 @@ def doubt(target: Target, request: Request, cells: list[Cell]) -> None:
             keep(path, kept)
 
 
-def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
+def bundle(spec: Json, request: Request, check: bool) -> Json:
     """Pack all waiting observations, also those of lost runs, into one file in the target's home.
 
     Guests' states may be visited at once, so each visit packs those of its own state.
@@ -185,7 +185,7 @@ def _visited(request: Request) -> str:
     return f"{request.get('study', 'any')}/{request.get('state', 'any')}"
 
 
-def acknowledge(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
+def acknowledge(spec: Json, request: Request, check: bool) -> Json:
     """Delete the observations of the last bundle, which was fetched."""
     home = home_of(complete(spec))
     path = home / "bundles" / f"{_visited(request)}.tar"

@@ -110,7 +110,7 @@ class Phases:
         """Make the target cold, or warm, as a phase wants it."""
         return clean.drop_caches(self.target, self.hosts, phase)
 
-    def served(self, phase: Phase) -> dict[str, object]:
+    def served(self, phase: Phase) -> Json:
         """The result of a phase's command; with `jobs` on several clients."""
         try:
             if "jobs" in phase:
@@ -125,7 +125,7 @@ class Phases:
         except (Failure, Refusal) as why:
             return {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
 
-    def call(self, phase: Phase, inherited: Sequence[int] = ()) -> dict[str, object]:
+    def call(self, phase: Phase, inherited: Sequence[int] = ()) -> Json:
         """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
 
         Returns the result of the first, under `beside` those of the others, and the processor time of all (`cpu_s`).

@@ -35,17 +35,17 @@ class Iocost(Model, facts.Iocost):
     """The cost of each request on the loop device, charged to the target's control group."""
 
     @staticmethod
-    def unavailable_because(declared: dict[str, object]) -> str | None:
+    def unavailable_because(declared: Json) -> str | None:
         return possible(declared)
 
-    def put(self, devices: list[str]) -> dict[str, object]:
+    def put(self, devices: list[str]) -> Json:
         return put(self.home, self.name, devices, self.parameters)
 
     def charged(self) -> AbstractContextManager[None]:
         return cgroups.inside(cgroups.path_of(self.name))
 
 
-def possible(declared: dict[str, object]) -> str | None:
+def possible(declared: Json) -> str | None:
     """Why this machine cannot put a cost model on a device; None when it can."""
     why = grantable(declared)
     if why:
@@ -70,7 +70,7 @@ def grantable(declared: Json) -> str | None:
     return None
 
 
-def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> dict[str, object]:
+def put(home: Path, name: str, devices: list[str], model: Json) -> Json:
     """Lay the model over each device where it is not, and return what is read back. No devices: the group alone.
 
     `Refusal` where this machine cannot; `Failure` when what is read back differs.
@@ -129,7 +129,7 @@ def number_of(device: str) -> str:
     return f"{os.major(stat.st_rdev)}:{os.minor(stat.st_rdev)}"
 
 
-def _in_place(name: str, devices: list[str], model: dict[str, object]) -> bool:
+def _in_place(name: str, devices: list[str], model: Json) -> bool:
     root = cgroups.root()
     if root is None or not (root / f"{cgroups.PREFIX}{name}" / "io.stat").exists():
         return False
@@ -141,7 +141,7 @@ def _in_place(name: str, devices: list[str], model: dict[str, object]) -> bool:
     )
 
 
-def _lines(model: dict[str, object]) -> dict[str, str]:
+def _lines(model: Json) -> dict[str, str]:
     """The line to write to each file for a device. Reads and writes cost the same."""
     rates = " ".join(
         f"{way}bps={model['bytes_per_s']} {way}seqiops={model['sequential_iops']} {way}randiops={model['random_iops']}"

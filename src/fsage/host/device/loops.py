@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Json, Refusal
 from fsage.base.message import below
 from fsage.layouts.machine import LoopInfo, loop_info, loops_on
 from fsage.model.claim import Image, ImageId
@@ -34,9 +34,7 @@ def values(queues: list[Path], name: str) -> list[str]:
     return [_value(_knob(queue, name)) for queue in queues if (queue / name).exists()]
 
 
-def tune(
-    queues: list[Path], name: str, value: object, before: Sequence[str], check: bool
-) -> tuple[dict[str, object], bool, str]:
+def tune(queues: list[Path], name: str, value: object, before: Sequence[str], check: bool) -> tuple[Json, bool, str]:
     """Set a tunable of every queue and read it back: the note for it, whether anything changed, and a sentence.
 
     `before`: what it was before fsage set it first.

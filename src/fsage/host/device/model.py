@@ -23,7 +23,7 @@ class Model(facts.Model):
         self.name = name
 
     @staticmethod
-    def unavailable_because(declared: dict[str, object]) -> str | None:
+    def unavailable_because(declared: Json) -> str | None:
         """Why this machine cannot have it; None when it can."""
         return None
 
@@ -31,7 +31,7 @@ class Model(facts.Model):
         """The file that the store's loop device is attached to, made to be there: path, dev, ino and bytes."""
         return {**store["image_id"], "image": store["image"]}
 
-    def put(self, devices: list[str]) -> dict[str, object] | None:
+    def put(self, devices: list[str]) -> Json | None:
         """Have it in place on each loop device; its parameters and what was read back, or None without a model."""
         return None
 

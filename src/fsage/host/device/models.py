@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Computed(Model, facts.Computed):
     """Nothing is laid over the device: rates are computed from what was counted."""
 
-    def put(self, devices: list[str]) -> dict[str, object] | None:
+    def put(self, devices: list[str]) -> Json | None:
         """What is computed with."""
         return self.parameters
 
@@ -34,7 +34,7 @@ def claimed(home: Path, name: str, claim: Claim) -> Model:
     return KINDS[parameters["kind"]](home, name, parameters)
 
 
-def choose(declared: Json | None, most_bytes_per_s: float) -> dict[str, object]:
+def choose(declared: Json | None, most_bytes_per_s: float) -> Json:
     """The model's parameters and label, fixed before anything is measured with it.
 
     The rate is the declared one, so that all machines have the same disk. On a machine that can give no more than
@@ -60,18 +60,18 @@ def choose(declared: Json | None, most_bytes_per_s: float) -> dict[str, object]:
     return {**fixed, "label": facts.Model.of(fixed).label}
 
 
-def none(why: str) -> dict[str, object]:
+def none(why: str) -> Json:
     """What stands in a claim without a model."""
     return {"kind": Model.kind, "label": facts.Model({}).label, "why_none": why}
 
 
-def computed(declared: Json) -> dict[str, object]:
+def computed(declared: Json) -> Json:
     """The model of a target where nothing is timed: for what is declared."""
     fixed = {**declared, "kind": Computed.kind, "of": declared["kind"], "why_none": None}
     return {**fixed, "label": facts.Computed(fixed).label}
 
 
-def virtual(declared: Json) -> dict[str, object]:
+def virtual(declared: Json) -> Json:
     """The model of a target whose seconds pass inside a guest: the declared disk, on any machine."""
     return {**declared, "why_none": None, "label": facts.Virtual(declared).label}
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import fsage
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
 from fsage.host.device import capabilities, loops, seekdisk
 from fsage.host.device.model import Model
@@ -38,7 +38,7 @@ class Seek(Model, facts.Seek):
     """A simulated disk with one arm for each store."""
 
     @staticmethod
-    def unavailable_because(declared: dict[str, object]) -> str | None:
+    def unavailable_because(declared: Json) -> str | None:
         """Why this machine has no FUSE; None when it has."""
         why = capabilities.obstacle(capabilities.FUSE)
         if why:
@@ -67,7 +67,7 @@ class Seek(Model, facts.Seek):
             raise Failure(f"the disk on {image['image']} ended well, but nothing is mounted at {point}")
         return _offered(mount, image["bytes"])
 
-    def put(self, devices: list[str]) -> dict[str, object]:
+    def put(self, devices: list[str]) -> Json:
         """The costs of the disk below each device, read from the process that serves it."""
         read_back = {device: read(device) for device in devices}
         claimed = self._costs()

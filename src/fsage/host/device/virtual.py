@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
-from fsage.base import Failure, in_words
+from fsage.base import Failure, Json, in_words
 from fsage.host.device import loops, seekdisk
 from fsage.host.device.model import Model
 from fsage.host.device.seek import point_of
@@ -96,7 +96,7 @@ class Virtual(Model, facts.Virtual):
     """A disk for the one store of a target in a guest."""
 
     @staticmethod
-    def unavailable_because(declared: dict[str, object]) -> str | None:
+    def unavailable_because(declared: Json) -> str | None:
         """Why this machine itself has none."""
         return "device_model virtual is a disk inside a kernel that is a program: declare kind: uml, or kind: seek here"
 
@@ -110,7 +110,7 @@ class Virtual(Model, facts.Virtual):
             )
         return _offered(point)
 
-    def put(self, devices: list[str]) -> dict[str, object] | None:
+    def put(self, devices: list[str]) -> Json | None:
         """Have requests cut and ordered in the same way each time."""
         for device in devices:
             for name, value in QUEUE.items():

@@ -46,7 +46,7 @@ class QueryProcess:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.output = ""
-        self.answers: list[dict[str, object]] = []
+        self.answers: list[Json] = []
         if process.stdout:
             os.set_blocking(process.stdout.fileno(), False)
 
@@ -98,7 +98,7 @@ def _available(descriptor: int) -> str:
         return ""
 
 
-def ask(path: Path, seconds: float) -> list[dict[str, object]]:
+def ask(path: Path, seconds: float) -> list[Json]:
     """Query until all took `seconds` together. Raises Failure, sqlite3.Error."""
     import sqlite3  # a Python may be built without it: see unavailable_because
 

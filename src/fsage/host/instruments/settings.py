@@ -6,11 +6,11 @@ A cell that was measured under one is not valid. Its reason has the setting, its
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from fsage.base import Failure, Json
+from fsage.base import Failure, Json, JsonView
 from fsage.host.instruments import server_cache
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.lustre import clients, lctl, ldiskfs, preallocation
@@ -72,7 +72,7 @@ class Settings(Instrument):
         return preallocation.unavailable_because(self.hosts, self.noted.get(PREALLOCATION))
 
 
-def of_client(target: Target, tuning: Mapping[str, object]) -> list[str]:
+def of_client(target: Target, tuning: JsonView) -> list[str]:
     """A sentence for each setting of this client that is not as the study's `tuning` says."""
     fsname = _fsname(target)
     if not fsname:
@@ -101,7 +101,7 @@ def of_server(spec: Spec) -> list[str]:
     return _sentences(wrong, f"target {spec['name']} has not set it")
 
 
-def _not_as_named(target: Target, fsname: str, tuning: Mapping[str, object]) -> list[str]:
+def _not_as_named(target: Target, fsname: str, tuning: JsonView) -> list[str]:
     """What the study names, and is not set: somebody changed it since, or a mount is new."""
     noted = claims.read_tunables(target.home)
     names = [name for name in sorted(tuning) if "unsupported" not in noted.get(name, {})]
@@ -132,7 +132,7 @@ def _others(kind: str, holder: Holder) -> list[tuple[str, Any]]:
     return [(name, entry) for name, entry in noted if entry["set"][-1]["fsname"] == holder["fsname"]]
 
 
-def _holds(holder: Holder, entry: Mapping[str, Any]) -> bool:
+def _holds(holder: Holder, entry: JsonView) -> bool:
     """Whether a holder wants the value that is in force."""
     in_force = entry["set"][-1]["value"]
     return any(settings.same(holder, other) and other["value"] == in_force for other in entry["set"])

@@ -68,7 +68,7 @@ class Directory(Target, facts.Directory):
         return Offer(directories.budget_bytes(spec), Path(spec["directory"]))
 
     @staticmethod
-    def identity(place: Path) -> dict[str, object]:
+    def identity(place: Path) -> Json:
         """What identifies the directory. Raises FileNotFoundError."""
         return directories.identity(place)
 

@@ -72,7 +72,7 @@ class Host:
         self.met = False
         self.pending = b""
         self.told: list[str] = []  # the lines that it has not answered yet
-        self.answers: list[dict[str, object]] = []  # answers that nobody has taken yet
+        self.answers: list[Json] = []  # answers that nobody has taken yet
         self.count: Iterator[int] | None = None  # its command may request the next number of this count
 
     def give(self, content: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +27,7 @@ PLAIN = ("drop-caches", "kernel-log")
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 
 
-def probe(declared: Mapping[str, object], request: JsonView, check: bool) -> Json:
+def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(declared)
     missing = containers.missing(spec["containers"])

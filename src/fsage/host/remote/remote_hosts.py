@@ -10,7 +10,7 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -100,9 +100,7 @@ class Hosts:
                 "every host"
             ) from why
         heard_at = time.time()
-        own: Mapping[str, object] = (
-            probe.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
-        )
+        own: JsonView = probe.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
         self.seen = {hosts["clients"][0]["name"]: own, **{host.name: answers[host.name] for host in self.clients}}
         wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
         wrong += [
@@ -153,7 +151,7 @@ class Hosts:
         """Tell every server to do something; the answer of each, by name."""
         return ask_all([*self.servers, *self.watched] if what["do"] in READS else self.servers, lambda _: what)
 
-    def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> dict[str, object]:
+    def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> Json:
         """Run a phase's command on each client that has one of its `jobs`, this one included; all begin at once.
 
         Returns a phase's result. The output of each host is under `by_host`, with its clock (`Host.clock`). `told`: the

@@ -227,7 +227,7 @@ def _device_bytes(path: Path) -> int:
         return store.f_blocks * store.f_frsize
 
 
-def layout(target: Target, osts: Sequence[dict[str, object]] = ()) -> dict[str, object]:
+def layout(target: Target, osts: Sequence[Json] = ()) -> Json:
     """The layout of free space and filler files on every store: {"schema", "seconds", "stores": [Store.summary]}.
 
     What cannot be read is absent, with the reason. The caller has synchronised the target. On Lustre the first stores

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from fsage.base import Failure, Json, Refusal, typed
+from fsage.base import Failure, Json, JsonView, Refusal, typed
 from fsage.host import structure as making
 from fsage.host.instruments.instrument import Stopped, looked_on
 from fsage.host.lustre import preallocation, space
@@ -33,7 +33,7 @@ from fsage.model.observation import StateEvidence
 from fsage.model.request import Request
 from fsage.model.structure import ALONE, Shard, Step
 
-Result = dict[str, object]
+Result = Json
 PAUSED = "paused"
 """The note in a token of a step that can be resumed."""
 
@@ -89,7 +89,7 @@ def resumable_step(now: Token, request: Request) -> Step | None:
     return None
 
 
-def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
+def scrub(spec: JsonView, request: Request, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
     target = opened(spec, request)
     with held(target.home, request):
@@ -171,7 +171,7 @@ def _accounts(target: Target) -> Json:
     return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
 
 
-def begin(kind: str | None, spec: Mapping[str, object], request: Request, check: bool) -> Result:
+def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> Result:
     """Announce the next step on the target, when it is of `kind`; {"due": False} when there is nothing to do."""
     target = opened(spec, request)
     with held(target.home, request):
@@ -201,7 +201,7 @@ def begin(kind: str | None, spec: Mapping[str, object], request: Request, check:
         return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}
 
 
-def apply_step(kind: str | None, spec: Mapping[str, object], request: Request, threads: int, check: bool) -> Result:
+def apply_step(kind: str | None, spec: JsonView, request: Request, threads: int, check: bool) -> Result:
     """Do the next step, if it is of `kind`: on all clients, by so many threads on each. Raises Refusal, Failure."""
     begun = begin(kind, spec, request, check)
     if check or not begun["due"]:
@@ -215,7 +215,7 @@ def apply_step(kind: str | None, spec: Mapping[str, object], request: Request, t
     return end(spec, request, step)
 
 
-def share_out(spec: Mapping[str, object], request: Request, step: Step, threads: int) -> None:
+def share_out(spec: JsonView, request: Request, step: Step, threads: int) -> None:
     """Do the announced step on all clients at a time, each a shard. Raises Failure: then all of them have stopped."""
     target = opened(spec, request)
     with contextlib.closing(Hosts(target.spec, target.claim, inventory_of(request))) as hosts:
@@ -227,7 +227,7 @@ def share_out(spec: Mapping[str, object], request: Request, step: Step, threads:
         answers_of(hosts.clients, math.inf, hosts.alive)
 
 
-def reach(spec: Mapping[str, object], request: Request) -> None:
+def reach(spec: JsonView, request: Request) -> None:
     """Bring the target into the request's state. Raises Refusal, Failure."""
     scrub(spec, request, False)
     while apply_step(None, spec, request, ALONE.threads, False)["changed"]:
@@ -235,7 +235,7 @@ def reach(spec: Mapping[str, object], request: Request) -> None:
 
 
 def work(
-    spec: Mapping[str, object],
+    spec: JsonView,
     request: Request,
     step: Step,
     shard: Shard = ALONE,
@@ -284,7 +284,7 @@ def work(
         return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
 
 
-def end(spec: Mapping[str, object], request: Request, step: Step) -> Result:
+def end(spec: JsonView, request: Request, step: Step) -> Result:
     """Verify what the shards did and declare the target ready."""
     kind = step.kind
     target = opened(spec, request)
@@ -312,7 +312,7 @@ def end(spec: Mapping[str, object], request: Request, step: Step) -> Result:
         }
 
 
-def diagnose(spec: Mapping[str, object], request: Request, check: bool) -> Result:
+def diagnose(spec: JsonView, request: Request, check: bool) -> Result:
     """What the target is, and which steps the request's state still needs; changes nothing of its structure."""
     target = opened(spec, request)
     with held(target.home, request):
@@ -331,7 +331,7 @@ def diagnose(spec: Mapping[str, object], request: Request, check: bool) -> Resul
         }
 
 
-def evidence(spec: Mapping[str, object], request: Request, check: bool) -> Result:
+def evidence(spec: JsonView, request: Request, check: bool) -> Result:
     """Evidence of the request's state, with the layout; Refusal when the target is in another state.
 
     On Lustre the request has the servers' answers to the verb `osts` under `osts`.

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.base import Failure
+from fsage.base import Failure, Json
 from fsage.host.system import libc, privilege
 from fsage.model.caches import COLD, KEPT, UNASKED, WARM
 
@@ -184,7 +184,7 @@ def give_up(path: Path) -> None:
         os.close(fd)
 
 
-def drop_all() -> dict[str, object]:
+def drop_all() -> Json:
     """Flush and drop all caches of a server, where no file can be examined; the kernel's counter must confirm it.
 
     Returns {"seconds", "method"}. Raises Failure.

@@ -50,7 +50,7 @@ class Command:
         if of_stdout:
             self.line_s += [round(self.ended_s, 6)] * chunk.count(b"\n")
 
-    def result(self, note: str) -> dict[str, object]:
+    def result(self, note: str) -> Json:
         """Code, output and times of the command; `note` is added to its error output."""
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar, cast
 
-from fsage.base import MIB, Failure, Refusal, message
+from fsage.base import MIB, Failure, Json, Refusal, message
 
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
@@ -76,7 +76,7 @@ def digest_of(contents: Mapping[str, bytes]) -> str:
     return whole.hexdigest()
 
 
-def ask(verb: str, given: dict[str, object]) -> object:
+def ask(verb: str, given: Json) -> object:
     """The helper's answer. Raises Failure, and Refusal where there is no helper or no permission to call it."""
     words = command(verb, str(given.get("fsname", "")))
     passed = {key: value for key, value in given.items() if key != "fsname"}

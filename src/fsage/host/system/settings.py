@@ -17,17 +17,17 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-from fsage.base import Failure, in_words
+from fsage.base import Failure, Json, JsonView, in_words
 from fsage.host.system import files, places
 
 SHARED_JOURNAL = Path("/run/fsage/shared.json")
 SHARED_LOCK = Path("/run/fsage/shared.lock")
 
-Entry = dict[str, Any]
+Entry = Json
 
 
 def journal_of(home: Path) -> Path:
@@ -63,7 +63,7 @@ NOTE = Path("/var/lib/fsage/settings.json")
 READABLE_FOLDER = 0o755
 READABLE = 0o644
 
-Values = dict[str, Any]
+Values = Json
 """Values by the setting's name, as JSON; None: nothing that could be restored."""
 
 
@@ -82,7 +82,7 @@ class Kind(NamedTuple):
 
     name: str
     read: Callable[[Collection[str]], Values]
-    put: Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+    put: Callable[[JsonView, JsonView], None]
 
 
 class Step(NamedTuple):
@@ -93,7 +93,7 @@ class Step(NamedTuple):
     now: Any
 
 
-def notes(kind: str) -> dict[str, Any]:
+def notes(kind: str) -> Json:
     """What is noted of settings of a kind: {setting: {"first": value, "set": [{"value", "since", **Holder}]}}.
 
     Raises Failure where the note cannot be read or is no note: then it is not known what was there first.
@@ -102,7 +102,7 @@ def notes(kind: str) -> dict[str, Any]:
 
 
 def change(
-    holder: Holder, kind: Kind, wanted: Mapping[str, Any], drop: Collection[str] | None = None, check: bool = False
+    holder: Holder, kind: Kind, wanted: JsonView, drop: Collection[str] | None = None, check: bool = False
 ) -> list[Step]:
     """Set `wanted` for a holder, and let go of `drop` (None: of all else that he holds); what changed by that.
 
@@ -113,7 +113,7 @@ def change(
         return []
     with contextlib.nullcontext() if check else _locked():
         whole = _read()
-        before: dict[str, Any] = whole.get(kind.name, {})
+        before: Json = whole.get(kind.name, {})
         own = {name for name, entry in before.items() if of(holder, entry)}
         dropped = (own if drop is None else own & set(drop)) - set(wanted)
         if not wanted and not dropped:
@@ -139,7 +139,7 @@ def change(
     return [Step(name, now[name], value) for name, value in differs.items()]
 
 
-def of(holder: Holder, entry: Mapping[str, Any]) -> bool:
+def of(holder: Holder, entry: JsonView) -> bool:
     """Whether a holder is among those of a noted setting."""
     return any(same(holder, other) for other in entry["set"])
 
@@ -150,13 +150,13 @@ def holders(kind: str) -> list[Holder]:
     return [other for number, other in enumerate(every) if not any(same(other, first) for first in every[:number])]
 
 
-def described(other: Mapping[str, Any]) -> str:
+def described(other: JsonView) -> str:
     """A noted holder in words."""
     run = f", run {other['run']['run']}" if other["run"] else ""
     return f"target {other['target']} of user {other['user']} ({other['home']}{run}, since {other['since']})"
 
 
-def same(holder: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def same(holder: JsonView, other: JsonView) -> bool:
     """Whether both are the same target of the same user."""
     return all(holder[key] == other[key] for key in ("user", "home"))
 
@@ -175,7 +175,7 @@ def _with(listed: list[Any], holder: Holder, value: Any) -> Iterator[Any]:
         yield {**holder, "value": value, "since": since}
 
 
-def _goal(entry: Mapping[str, Any]) -> Any:
+def _goal(entry: JsonView) -> Any:
     if entry["set"]:
         return entry["set"][-1]["value"]
     return entry["first"]
@@ -212,7 +212,7 @@ def _is(folder: int) -> bool:
     return os.path.samestat(now, os.fstat(folder))
 
 
-def _read() -> dict[str, Any]:
+def _read() -> Json:
     try:
         return files.read_json(NOTE) or {}
     except PermissionError:  # a user, where root keeps targets and has noted nothing: the first note opens the folder
@@ -224,7 +224,7 @@ def _read() -> dict[str, Any]:
         ) from error
 
 
-def _write(whole: Mapping[str, Any]) -> None:
+def _write(whole: JsonView) -> None:
     left = {kind: entries for kind, entries in whole.items() if entries}
     if left:
         files.write_json(NOTE, left, READABLE)

@@ -181,11 +181,11 @@ class NoOsts:
         """The answer of each server, by name. Raises Failure."""
         return {}
 
-    def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
+    def layouts(self, answers: Sequence[Json]) -> list[Json]:
         """The OSTs in the servers' `answers` to the verb `osts`: stores before those that are mounted."""
         return []
 
-    def fullness(self) -> dict[str, object]:
+    def fullness(self) -> Json:
         """What evidence has beside the layout: {"osts": how full each is}."""
         return {}
 

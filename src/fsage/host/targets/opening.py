@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import cast
 
-from fsage.base import Refusal
+from fsage.base import JsonView, Refusal
 from fsage.host.system import files
 from fsage.host.targets import budget, claims, kinds, lease
 from fsage.host.targets.target import Target
@@ -17,7 +16,7 @@ from fsage.model.request import Request
 from fsage.model.target import Spec
 
 
-def open_target(declared: Mapping[str, object]) -> Target:
+def open_target(declared: JsonView) -> Target:
     """The claimed target: devices attached, mounted, and verified with the kernel by identity and UUID.
 
     What a killed command left is completed or undone first. Raises Refusal for anything that is not exactly what was
@@ -86,7 +85,7 @@ def why_left_behind(spec: Spec, left: Claim) -> str:
     )
 
 
-def opened(spec: Mapping[str, object], request: Asker, anywhere: bool = False) -> Target:
+def opened(spec: JsonView, request: Asker, anywhere: bool = False) -> Target:
     """The target of the request, verified, for a command that holds no lease yet. Raises Refusal.
 
     The lease is checked first. Opening mounts what is not mounted, and the run that holds the target may have unmounted
@@ -96,7 +95,7 @@ def opened(spec: Mapping[str, object], request: Asker, anywhere: bool = False) -
     return verified(spec, request, anywhere)
 
 
-def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False) -> Target:
+def verified(spec: JsonView, request: Asker, anywhere: bool = False) -> Target:
     """The target, verified, with the claim that the request was made for. Raises Refusal.
 
     The lease is on the host that claimed the target. Hosts that know the claim from the target alone need `anywhere`.

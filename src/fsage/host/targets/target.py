@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Json, Refusal
+from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.host.device import loops, models
 from fsage.host.device.model import Model
 from fsage.host.stores import filesystems
@@ -197,7 +197,7 @@ class Target(Kind):
             return []
         return self.as_user()
 
-    def model_in_place(self) -> dict[str, object] | None:
+    def model_in_place(self) -> Json | None:
         """Put the device model in place if it is not; what reads back, or None."""
         return self.model.put(self.devices)
 
@@ -221,7 +221,7 @@ class Target(Kind):
         """Raise Failure where a file system of its own is not mounted: what is written then lies below its mount."""
         return
 
-    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, object]:
+    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> Json:
         """Replace the file system by that of a metadata image; notes of that. Raises Failure."""
         raise Failure(f"target {self.name} is of kind {self.kind}: an image is restored only onto one of kind loop")
 
@@ -309,9 +309,7 @@ class Target(Kind):
         """Why the extents of its files cannot be read."""
         return f"FIEMAP: {error.strerror}"
 
-    def tune(
-        self, wanted: Mapping[str, object], holder: Holder, check: bool
-    ) -> tuple[bool, list[str], dict[str, object]]:
+    def tune(self, wanted: JsonView, holder: Holder, check: bool) -> tuple[bool, list[str], Json]:
         """Set `wanted` and no other tunable; whether something changed, a sentence for each, and what is noted.
 
         Each is noted before it is set. What was set before and is not wanted any more goes back.
@@ -331,7 +329,7 @@ class Target(Kind):
             claims.note_tunables(self.home, entries)
         return changed, proof, entries
 
-    def astray(self, tuning: Mapping[str, object]) -> list[str]:
+    def astray(self, tuning: JsonView) -> list[str]:
         """A sentence for each tunable that is not as a study's `tuning` says, and for each that it does not name."""
         noted = {name: entry for name, entry in claims.read_tunables(self.home).items() if "unsupported" not in entry}
         sentences = [

@@ -7,9 +7,7 @@ What a host can do, and where it launches, whether the target could be claimed a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from fsage.base import Failure, Refusal, typed
+from fsage.base import Failure, JsonView, Refusal, typed
 from fsage.base.message import Unacceptable, shown
 from fsage.host.kinds.directory import Directory
 from fsage.host.remote import probe
@@ -55,7 +53,7 @@ def needed(verb: str, request: Request) -> None:
             )
 
 
-def check_site(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+def check_site(declared: JsonView, request: Request, check: bool) -> Result:
     """The answer of `probe`; where the host launches, with what a claim would refuse. Changes nothing."""
     answer = probe.probe(declared, request, check)
     found = answer["probe"]
@@ -67,7 +65,7 @@ def check_site(declared: Mapping[str, object], request: Request, check: bool) ->
     return answer
 
 
-def capacity_bytes(declared: Mapping[str, object]) -> int | None:
+def capacity_bytes(declared: JsonView) -> int | None:
     """What a claim could take of a shared file system now; None where that is not known, or declared by itself."""
     spec = complete(declared)
     kind = kinds.named(spec["kind"])
@@ -79,7 +77,7 @@ def capacity_bytes(declared: Mapping[str, object]) -> int | None:
         return None
 
 
-def why_refused(declared: Mapping[str, object], request: Request) -> str | None:
+def why_refused(declared: JsonView, request: Request) -> str | None:
     """Why creating and claiming the target would be refused, by the checks of these commands; None: they would not."""
     try:
         created = claim.create(declared, request, True)

@@ -7,10 +7,9 @@ UUIDs to come. After a kill at any moment the next `claim` completes it, or `rem
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.base import Failure, Refusal, shell
+from fsage.base import Failure, JsonView, Refusal, shell
 from fsage.host import containers
 from fsage.host.instruments import cleanup
 from fsage.host.remote.remote_hosts import meet
@@ -26,7 +25,7 @@ from fsage.model.target import Spec
 CLAIM_S = 60.0  # of calibrating, about
 
 
-def claim(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+def claim(declared: JsonView, request: Request, check: bool) -> Result:
     """Claim the created target: make file systems, mounts and device model, and calibrate. Idempotent."""
     spec = declaration.complete(declared)
     would = take_over(spec, request, check)
@@ -36,7 +35,7 @@ def claim(declared: Mapping[str, object], request: Request, check: bool) -> Resu
         return _claim(spec, request, check)
 
 
-def release(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+def release(declared: JsonView, request: Request, check: bool) -> Result:
     """Release the target: remove what is fsage's, restore the host settings, remove the claim, and verify all that."""
     spec = declaration.complete(declared)
     would = take_over(spec, request, check)
@@ -135,7 +134,7 @@ def give_back(spec: Spec, check: bool) -> Result:
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}
 
 
-def leave(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+def leave(declared: JsonView, request: Request, check: bool) -> Result:
     """Remove what is kept of a target that is not claimed, and say what stays."""
     spec = declaration.complete(declared)
     proof = list[str]()
@@ -178,7 +177,7 @@ def forget(spec: Spec) -> list[str]:
     return [f"{waiting} observations of runs that were ended, never fetched, were removed from {home / 'outbox'}"]
 
 
-def create(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+def create(declared: JsonView, request: Request, check: bool) -> Result:
     """Make the images or the directory of a target; idempotent."""
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)
@@ -203,7 +202,7 @@ def create(declared: Mapping[str, object], request: Request, check: bool) -> Res
     return created
 
 
-def remove(declared: Mapping[str, object], request: Request, check: bool) -> Result:
+def remove(declared: JsonView, request: Request, check: bool) -> Result:
     """Release the target, and delete what `create` made, and only that."""
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.base.message import Unacceptable
 from fsage.host.device import below, loops, seek
 from fsage.host.instruments import cleanup
@@ -29,7 +28,7 @@ from fsage.model.request import Request
 from fsage.model.target import Spec
 
 
-def tune(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
+def tune(spec: Json, request: Request, check: bool) -> Json:
     """Set the tunables in `request["tuning"]` and no others: those of Lustre, or of the block queue of every store.
 
     What the target does not have (max_rpcs_in_flight on a block queue, say) is noted as unsupported. What an earlier
@@ -53,7 +52,7 @@ def tune(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
         }
 
 
-def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
+def restore(spec: Json, request: Request, check: bool) -> Json:
     """Restore the tunables of a claimed target to their values before the first `tune`, and remove the note."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
@@ -62,7 +61,7 @@ def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str,
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 
 
-def untune(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
+def untune(declared: JsonView, request: Request, check: bool) -> Json:
     """Restore what `tune` set for a target on this host, whether or not the target can still be opened.
 
     Tunables of loop devices end with the devices.
@@ -113,7 +112,7 @@ def settle(request: Asker) -> None:
                         claims.note_tunables(Path(holder["home"]), {})
 
 
-def recover(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
+def recover(declared: JsonView, request: Request, check: bool) -> Json:
     """Put back all that the journal names: of a command that was killed, or of a device model that is in place.
 
     Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds
